@@ -9,6 +9,7 @@ const THINK = [
   "test/hosts/think/**/*.test.ts",
   "test/{workflow,codemode}/steps/**/*.test.ts",
   "test/peers/*.test.ts",
+  "test/operator/**/*.test.ts",
 ];
 
 /** Tests of the scheduler, in a separate project to run in parallel. */
@@ -17,10 +18,18 @@ const SCHEDULER = ["test/scheduler/*.test.ts", "test/scheduler/{tasks,runs}/**/*
 /** Tests that run in Node and in Workers: Zod compiles its schemas where `new Function` is allowed, as in Node. */
 const BOTH = ["test/core/options.test.ts"];
 
+/** Tests of pages in Chromium: `npm run test:browser`. */
+const BROWSER = ["test/**/browser/*.test.ts"];
+
 /** Tests that run in Node. */
 const PURE = [
   "test/scheduler/{calendar,language}/**/*.test.ts",
   "test/bench/**/*.test.ts",
+  "test/cli/**/*.test.ts",
+  "test/dashboard/*.test.ts",
+  // They start runtimes of their own.
+  "test/operator/trace/native/*.test.ts",
+  "test/operator/{runtime,otlp}/*.test.ts",
   // The senders' own packages are for Node. In Workers, that of GitHub is less strict.
   "test/webhooks/oracles/**/*.test.ts",
 ];
@@ -43,7 +52,7 @@ export default defineConfig({
         test: {
           name: "modules",
           include: ["test/**/*.test.ts"],
-          exclude: [...THINK, ...SCHEDULER, ...PURE],
+          exclude: [...THINK, ...SCHEDULER, ...PURE, ...BROWSER],
           setupFiles: ["./test/workers/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
@@ -59,10 +68,12 @@ export default defineConfig({
         test: {
           name: "think",
           include: THINK,
+          exclude: PURE,
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
       { extends: true, test: { name: "pure", include: [...BOTH, ...PURE] } },
+      { extends: true, test: { name: "browser", include: BROWSER } },
       {
         extends: true,
         plugins: [

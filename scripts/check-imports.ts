@@ -25,7 +25,9 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
   scheduler: { imports: ["core"] },
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
-  hosts: { imports: INNER },
+  operator: { imports: INNER, typesOnly: ["hosts"] },
+  hosts: { imports: [...INNER, "operator"] },
+  mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
   codemode: { imports: ["core", "waits", "workflow", "hosts"] },
   testing: { imports: [...INNER, "hosts"] },
 };

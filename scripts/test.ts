@@ -50,6 +50,9 @@ const think = filesOf([
   "test/hosts/think/**/*.test.ts",
   "test/{workflow,codemode}/steps/**/*.test.ts",
   "test/peers/*.test.ts",
+  "test/operator/{actions,api,mcp,report}/**/*.test.ts",
+  "test/operator/*.test.ts",
+  "test/operator/trace/*.test.ts",
 ]);
 /** The longest tests of the modules, which mostly wait. They run in the process with the least work. */
 const moved = ["test/outbox/delivery/hanging.test.ts", "test/outbox/delivery/deadly.test.ts"];
@@ -62,11 +65,12 @@ const modules = filesOf(["test/**/*.test.ts"]).filter(
   (file) => ![...think, ...others].includes(file),
 );
 
-/** Tests wait half of the time. Five processes use two cores without slowing down tests that measure time. */
+/** Tests wait half of the time. Eight processes use two cores without slowing down tests that measure time. */
 const RUNS: readonly Run[] = [
-  { name: "modules", projects: ["modules"], files: modules },
-  { name: "others", projects: ["pure", "scheduler", "triage", "modules"], files: others },
-  ...dealt("think", think, 3),
+  ...dealt("modules", modules, 2),
+  { name: "others", projects: ["scheduler", "triage", "modules"], files: others },
+  { name: "node", projects: ["pure"] },
+  ...dealt("think", think, 4),
 ];
 
 /** Runs Vitest with a report file. */

@@ -29,6 +29,8 @@ import {
   type ThinkSubmissionInspection,
   type TurnContext,
 } from "../src/hosts/think/index.ts";
+import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
+import * as operator from "../src/operator/index.ts";
 import * as outbox from "../src/outbox/index.ts";
 import * as scheduler from "../src/scheduler/index.ts";
 import * as submissions from "../src/submissions/public.ts";
@@ -326,6 +328,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
       /scheduler\/(scheduler|create-once|language\/parse|calendar\/(explain|occurrences))\.ts$/,
   },
   { exported: submissions, documentedIn: /submissions\/errors\.ts$/ },
+  { exported: operator, documentedIn: /operator\/(listing|client|actions\/(audit|operate))\.ts$/ },
   { exported: testing, documentedIn: /testing\/(virtual-clock|crash-matrix|scripted-model)\.ts$/ },
 ];
 
@@ -342,6 +345,10 @@ const INTERNAL: Readonly<Record<string, string>> = {
   EmailTooLargeError: "an e-mail is rejected by it; only its text is shown",
   MalformedEmailError: "an e-mail is rejected by it; only its text is shown",
   UnauthenticatedError: "an e-mail is rejected by it; only its text is shown",
+  CliError: "ends the command line with its text",
+  ProjectError: "ends the command line with its text",
+  HttpError: "the operator API answers with its text",
+  NotFoundError: "a tool of the MCP server answers with its text",
   UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */
@@ -411,6 +418,29 @@ class StampedAgent extends DurableThink<Cloudflare.Env> {
     await this.ctx.storage.put(submission.submissionId, submission.requestId);
   }
 }
+
+it("the verbs for operators keep their types over RPC", () => {
+  type Stub = DurableObjectStub<TriageAgent>;
+  type Remote<Name extends keyof Stub> = Stub[Name] extends (...args: never[]) => infer Called
+    ? Awaited<Called>
+    : never;
+  expectTypeOf<Remote<"operate">>().toExtend<OperateResult>();
+  expectTypeOf<Remote<"operate">["count"]>().toEqualTypeOf<number>();
+  expectTypeOf<Remote<"listOperatorActions">>().toExtend<Page<AuditEntry>>();
+  expectTypeOf<Remote<"listThreads">["items"][number]["open"]>().toEqualTypeOf<number>();
+  expectTypeOf<Remote<"listThreadMessages">["items"][number]["role"]>().toEqualTypeOf<string>();
+  expectTypeOf<Remote<"listWorkflowInstances">["cursor"]>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<NonNullable<Remote<"inspectWorkflowInstance">>>().toExtend<WorkflowDetails>();
+  const action = { do: "cancel", submissionId: "s" } as const;
+  const asked = (agent: Stub) => agent.operate({ action, by: "ada", reason: "why" });
+  const mistaken = (agent: Stub) =>
+    // @ts-expect-error there is no such action
+    agent.operate({ action: { do: "destroy" }, by: "ada", reason: "why" });
+  const nameless = (agent: Stub) =>
+    // @ts-expect-error it says who acts
+    agent.operate({ action, reason: "why" });
+  expectTypeOf([asked, mistaken, nameless]).toBeArray();
+});
 
 it("an override of submitMessages() with Think's types compiles, and calls keep Perdure's result", () => {
   expectTypeOf<StampedAgent>().toExtend<Think<Cloudflare.Env>>();

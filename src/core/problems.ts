@@ -6,6 +6,7 @@ export type ProblemType =
   | "outbox:endpoint"
   | "outbox:cut"
   | "outbox:full"
+  | "outbox:telemetry"
   | "inbound:conflict"
   | "submission:error"
   | "scheduler:full"

@@ -35,3 +35,8 @@ export function partsOf(text: string): string[] {
 }
 
 const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]/;
+
+/** The upper bound of the keys that begin with a prefix, which ends with a colon: a semicolon comes right after it. */
+export function endOfPrefix(prefix: string): string {
+  return `${prefix.slice(0, -1)};`;
+}

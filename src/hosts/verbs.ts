@@ -11,6 +11,17 @@ import type {
   ListInboundOptions,
   ReplayFilter,
 } from "../inbound/index.ts";
+import { listActions, operate } from "../operator/actions/operate.ts";
+import {
+  inspectWorkflow,
+  listThreadMessages,
+  listThreads,
+  listWorkflows,
+} from "../operator/listing.ts";
+import type { OperatedAgent } from "../operator/operated.ts";
+import type { Filters, OperateRequest, PageOptions } from "../operator/protocol.ts";
+import { healthReport } from "../operator/report/report.ts";
+import { traceSubmission } from "../operator/trace/trace.ts";
 import type {
   DeadLetterFilter,
   ListDeadLettersOptions,
@@ -73,7 +84,14 @@ export type Capabilities = {
   readonly threads: Pick<ThinkHost, "messages" | "clear">;
   /** The path from the root agent to this one. */
   readonly path: () => readonly AgentPathStep[];
+  readonly operated: Omit<OperatedAgent, "agent" | "capabilities">;
 };
+
+/** The agent for the verbs of operators. */
+export function operatedOf(agent: AgentVerbs): OperatedAgent {
+  const capabilities = agent[CAPABILITIES];
+  return { ...capabilities.operated, capabilities, agent: agent as OperatedAgent["agent"] };
+}
 
 /** Copies the verbs to the prototype of a host's class. */
 export function addVerbs(host: { readonly prototype: object }): void {
@@ -492,6 +510,52 @@ export abstract class AgentVerbs {
    */
   replayInboundDeliveries(filter?: ReplayFilter) {
     return this[CAPABILITIES].inbound.replayMany(filter);
+  }
+
+  // For operators: `operator()` of `perdure/operator` calls these methods.
+
+  /** Counts, and what is wrong with its evidence, likely cause and remedy. Computed from rows; writes nothing. */
+  healthReport() {
+    return healthReport(operatedOf(this));
+  }
+
+  /**
+   * Does what an operator asks for, and records it in the audit log. A filter is worked off in pages: call it again with the
+   * `cursor` of the result.
+   * @throws InvalidOperationError; nothing is stored then
+   */
+  operate(request: OperateRequest) {
+    return operate(operatedOf(this), request);
+  }
+
+  /** The audit log of {@link operate}, newest first. */
+  listOperatorActions(page?: PageOptions) {
+    return listActions(operatedOf(this), page);
+  }
+
+  /** The threads that submissions have used, the latest first. */
+  listThreads(page?: PageOptions) {
+    return listThreads(operatedOf(this), page);
+  }
+
+  /** The messages of a thread in pages, the last first: {@link threadMessages} returns all at once, which RPC limits to 32 MiB. */
+  listThreadMessages(thread: string, page?: PageOptions) {
+    return listThreadMessages(operatedOf(this), thread, page);
+  }
+
+  /** The workflows that this agent has started and still tracks, newest first. */
+  listWorkflowInstances(options?: Filters["workflows"] & PageOptions) {
+    return listWorkflows(operatedOf(this), options);
+  }
+
+  /** One workflow with its steps, or null for an id that is not tracked. */
+  inspectWorkflowInstance(workflowId: string) {
+    return inspectWorkflow(operatedOf(this), workflowId);
+  }
+
+  /** Everything of a submission as spans, or null for an unknown id. */
+  traceSubmission(submissionId: string) {
+    return traceSubmission(operatedOf(this), submissionId);
   }
 
   // For workflows: their steps call these methods.

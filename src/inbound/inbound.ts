@@ -10,6 +10,7 @@ import { hook, readOptions } from "../core/options/option-schemas.ts";
 import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
+import { type InboundFacts, inboundFacts } from "./facts.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
@@ -23,7 +24,7 @@ import {
 } from "./options.ts";
 import type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
 import { Serial } from "./serial.ts";
-import { InboundStore, type StoredDelivery } from "./store.ts";
+import { InboundStore, MAX_SCANNED, type StoredDelivery } from "./store.ts";
 import type {
   InboundPage,
   InboundSettings,
@@ -38,6 +39,8 @@ import type {
 export type InboundOptions = InboundSettings & AcceptorOptions & { readonly clock?: Clock };
 
 const ON_PROBLEM = hook().optional();
+/** Rows that one count reads. */
+const MAX_COUNTED = 10 * MAX_SCANNED;
 
 /** How a replay has ended, and the delivery that it was. */
 type Replayed = { readonly offered: Offered; readonly arrival: Arrival };
@@ -119,6 +122,12 @@ export class Inbound extends LifecycleCapability {
     return found ? shown(found) : null;
   }
 
+  /** For a health report. It makes no table. */
+  async facts(): Promise<InboundFacts> {
+    await this.lifecycle.ready();
+    return inboundFacts(this.lifecycle.storage.sql);
+  }
+
   /**
    * For the waits: the newest deliveries since a time with their bodies, oldest first. They are read one by one. Call it after
    * the start of the object.
@@ -193,6 +202,26 @@ export class Inbound extends LifecycleCapability {
       failed,
       ...(next !== undefined && { cursor: `${next}:${until}` }),
     };
+  }
+
+  /**
+   * How many deliveries {@link replayMany} would replay, of at most 100,000 in the log.
+   *
+   * @returns with a `cursor` where the log has more: pass it to continue
+   * @throws InvalidInboundFilterError
+   */
+  async countReplayable(filter: ReplayFilter = {}): Promise<{ count: number; cursor?: string }> {
+    const { selection, cursor } = readReplay(filter);
+    await this.lifecycle.ready();
+    const { after: from, until } = cursor ?? { after: 0, until: this.#store.newest };
+    let [count, after] = [0, from];
+    while (after - from < MAX_COUNTED) {
+      const page = this.#store.keys(selection, MAX_SCANNED, after, until);
+      count += page.keys.length;
+      if (page.next === undefined) return { count };
+      after = page.next;
+    }
+    return { count, cursor: `${after}:${until}` };
   }
 
   /** Replays of a delivery at the same time are one. @throws ReplayError, or the error of storage */

@@ -112,6 +112,8 @@ const FILTER = {
   since: instant().optional(),
   until: instant().optional(),
 };
+/** Which deliveries, without a page. */
+export const INBOUND_FILTER = optionsOf<InboundFilter>()(FILTER);
 const CURSOR = { error: "expected the cursor of an earlier page" };
 const PAGE = {
   limit: count({ max: 1_000 }).default(100),

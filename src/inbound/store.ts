@@ -50,7 +50,7 @@ const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, store
 export const PRUNE_EVERY = 64;
 /** Rows that one call deletes or empties at most: more than come in between. */
 const MAX_PRUNED = 4 * PRUNE_EVERY;
-/** Rows that one page of a list reads at most. @internal */
+/** Rows that one page of a list reads at most. */
 export const MAX_SCANNED = 10_000;
 /** UTF-16 units of JSON in a list: an object has 128 MB in all. */
 const MAX_LISTED = 8_000_000;

@@ -11,7 +11,7 @@ import { DeadLetterStore } from "./store/dead-letters.ts";
 import { EndpointStore } from "./store/endpoints.ts";
 import { EntryStore } from "./store/entries.ts";
 import type { OutboxEntry } from "./store/entry.ts";
-import type { DeadLetter, Endpoint } from "./types.ts";
+import type { DeadLetter, Destination, Endpoint } from "./types.ts";
 
 /** A failing endpoint without waiting entries is deleted after this time. */
 const MAX_ENDPOINT_AGE_MS = 30 * 86_400_000;
@@ -27,6 +27,7 @@ export class OutboxContext {
   readonly wake: Wake;
   #stores: Stores | undefined;
   #hasStarted = false;
+  #hasReportedDropped = false;
 
   constructor(
     readonly loop: WorkLoop,
@@ -86,6 +87,15 @@ export class OutboxContext {
   reportAttempt(type: "outbox:attempt" | "outbox:delivered", entry: OutboxEntry): void {
     const { id, attempt, destination } = entry;
     this.loop.lifecycle.events.emit(type, { id, attempt, kind: destination.kind });
+  }
+
+  /** Reports telemetry that is dropped, once after each start of the object. */
+  reportDropped(destination: Destination, reason: string): void {
+    if (this.#hasReportedDropped) return;
+    this.#hasReportedDropped = true;
+    const message = `Traces and metrics are dropped: ${reason}`;
+    const ids = { to: this.destinations.labelOf(destination) };
+    this.reportProblem({ type: "outbox:telemetry", level: "warn", message, ids });
   }
 
   reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {

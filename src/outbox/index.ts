@@ -20,6 +20,7 @@ export type {
 export { type AgentDestination, agent } from "./destinations/agent.ts";
 export type { AdapterOverrides, Destination } from "./destinations/index.ts";
 export { type MethodDestination, method } from "./destinations/method.ts";
+export { type OtlpDestination, otlp } from "./destinations/otlp.ts";
 export { type QueueDestination, queue } from "./destinations/queue.ts";
 export { type DiscordDestination, discord } from "./destinations/replies/discord.ts";
 export { type EmailDestination, email } from "./destinations/replies/email.ts";

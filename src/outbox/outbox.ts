@@ -19,7 +19,8 @@ import {
   Destinations,
   isStart,
 } from "./destinations/index.ts";
-import { keyOfEndpoint } from "./destinations/webhook.ts";
+import type { TelemetryOf } from "./destinations/otlp.ts";
+import { checkUrl, keyOfEndpoint } from "./destinations/webhook.ts";
 import {
   type StartWorkflow,
   startId,
@@ -34,6 +35,7 @@ import {
   OutboxFullError,
 } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
+import { type OutboxFacts, outboxFacts } from "./facts.ts";
 import {
   checkId,
   checkReason,
@@ -77,6 +79,8 @@ export type OutboxOptions = OutboxSettings & {
   readonly startWorkflow?: StartWorkflow;
   /** What is wrong with a start, as a sentence after "The workflow"; undefined for a valid one. */
   readonly problemOfStart?: (event: WorkflowStartEvent) => string | undefined;
+  /** Builds what `otlp()` sends. @internal */
+  readonly telemetryOf?: TelemetryOf;
 };
 
 export class Outbox extends Capability {
@@ -103,6 +107,7 @@ export class Outbox extends Capability {
       adapters,
       startWorkflow,
       problemOfStart,
+      telemetryOf,
       ...settings
     } = objectOf("options of Outbox", options);
     // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
@@ -119,6 +124,7 @@ export class Outbox extends Capability {
         inHostContext: this.loop.inHostContext,
         objectInstance: this.#objectInstance,
         startWorkflow,
+        telemetryOf,
         apis: limits.apis,
         reportProblem: (problem) => this.#context.reportProblem(problem),
       },
@@ -222,20 +228,38 @@ export class Outbox extends Capability {
    * commit. Stores the entry even when the outbox is full: the end of accepted work must commit.
    *
    * @param payload the event as JSON
+   * @param traceParent the W3C trace context of its requests
    * @internal
    */
-  enqueue(id: string, destination: Destination, payload: string): void {
-    this.#insert(id, destination, payload, false);
+  enqueue(id: string, destination: Destination, payload: string, traceParent?: string): void {
+    if (this.#destinations.isTelemetry(destination) && this.#isCrowded(destination)) return;
+    this.#insert(id, destination, payload, false, traceParent);
   }
 
-  #insert(id: string, destination: Destination, payload: string, mayRefuse: boolean): void {
+  /** Telemetry leaves half of the outbox to the work. */
+  #isCrowded(destination: Destination): boolean {
+    const { entries, limits } = this.#context;
+    const waiting = entries.countAtLimit(Math.ceil(limits.maxWaiting / 2));
+    if (waiting === undefined) return false;
+    const reason = `${waiting} entries wait in the outbox, and traces may use half of maxWaiting, ${limits.maxWaiting}`;
+    this.#context.reportDropped(destination, reason);
+    return true;
+  }
+
+  #insert(
+    id: string,
+    destination: Destination,
+    payload: string,
+    mayRefuse: boolean,
+    traceParent?: string,
+  ): void {
     const { entries, limits, clock } = this.#context;
     const waiting = entries.countAtLimit(limits.maxWaiting);
     // Put again, an entry stays as it is.
     if (waiting !== undefined && !entries.has(id)) this.#full(waiting, mayRefuse);
     const key = this.#destinations.keyOf(destination);
     const ordered = isOrdered(destination.policy, limits.policy);
-    const entry = { id, key, destination, payload, isOrdered: ordered };
+    const entry = { id, key, destination, payload, isOrdered: ordered, traceParent };
     if (entries.put(entry, clock.now())) this.#dispatcher.added(entry);
   }
 
@@ -309,6 +333,17 @@ export class Outbox extends Capability {
     return payload === undefined ? null : (JSON.parse(payload) as Event);
   }
 
+  /**
+   * For a health report.
+   *
+   * @internal
+   */
+  async facts(): Promise<OutboxFacts> {
+    const { endpoints, limits } = await this.#ready();
+    const source = { endpoints: endpoints.list(), maxWaiting: limits.maxWaiting };
+    return outboxFacts(this.lifecycle.storage.sql, source);
+  }
+
   /** How many deliveries wait, and how many are dead letters. */
   async stats(): Promise<OutboxStats> {
     const { entries, deadLetters } = await this.#ready();
@@ -365,6 +400,13 @@ export class Outbox extends Capability {
     return count;
   }
 
+  /** How many {@link redriveAll} would send. Options and errors are the same. */
+  async countRedrivable(options: DeadLetterFilter = {}): Promise<number> {
+    const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
+    const { deadLetters } = await this.#ready();
+    return deadLetters.countRedrivable(this.#selection({ isUncertain: false, ...filter }));
+  }
+
   /** Deletes a dead letter with its event. Returns whether there was one. */
   async deleteDeadLetter(id: string): Promise<boolean> {
     checkId("deleteDeadLetter()", id);
@@ -391,9 +433,14 @@ export class Outbox extends Capability {
     return (await this.#ready()).endpoints.get(keyOfEndpoint(url), url);
   }
 
-  /** Stops deliveries to a URL: they become dead letters, until it is enabled. */
+  /**
+   * Stops deliveries to a URL: they become dead letters, until it is enabled.
+   *
+   * @throws InvalidDestinationError for a URL that no webhook can have
+   */
   async disableEndpoint(url: string, reason = "The endpoint was disabled by hand"): Promise<void> {
     checkReason(reason);
+    checkUrl(url);
     const { endpoints, entries, clock } = await this.#ready();
     const key = keyOfEndpoint(url);
     endpoints.disable(key, url, reason, clock.now());

@@ -6,6 +6,7 @@ import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
 import { SchedulerEngine } from "./engine.ts";
+import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
 import {
   LIST,
   NOTE,
@@ -104,6 +105,16 @@ export class Scheduler extends Capability {
   }
 
   /**
+   * For a health report.
+   *
+   * @internal
+   */
+  async facts(now: number): Promise<SchedulerFacts> {
+    const { declared, store } = await this.#ready();
+    return schedulerFacts(declared, store, now);
+  }
+
+  /**
    * Runs of a task, newest first by the time they were scheduled for.
    *
    * @param options.limit 1 to 1,000; it may return more, because runs for the same time stay together. @default 50
@@ -181,6 +192,14 @@ export class Scheduler extends Capability {
   ): Promise<{ queued: number; alreadyRun: number }> {
     const times = readOptions(RANGE, range, "range of backfill()");
     return this.#change(taskId, ({ firing }, task, row) => firing.backfill(task, row, times));
+  }
+
+  /** How many runs {@link backfill} of the same range would queue. Writes nothing. Throws as it does. */
+  async countBackfill(taskId: string, range: { from: Instant; to: Instant }): Promise<number> {
+    const times = readOptions(RANGE, range, "range of backfill()");
+    const engine = await this.#ready();
+    const { task, row } = engine.task(taskId);
+    return engine.firing.backfillable(task, row, times).queued.length;
   }
 
   /**

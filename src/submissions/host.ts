@@ -3,6 +3,7 @@
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
 import type { AttemptPlan } from "./turns/attempt-plan.ts";
+import type { EndedCall } from "./turns/timeline.ts";
 import type { SubmissionInspection, TokenUsage } from "./types.ts";
 
 /** The agent's own conversation. */
@@ -84,7 +85,7 @@ export interface TurnLedger {
   /** The messages that {@link nextStep} returned could not be stored: their submissions wait for turns of their own. */
   detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void;
   /** A model call has ended, with the usage that the model reports. */
-  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void;
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void;
   /**
    * Records the tool calls of one run of the turn: an attempt, or a recovery of one.
    *

@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { count, duration, optionsOf, readOptions } from "../core/options/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
+import { type OtlpDestination, otlpCollectors } from "../outbox/destinations/otlp.ts";
 
 export type LedgerOptions = {
   /**
@@ -11,6 +12,12 @@ export type LedgerOptions = {
    * @default 10_000
    */
   readonly maxPending?: number;
+  /**
+   * Where the trace and the metrics of each submission are sent when it ends: what `otlp()` of `perdure/outbox` returns. Two
+   * rows in the outbox for each submission; they are dropped where the collector takes none.
+   * @default nowhere
+   */
+  readonly tracing?: OtlpDestination;
   /**
    * Bytes of one submission's messages and metadata, as JSON.
    * @default 1_900_000, which is also the most: a row takes 2 MB
@@ -140,6 +147,7 @@ const SETTINGS = optionsOf<LedgerOptions>()({
     maxCount: count({ infinity: true }).default(100_000),
     maxThreadMessages: count({ max: MAX_THREAD_MESSAGES, infinity: true }).default(5_000),
   }).prefault({}),
+  tracing: otlpCollectors.schema.optional(),
 });
 
 /** The options with every default filled in. */

@@ -5,6 +5,7 @@ import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import { Capability } from "../core/lifecycle/capability.ts";
 import { hook, readOptions } from "../core/options/option-schemas.ts";
+import { inSpan } from "../core/spans.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
@@ -19,16 +20,18 @@ import {
   type TurnLedger,
 } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
+import { acceptOne, takeMany } from "./intake/acceptance.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
-import { resubmit, resultOf, take } from "./intake/intake.ts";
+import { resubmit, resultOf } from "./intake/intake.ts";
 import { internalOptions } from "./intake/output.ts";
-import { checkMany, checkPublic, ofItem } from "./intake/request.ts";
+import { checkMany, checkPublic } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
 import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
 import { afterSideEffects } from "./turns/retry.ts";
+import type { EndedCall } from "./turns/timeline.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
 import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
 import type {
@@ -96,9 +99,7 @@ export class Submissions extends Capability implements TurnLedger {
     options: InternalSubmitOptions = {},
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
-    const taken = take(this.#ledger, messages, options, this.#engine.current);
-    await this.#engine.onAccepted([{ taken, options }]);
-    return resultOf(taken);
+    return acceptOne(this.#engine, messages, options);
   }
 
   /** Accepts many turns in their order, all or none. An error names the index of the first that is refused. */
@@ -106,14 +107,9 @@ export class Submissions extends Capability implements TurnLedger {
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     checkMany(submissions);
-    const all = await this.takeAll(() =>
-      submissions.map(({ messages, options: given }, index) =>
-        ofItem("submitMany()", index, () => {
-          const options = internalOptions(given);
-          return { taken: take(this.#ledger, messages, options, this.#engine.current), options };
-        }),
-      ),
-    );
+    const takeItems = () => takeMany(this.#engine, submissions);
+    const count = { "perdure.submissions": submissions.length };
+    const all = await inSpan("perdure.submit", count, () => this.takeAll(takeItems));
     return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
   }
 
@@ -339,9 +335,9 @@ export class Submissions extends Capability implements TurnLedger {
     this.#engine.detachJoined(ref, messages);
   }
 
-  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void {
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void {
     this.#engine.heartbeat(ref);
-    this.#engine.budgets.add(ref, usage);
+    this.#engine.budgets.add(ref, usage, call);
   }
 
   toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {

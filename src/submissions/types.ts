@@ -155,6 +155,12 @@ export type SubmitMessagesOptions<
    * @default none
    */
   reply?: Destination | readonly Destination[] | undefined;
+  /**
+   * The W3C trace context of the caller, e.g. the `traceparent` header of the request that it answers: the submission's spans
+   * belong to that trace.
+   * @default a trace of its own
+   */
+  traceparent?: string;
   /** Limits of what the turn uses. */
   budget?: {
     /**
@@ -342,6 +348,9 @@ export type ListSubmissionsOptions = {
   /** Only those accepted before this time. */
   createdBefore?: Instant;
 };
+
+/** Which submissions. All of them by default. */
+export type SubmissionFilter = Omit<ListSubmissionsOptions, "limit" | "before">;
 
 /** What is open in the ledger. */
 export type SubmissionStats = {

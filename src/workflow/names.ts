@@ -42,6 +42,16 @@ export function stepKey(identity: InstanceIdentity): string {
   return readable.length <= MAX_KEY ? readable : `${prefix}:${digest(readable)}`;
 }
 
+/** With what the readable keys of all steps of one kind of an instance begin. Those of `promptAll()` have one of their own. */
+export function keyPrefix(
+  kind: WaitKindName,
+  { workflowName, workflowId }: Pick<InstanceIdentity, "workflowName" | "workflowId">,
+): string {
+  const prefix =
+    { prompt: "think-workflow", batch: "think-workflow-all" }[kind as string] ?? `perdure-${kind}`;
+  return `${prefix}:${escaped(workflowName)}:${escaped(workflowId)}:`;
+}
+
 /**
  * The name of one of the platform steps that a step consists of. A step name that is short and plain is kept as it is;
  * any other, and any with a key, gets a digest behind a `~`, which no plain one has. Two kinds of steps share none: the

@@ -162,5 +162,11 @@ const READS = "It only reads.";
 
 playMatrix("I1 I2 I5 I7", LOG, {
   owners: { Inbound },
-  harmless: { "Inbound.list": READS, "Inbound.inspect": READS, "Inbound.recent": READS },
+  harmless: {
+    "Inbound.list": READS,
+    "Inbound.inspect": READS,
+    "Inbound.recent": READS,
+    "Inbound.countReplayable": READS,
+    "Inbound.facts": READS,
+  },
 });

@@ -452,6 +452,8 @@ playMatrix(
         "starts to deliver what is stored: the scenarios of the ledger and of the waits play it",
       "Outbox.isBusy": READS,
       "Outbox.inspect": READS,
+      "Outbox.countRedrivable": READS,
+      "Outbox.facts": READS,
       "Outbox.infoOf": READS,
       "Outbox.startId": READS,
       "Outbox.read": READS,

@@ -1,6 +1,6 @@
 /** The bounds of the outbox: entries that wait, and dead letters. Each is reached here. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
   type Destination,
   InvalidOptionError,
@@ -11,7 +11,14 @@ import {
 import { readSettings } from "../../src/outbox/options.ts";
 import { until } from "../support/given.ts";
 import { forever } from "../support/ledger.ts";
-import { crashBox, givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
+import {
+  type Box,
+  crashBox,
+  givenListening,
+  inside,
+  putAll,
+  workflowNamed,
+} from "../support/outbox.ts";
 
 const PLAIN = workflowNamed("plain");
 const never = () => {
@@ -69,6 +76,56 @@ describe("maxWaiting", () => {
       outbox.flush();
     });
     await until(() => ["a", "b", "c"].every((id) => came.includes(`${id}#1`)));
+  });
+});
+
+describe("telemetry", () => {
+  const COLLECTOR: Destination = { kind: "otlp", url: "https://collector.example" };
+  const enqueue = (box: Box, ids: readonly string[]) =>
+    inside(box, async ({ lifecycle, outbox }, ctx) => {
+      await lifecycle.start();
+      ctx.storage.transactionSync(() => {
+        for (const id of ids) outbox.enqueue(id, COLLECTOR, `{"signal":"traces"}`);
+      });
+      outbox.flush();
+    });
+
+  it("O1: a collector that is down takes at most half of maxWaiting, and is reported once", async () => {
+    const warned = vi.spyOn(console, "warn").mockReturnValue();
+    const { box, came } = givenListening({
+      settings: { maxWaiting: 10 },
+      deliver: (_, { kind }) => {
+        if (kind === "otlp") throw new Error("connection refused");
+      },
+    });
+    await enqueue(
+      box,
+      Array.from({ length: 30 }, (_, nth) => `t${nth}`),
+    );
+    expect((await inside(box, ({ outbox }) => outbox.stats())).waiting).toBe(5);
+    const dropped = warned.mock.calls.filter(([text]) => /Traces and metrics/.test(String(text)));
+    expect(dropped).toHaveLength(1);
+    expect(dropped[0]?.[0]).toMatch(/5 entries wait.*half of maxWaiting, 10/);
+    const work = ["a", "b", "c", "d", "e"];
+    await putAll(box, work, PLAIN);
+    await until(() => work.every((id) => came.includes(`${id}#1`)));
+    await crashBox(box);
+  });
+
+  it("the traces and metrics of a submission cost four rows, besides the wake that they share", async () => {
+    const { box, came } = givenListening();
+    const rowsOf = async (ids: readonly string[]) => {
+      const before = came.length;
+      await inside(box, ({ meter }) => meter.reset());
+      await enqueue(box, ids);
+      await until(() => came.length === before + ids.length);
+      await until(() => inside(box, async ({ outbox }) => (await outbox.stats()).waiting === 0));
+      return (await inside(box, ({ meter }) => meter.read())).rowsWritten;
+    };
+    await rowsOf(["first"]);
+    const wake = (await rowsOf(["alone"])) - 2;
+    expect((await rowsOf(["traces", "metrics"])) - wake).toBe(4);
+    expect(wake).toBeLessThanOrEqual(2);
   });
 });
 

@@ -415,6 +415,8 @@ playMatrix(
       "Scheduler.list": READS,
       "Scheduler.inspect": READS,
       "Scheduler.runs": READS,
+      "Scheduler.countBackfill": READS,
+      "Scheduler.facts": READS,
     },
   },
 );

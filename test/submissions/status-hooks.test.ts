@@ -144,8 +144,9 @@ describe("calls that wait for the status hook", () => {
 
   it("L4: a submission does not wait for the hook of another", async () => {
     const log: string[] = [];
+    const slow = Promise.withResolvers<void>();
     const stub = await givenHook(async ({ submissionId, status }) => {
-      await sleep(submissionId === "slow" ? 400 : 0);
+      if (submissionId === "slow") await slow.promise;
       log.push(`${submissionId} ${status}`);
     });
     await within(stub, async ({ submissions }) => {
@@ -157,6 +158,7 @@ describe("calls that wait for the status hook", () => {
       }
       expect(log.filter((line) => line.startsWith("slow"))).toEqual([]);
       expect(log).toHaveLength(60);
+      slow.resolve();
       await slowly;
       await submissions.wait("slow");
     });

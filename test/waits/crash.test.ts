@@ -418,6 +418,7 @@ playMatrix(
       "Waits.find": READS,
       "Waits.kind": READS,
       "Waits.check": READS,
+      "Waits.facts": READS,
       "Waits.list": READS,
       "Waits.inside": READS,
       "Waits.rows": READS,

@@ -6,7 +6,7 @@ import {
   type LifecycleRouteContext,
 } from "agents/lifecycle";
 import type { Clock } from "../clock.ts";
-import type { AgentPath, Wake, WakesVerb } from "./wake.ts";
+import type { AgentPath, AlarmState, Wake, WakesVerb } from "./wake.ts";
 import { WorkLoop } from "./work-loop.ts";
 
 export abstract class Capability extends LifecycleCapability {
@@ -37,6 +37,12 @@ export abstract class Capability extends LifecycleCapability {
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
     await this.lifecycle.ready();
     await this.wake.changeWakesOf(path, verb);
+  }
+
+  /** For a health report. */
+  async inspectWake(): Promise<AlarmState | undefined> {
+    await this.lifecycle.ready();
+    return this.wake.inspect();
   }
 
   onJob(context: LifecycleJobContext) {

@@ -30,6 +30,15 @@ export type WakesVerb = "expedite" | "remove";
 /** The path from the root to a sub-agent, as `selfPath` of an agent. */
 export type AgentPath = readonly { readonly className: string; readonly name: string }[];
 
+/** Epoch milliseconds; null where there is none. */
+export type AlarmState = {
+  /** When the first job of the module is due, those for its sub-agents included. */
+  readonly jobAt: number | null;
+  /** When its own job is due. */
+  readonly ownJobAt: number | null;
+  readonly alarmAt: number | null;
+};
+
 /** The delay before a failed drive, or a wake that could not be armed, is retried. */
 const FAILED_DRIVE_DELAY_MS = 30_000;
 /**
@@ -87,6 +96,17 @@ export class Wake {
     if (!first) return;
     const isLost = alarm === null || alarm < now || alarm > Math.max(first.time, now);
     if (isLost) await jobs.rearm();
+  }
+
+  /** For a health report: when the module's job is due, and the alarm of the object. Undefined for a sub-agent, which has none. */
+  async inspect(): Promise<AlarmState | undefined> {
+    if (this.#isRouted()) return undefined;
+    const { jobs, storage } = this.services();
+    return {
+      jobAt: jobs.list()[0]?.time ?? null,
+      ownJobAt: jobs.get(this.#jobId())?.time ?? null,
+      alarmAt: await storage.getAlarm(),
+    };
   }
 
   /** Ensures that a wake fires at or before `time` (epoch milliseconds). */

@@ -11,7 +11,7 @@ const TEXT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
 
 /** A point in time in whole epoch milliseconds; undefined for one that is invalid. */
 export function instantMs(value: unknown): number | undefined {
-  if (typeof value === "string" && !TEXT.test(value)) return undefined;
+  if (typeof value === "string" && !(TEXT.test(value) && isDay(value))) return undefined;
   if (typeof value !== "string" && typeof value !== "number" && !(value instanceof Date)) {
     return undefined;
   }
@@ -19,4 +19,10 @@ export function instantMs(value: unknown): number | undefined {
   if (Number.isNaN(ms)) return undefined;
   // Rounded down, also before 1970: a later search must never find the instant itself again.
   return typeof value === "number" ? Math.floor(value) : ms;
+}
+
+/** `Date` takes February 30 for March 2. */
+function isDay(text: string): boolean {
+  const day = text.slice(0, 10);
+  return new Date(`${day}T00:00:00Z`).toJSON()?.slice(0, 10) === day;
 }

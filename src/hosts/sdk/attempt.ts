@@ -39,7 +39,8 @@ export type AttemptOptions = {
 type EndedStep = Pick<
   StepResult<ToolSet>,
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
->;
+> &
+  Partial<Pick<StepResult<ToolSet>, "model" | "performance">>;
 
 export class Attempt {
   readonly ref: AttemptRef;
@@ -128,7 +129,16 @@ export class Attempt {
     this.#finishReason = isUnknown ? "unknown" : finishReason;
     this.#answering?.called(step.toolCalls);
     const { inputTokens, outputTokens, totalTokens } = step.usage;
-    this.#ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });
+    this.#ledger.recordUsage(
+      this.ref,
+      { inputTokens, outputTokens, totalTokens },
+      {
+        model: step.model?.modelId,
+        provider: step.model?.provider,
+        // A step ends after its tools, a model call before them.
+        durationMs: step.performance?.responseTimeMs,
+      },
+    );
   }
 
   heartbeat(): void {

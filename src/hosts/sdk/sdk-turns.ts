@@ -131,6 +131,8 @@ export class SdkTurns {
     });
     return streamedReply(attempt, source, {
       replyId,
+      thread,
+      requestId: submissionId,
       known: new Set(asked.map(({ id }) => id)),
       watcher,
       signal,

@@ -1,9 +1,10 @@
 /** Runs the model and the tools of a side turn to their end, and makes one message of the reply. */
 
+import { wrapAISDK } from "agents/observability/ai";
+import * as ai from "ai";
 import {
   convertToModelMessages,
   stepCountIs,
-  streamText,
   type TextStreamPart,
   type ToolSet,
   toUIMessageStream,
@@ -18,6 +19,9 @@ import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
 export type ReplyRequest = {
   readonly replyId: string;
+  readonly thread: string;
+  /** The id of the turn. */
+  readonly requestId: string;
   /** Ids of the messages that the model sees; those that join are added. */
   readonly known: Set<string>;
   readonly watcher: ReplyWatcher | undefined;
@@ -73,9 +77,11 @@ async function withPlan(attempt: Attempt, { tools, ...source }: TurnSetup): Prom
 }
 
 function started(attempt: Attempt, setup: TurnSetup, request: ReplyRequest) {
-  const { hooks, instructions, maxSteps, stopWhen, sendReasoning: _, ...settings } = setup;
+  const { hooks, instructions, maxSteps, stopWhen, sendReasoning: _, spans, ...settings } = setup;
+  const { streamText }: Pick<typeof ai, "streamText"> = wrapAISDK(ai, spans);
   return streamText({
     ...settings,
+    ...telemetryOf(setup, request),
     ...(instructions && { instructions }),
     abortSignal: request.signal,
     stopWhen: [stepCountIs(maxSteps), ...[stopWhen ?? []].flat()],
@@ -98,6 +104,28 @@ function started(attempt: Attempt, setup: TurnSetup, request: ReplyRequest) {
     // A cancelled turn ends as aborted in any case; other aborts are timeouts of the settings.
     onAbort: ({ reason }) => attempt.failed(reason),
   });
+}
+
+/** The identity in the platform's spans, as Think gives it to its own turns. The app's telemetry settings come first. */
+function telemetryOf(
+  { spans, telemetry }: TurnSetup,
+  { thread, requestId }: ReplyRequest,
+): Pick<Parameters<typeof ai.streamText>[0], "telemetry" | "runtimeContext"> {
+  const runtimeContext = {
+    ...(spans && { agentId: spans.agentId }),
+    conversationId: thread,
+    "cloudflare.agents.turn.request_id": requestId,
+    "cloudflare.agents.turn.trigger": "submission",
+  };
+  const included = Object.fromEntries(Object.keys(runtimeContext).map((key) => [key, true]));
+  return {
+    runtimeContext,
+    telemetry: {
+      ...(spans && { functionId: spans.agentName }),
+      ...telemetry,
+      includeRuntimeContext: { ...included, ...telemetry?.includeRuntimeContext },
+    },
+  };
 }
 
 /** Before a call of the model: messages that join, and the app's settings of the step. */

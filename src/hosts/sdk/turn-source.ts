@@ -40,6 +40,18 @@ export type TurnSetup = CallSettings & {
    */
   readonly sendReasoning?: boolean;
   readonly hooks?: TurnHooks;
+  /** What the platform's spans of the model and its tools say. By default they have no name of an agent. */
+  readonly spans?: SpanSettings;
+};
+
+type SpanSettings = {
+  /** The name of the agent's class. */
+  readonly agentName: string;
+  /** The name of the instance. */
+  readonly agentId: string;
+  /** Whether they have the messages, and the inputs and outputs of tools. */
+  readonly storeMessages?: boolean;
+  readonly storeTools?: boolean;
 };
 
 export type TurnHooks = {

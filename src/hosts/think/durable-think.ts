@@ -3,9 +3,11 @@
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
+import { systemClock } from "../../core/clock.ts";
 import { objectOf } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { Inbound, type InboundSettings } from "../../inbound/index.ts";
+import { telemetryOf } from "../../operator/otlp/telemetry.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
@@ -37,7 +39,13 @@ import { type LinkSettings, Links } from "../agent/links.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import {
+  type AgentVerbs,
+  addVerbs,
+  CAPABILITIES,
+  type Capabilities,
+  operatedOf,
+} from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { thinkScheduler } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
@@ -52,6 +60,11 @@ export type DurableThinkOptions = LedgerOptions & {
   /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
   readonly links?: LinkSettings;
 };
+
+/** A trace shows deliveries that have a row. */
+const KEPT_FOR_TRACES = {
+  keepDelivered: { maxAge: "1 hour", maxCount: 1_000 },
+} as const satisfies OutboxSettings;
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions, and whose workflows can wait for them with
@@ -85,6 +98,7 @@ export class DurableThink<
     const agent = this as unknown as HookedThink;
     const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
+      ...(limits.tracing && KEPT_FOR_TRACES),
       ...objectOf("outbox", outbox),
       onProblem,
       host: this,
@@ -92,6 +106,7 @@ export class DurableThink<
       onDeadLetter: (letter) => this.onDeadLetter(letter),
       startWorkflow: (start, create) => workflows.start(start, create),
       problemOfStart: (start) => workflows.problemOf(start),
+      telemetryOf: (event) => telemetryOf(operatedOf(this), event),
     });
     const think = new ThinkLedger(agent);
     const clients = new SubmissionClients(agent, DurableThink.prototype.shouldSendSubmission);
@@ -133,6 +148,7 @@ export class DurableThink<
       inbound: deliveries,
       threads: this.#host,
       path: () => this.selfPath,
+      operated: { storage: ctx.storage, env, clock: systemClock },
     };
     this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler).use(deliveries);
   }

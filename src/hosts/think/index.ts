@@ -25,6 +25,7 @@ export {
   type ReplayResult,
   type WaitMatch,
 } from "../../inbound/index.ts";
+export { InvalidOperationError } from "../../operator/errors.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,

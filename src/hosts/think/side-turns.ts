@@ -56,6 +56,12 @@ export function thinkSource(agent: Think, hooks: SideTurnHooks): TurnSource {
       maxSteps: config.maxSteps ?? agent.maxSteps,
       sendReasoning: config.sendReasoning ?? agent.sendReasoning,
       hooks: hooksOf(agent, hooks, request),
+      spans: {
+        agentName: agent.constructor.name,
+        agentId: agent.name,
+        storeMessages: agent.storeMessages,
+        storeTools: agent.storeTools,
+      },
     };
   };
 }

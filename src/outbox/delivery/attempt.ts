@@ -11,10 +11,12 @@
 
 import { failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
+import { inSpan, type SpanAttributes } from "../../core/spans.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { OutboxContext } from "../context.ts";
 import type { AttemptContext, Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 import { isUndeliverable, NotNeededError, RefusedError } from "../errors.ts";
+import { submissionOf } from "../event.ts";
 import { SUSPECT_AFTER } from "../store/entries.ts";
 import type { OutboxEntry } from "../store/entry.ts";
 import type { DeadLetterNotifier } from "./dead-letter-notifier.ts";
@@ -155,6 +157,7 @@ export class AttemptRunner {
     const attempt: AttemptContext = {
       createdAt: entry.createdAt,
       isRepeated: entry.attempt > 1 || unsureSince !== null,
+      traceparent: entry.traceParent,
       markSending: async () => {
         abort.signal.throwIfAborted();
         const now = this.context.clock.now();
@@ -172,7 +175,9 @@ export class AttemptRunner {
       // The platform holds back requests until writes are durable. A method call is not held back.
       if (destination.kind === "method") await loop.lifecycle.storage.sync();
       this.context.reportAttempt("outbox:attempt", entry);
-      const sending = adapter.deliver(destination, delivery, abort.signal, attempt);
+      const sending = inSpan("perdure.deliver", spanOf(entry), () =>
+        adapter.deliver(destination, delivery, abort.signal, attempt),
+      );
       const timeoutMs = this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs;
       await withTimeout(Promise.race([sending, preempted]), timeoutMs);
       this.slots.responded(key);
@@ -191,8 +196,10 @@ export class AttemptRunner {
   #delivered(entry: OutboxEntry, isWhole: boolean): void {
     const { entries, endpoints, limits, clock } = this.context;
     this.context.reportAttempt("outbox:delivered", entry);
-    entries.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
     const { key, destination } = entry;
+    const isTelemetry = this.context.destinations.isTelemetry(destination);
+    const isKept = (limits.kept.all && !isTelemetry) || !isWhole;
+    entries.delivered(entry, { isKept, isWhole }, clock.now());
     if (destination.kind === "webhook" && endpoints.succeeded(key)) {
       this.context.reportEndpoint(destination.url, "healthy");
     }
@@ -233,7 +240,10 @@ export class AttemptRunner {
       wake.request(next.dueAt);
     } else {
       const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
-      this.#bury(entry.id, entry.attempt, reason, unsureSince !== null, now);
+      if (this.context.destinations.isTelemetry(entry.destination)) {
+        this.context.reportDropped(entry.destination, reason);
+        this.#discard(entry, reason);
+      } else this.#bury(entry.id, entry.attempt, reason, unsureSince !== null, now);
     }
     // The entries behind it may have to wait for it now: read them again.
     if (entry.isOrdered) this.queue.drop(entry.key);
@@ -301,6 +311,15 @@ export class AttemptRunner {
   #policyOf({ destination }: OutboxEntry): Policy {
     return policyOf(destination.policy, this.context.limits.policy);
   }
+}
+
+function spanOf({ id, attempt, destination }: OutboxEntry): SpanAttributes {
+  return {
+    "perdure.delivery.id": id,
+    "perdure.delivery.attempt": attempt,
+    "perdure.destination.kind": destination.kind,
+    "perdure.submission.id": submissionOf(id),
+  };
 }
 
 function triedOf({ attempt, earlierAttempts, queuedAt }: OutboxEntry) {

@@ -45,6 +45,8 @@ export type AttemptContext = {
   readonly createdAt: number;
   /** Whether an earlier attempt may have reached the receiver. */
   readonly isRepeated: boolean;
+  /** The W3C trace context of the delivery, for the header of a request. */
+  readonly traceparent?: string | undefined;
   /**
    * Await it right before the first request that has an effect, where the receiver does not recognize a repetition by the
    * delivery id. It stores that the outcome may never be known: because of the time limit, a lost connection or a crash.
@@ -85,6 +87,11 @@ export interface Adapter<To = AnyDestination> {
    * @default Infinity
    */
   readonly repeatableMs?: number;
+  /**
+   * Telemetry must not crowd out work: it is dropped while half of `maxWaiting` waits, an entry that is given up is discarded
+   * instead of kept as a dead letter, and a delivered one is never kept.
+   */
+  readonly isTelemetry?: true;
   /** What is wrong with an event, as a sentence; undefined for a valid one. For a kind that does not take every event. */
   problemOfEvent?(event: Json): string | undefined;
   /** Whether the receiver was terminated or deleted, for a kind where that can happen. */

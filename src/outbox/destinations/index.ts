@@ -11,6 +11,7 @@ import { InvalidDestinationError } from "../errors.ts";
 import type { Adapter, AdapterContext, AnyDestination } from "./adapter.ts";
 import { agents } from "./agent.ts";
 import { methods } from "./method.ts";
+import { otlpCollectors, type TelemetryOf } from "./otlp.ts";
 import { queues } from "./queue.ts";
 import { discordMessages } from "./replies/discord.ts";
 import { emails } from "./replies/email.ts";
@@ -34,6 +35,7 @@ const KINDS = {
   telegram: telegramMessages,
   "github-comment": githubComments,
   email: emails,
+  otlp: otlpCollectors,
 };
 
 type Kinds = typeof KINDS;
@@ -49,7 +51,7 @@ export type AdapterOverrides = {
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
 const EXPECTED =
-  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment() or email() returns";
+  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment(), email() or otlp() returns";
 
 /** Fields of destinations that are secrets. They are stored, because a delivery needs them, and never shown. */
 const SECRETS = { proof: undefined, responseUrl: "(hidden)", interaction: "(hidden)" };
@@ -69,7 +71,10 @@ export class Destinations {
   readonly kinds: readonly string[] = Object.keys(KINDS);
 
   constructor(
-    context: AdapterContext & { readonly startWorkflow?: StartWorkflow | undefined },
+    context: AdapterContext & {
+      readonly startWorkflow?: StartWorkflow | undefined;
+      readonly telemetryOf?: TelemetryOf | undefined;
+    },
     overrides: AdapterOverrides = {},
   ) {
     this.host = context.host;
@@ -106,6 +111,10 @@ export class Destinations {
   /** See `repeatableMs` of the {@link Adapter}. */
   repeatableMsOf({ kind }: AnyDestination): number {
     return this.#adapters.get(kind)?.repeatableMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  isTelemetry({ kind }: AnyDestination): boolean {
+    return this.#adapters.get(kind)?.isTelemetry === true;
   }
 
   /** The destination in a few words, for a log. */

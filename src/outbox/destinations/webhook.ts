@@ -27,7 +27,8 @@ export type WebhookDestination = WithPolicy & {
 /**
  * An HTTP endpoint. The request's body is the event as JSON. The headers `webhook-id`, `webhook-timestamp` and
  * `webhook-signature` are those of Standard Webhooks; `webhook-attempt` is the number of the attempt. In `webhook-id`,
- * full stops and characters that a header cannot carry are percent-encoded.
+ * full stops and characters that a header cannot carry are percent-encoded. The end of a submission comes with a
+ * `traceparent` header of its trace.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  *
  * @param secret the name of the binding that has the secret, never the secret itself; while it is rotated, the names of
@@ -89,7 +90,7 @@ export const webhooks = {
       labelOf: ({ url }) => hostOf(url),
       problemOf: ({ url, secrets }) =>
         problemOfHost(url, allowPrivateAddresses) ?? problemOfNames(secrets, env),
-      async deliver({ url, secrets }, delivery: Delivery, signal) {
+      async deliver({ url, secrets }, delivery: Delivery, signal, { traceparent }) {
         // Checked again: the option may have changed since the destination was stored.
         const problem = problemOfHost(url, allowPrivateAddresses);
         if (problem) {
@@ -99,11 +100,19 @@ export const webhooks = {
         const loading = Promise.all(secrets.map((name) => signerOf(env, name)));
         const signers = await unlessAborted(loading, signal);
         const request = signedRequest(delivery, signers, new Date(now()));
-        await send(url, { ...request, signal });
+        const headers = { ...(traceparent !== undefined && { traceparent }), ...request.headers };
+        await send(url, { ...request, headers, signal });
       },
     };
   },
 };
+
+/** @throws InvalidDestinationError for a URL that no webhook can have */
+export function checkUrl(text: unknown): void {
+  const problem = problemOfUrl(text);
+  if (problem)
+    throw new InvalidDestinationError(invalidMessage("url", problem.given, problem.expected));
+}
 
 /**
  * The key of a webhook's URL, the same for all its spellings; the fragment is never sent.
@@ -214,7 +223,7 @@ async function failureOf(response: Response, host: string): Promise<Error> {
   return new EndpointError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
 }
 
-function problemOfUrl(text: unknown): Problem | undefined {
+export function problemOfUrl(text: unknown): Problem | undefined {
   const isText = typeof text === "string";
   if (isText && text.length > MAX_URL) {
     const expected = `expected at most ${MAX_URL} characters`;
@@ -240,7 +249,7 @@ function expectedOf(url: URL | null): string | undefined {
   return "expected https: (http: is for private addresses, with allowPrivateAddresses)";
 }
 
-function problemOfHost(text: string, allowsPrivate: boolean): FieldProblem | undefined {
+export function problemOfHost(text: string, allowsPrivate: boolean): FieldProblem | undefined {
   if (allowsPrivate || !isPrivateHost(new URL(text).hostname)) return undefined;
   const expected = "expected a public host. For development, set allowPrivateAddresses";
   return { field: "url", given: preview(text), expected };

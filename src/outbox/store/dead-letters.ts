@@ -31,6 +31,9 @@ export type Selection = {
   readonly key?: string | undefined;
   readonly isUncertain?: boolean | undefined;
 };
+/** A redrive leaves these out: they would become dead letters again at once. */
+const IS_SENT =
+  "destination_key NOT IN (SELECT key FROM perdure_endpoints WHERE disabled_at IS NOT NULL)";
 const SELECTED = "died_at >= ? AND ifnull(destination_key = ?, 1) AND ifnull(is_uncertain = ?, 1)";
 
 export class DeadLetterStore {
@@ -55,8 +58,8 @@ export class DeadLetterStore {
     this.storage.transactionSync(() => {
       this.#sql.exec(
         `INSERT OR REPLACE INTO perdure_dead_letters
-           (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_uncertain, last_error, destination, payload)
-         SELECT id, destination_key, seq, is_ordered, ?, created_at, ?, ?, ?, destination, payload
+           (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_uncertain, last_error, trace_parent, destination, payload)
+         SELECT id, destination_key, seq, is_ordered, ?, created_at, ?, ?, ?, trace_parent, destination, payload
          FROM perdure_outbox WHERE id = ?`,
         attempts,
         now,
@@ -95,7 +98,16 @@ export class DeadLetterStore {
   }
 
   count(selection: Selection): number {
-    const query = `SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE ${SELECTED}`;
+    return this.#countWhere(SELECTED, selection);
+  }
+
+  /** How many of a selection {@link redriveAll} sends. */
+  countRedrivable(selection: Selection): number {
+    return this.#countWhere(`${SELECTED} AND ${IS_SENT}`, selection);
+  }
+
+  #countWhere(which: string, selection: Selection): number {
+    const query = `SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE ${which}`;
     return this.#sql.exec<{ count: number }>(query, ...valuesOf(selection)).one().count;
   }
 
@@ -109,16 +121,14 @@ export class DeadLetterStore {
     return this.#redrive(SELECTED, valuesOf(selection), now);
   }
 
-  /** Without those for a disabled endpoint, which would become dead letters again at once. */
   #redrive(which: string, values: SqlStorageValue[], now: number): number {
     return this.storage.transactionSync(() => {
       const sent = this.#sql
         .exec<{ id: string }>(
           `INSERT INTO perdure_outbox
-             (id, destination_key, seq, due_at, is_ordered, attempts, started, earlier_attempts, created_at, queued_at, last_error, destination, payload)
-           SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, destination, payload
-           FROM perdure_dead_letters WHERE ${which}
-             AND destination_key NOT IN (SELECT key FROM perdure_endpoints WHERE disabled_at IS NOT NULL)
+             (id, destination_key, seq, due_at, is_ordered, attempts, started, earlier_attempts, created_at, queued_at, last_error, trace_parent, destination, payload)
+           SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, trace_parent, destination, payload
+           FROM perdure_dead_letters WHERE ${which} AND ${IS_SENT}
            ON CONFLICT (id) DO NOTHING RETURNING id`,
           now,
           now,

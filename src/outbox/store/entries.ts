@@ -39,7 +39,13 @@ type Row = Pick<
   | "createdAt"
   | "queuedAt"
   | "unsureSince"
-> & { started: number; isOrdered: number; destination: string; payload: string | null };
+> & {
+  traceParent: string | null;
+  started: number;
+  isOrdered: number;
+  destination: string;
+  payload: string | null;
+};
 
 export class EntryStore {
   readonly #sql: SqlStorage;
@@ -56,11 +62,11 @@ export class EntryStore {
   }
 
   /** (new) → waiting, due at once. Returns false for an id that waits or is a dead letter already; nothing changes then. */
-  put({ id, key, destination, payload, isOrdered }: NewEntry, now: number): boolean {
+  put({ id, key, destination, payload, isOrdered, traceParent }: NewEntry, now: number): boolean {
     const isInRow = payload.length <= PART_LENGTH;
     const put = this.#sql.exec(
-      `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, queued_at, destination, payload)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?4, ?4, ?6, ?7
+      `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, queued_at, trace_parent, destination, payload)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?4, ?4, ?6, ?7, ?8
        WHERE NOT EXISTS (SELECT 1 FROM perdure_dead_letters WHERE id = ?1)
        ON CONFLICT (id) DO NOTHING RETURNING id`,
       id,
@@ -68,6 +74,7 @@ export class EntryStore {
       this.#nextSeq(now),
       now,
       isOrdered ? 1 : 0,
+      traceParent ?? null,
       JSON.stringify(destination),
       isInRow ? payload : null,
     );
@@ -151,18 +158,19 @@ export class EntryStore {
       .exec<Row>(
         `SELECT destination_key AS key, due_at AS dueAt, attempts AS attempt, started, interruptions,
            earlier_attempts AS earlierAttempts, is_ordered AS isOrdered, created_at AS createdAt, queued_at AS queuedAt,
-           unsure_since AS unsureSince, destination, payload
+           unsure_since AS unsureSince, trace_parent AS traceParent, destination, payload
          FROM perdure_outbox WHERE id = ?`,
         id,
       )
       .toArray();
     if (!found) return undefined;
-    const { started, isOrdered, destination, payload, ...row } = found;
+    const { started, isOrdered, traceParent, destination, payload, ...row } = found;
     return {
       ...row,
       id,
       isStarted: started !== NOT_STARTED,
       isOrdered: isOrdered === 1,
+      traceParent: traceParent ?? undefined,
       destination: JSON.parse(destination) as Destination,
       payload: payload ?? joinedParts(this.#sql, id),
       isInParts: payload === null,

@@ -11,6 +11,8 @@ export type NewEntry = {
   readonly payload: string;
   /** Whether the entries behind it wait for it. */
   readonly isOrdered: boolean;
+  /** The `traceparent` of its requests. */
+  readonly traceParent?: string | undefined;
 };
 
 export type OutboxEntry = NewEntry & {

@@ -14,6 +14,7 @@ export const MIGRATIONS = [
      created_at INTEGER NOT NULL,
      queued_at INTEGER NOT NULL,
      unsure_since INTEGER,
+     trace_parent TEXT,
      last_error TEXT,
      destination TEXT NOT NULL,
      payload TEXT
@@ -34,6 +35,7 @@ export const MIGRATIONS = [
      died_at INTEGER NOT NULL,
      is_notified INTEGER NOT NULL DEFAULT 0,
      is_uncertain INTEGER NOT NULL,
+     trace_parent TEXT,
      last_error TEXT NOT NULL,
      destination TEXT NOT NULL,
      payload TEXT

@@ -22,6 +22,14 @@ const MAX_BACKFILLED = 1_000;
 /** A slot that fires, or a trigger at the time of its call. */
 type NewRun = { readonly slot: number; readonly cause: RunCause; readonly triggerKey?: string };
 
+/** What a backfill would run. */
+type Backfillable = {
+  readonly queued: readonly number[];
+  readonly alreadyRun: number;
+  /** Whether the history has the slot, as skipped. */
+  readonly isKnown: (slot: number) => boolean;
+};
+
 export class Firing {
   constructor(
     private readonly app: App,
@@ -63,17 +71,16 @@ export class Firing {
     return slot;
   }
 
-  /** Queues runs of the slots in a past range that have not run. */
-  backfill(
-    task: DeclaredTask,
-    row: TaskRow,
-    { from, to }: Range,
-  ): { queued: number; alreadyRun: number } {
-    const { store, runner, clock } = this;
+  /**
+   * The slots in a past range, and which of them have no run.
+   *
+   * @throws InvalidOptionError for too long a range
+   */
+  backfillable(task: DeclaredTask, row: TaskRow, { from, to }: Range): Backfillable {
     const { taskId } = task;
     // Slots that are still to come fire by themselves.
     const ahead = isArmed(task, row) ? (row.nextAt ?? Infinity) : Infinity;
-    const last = Math.min(to, clock.now() + 1, ahead) - 1;
+    const last = Math.min(to, this.clock.now() + 1, ahead) - 1;
     const count = countSlots(task, { from: from - 1, to: last }, row.anchor, MAX_BACKFILLED + 1);
     if (count > MAX_BACKFILLED) {
       throw new InvalidOptionError(
@@ -82,24 +89,28 @@ export class Firing {
       );
     }
     const slots = nextSlots(task, from - 1, row.anchor, count);
-    const known = store.runs.statuses(taskId, { from, to: last + 1 });
+    const known = this.store.runs.statuses(taskId, { from, to: last + 1 });
     const queued = slots.filter((slot) => (known.get(slot) ?? "skipped") === "skipped");
+    return { queued, alreadyRun: slots.length - queued.length, isKnown: (slot) => known.has(slot) };
+  }
+
+  /** Queues runs of the slots in a past range that have not run. */
+  backfill(task: DeclaredTask, row: TaskRow, range: Range): { queued: number; alreadyRun: number } {
+    const { store, runner, clock } = this;
+    const { taskId } = task;
+    const { queued, alreadyRun, isKnown } = this.backfillable(task, row, range);
     const [first] = queued;
-    if (first === undefined) return { queued: 0, alreadyRun: slots.length };
-    const news = queued.filter((slot) => !known.has(slot));
+    if (first === undefined) return { queued: 0, alreadyRun };
+    const news = queued.filter((slot) => !isKnown(slot));
     store.transaction(() => {
       store.runs.insert(news.map((slot) => this.#runOf(task, { slot, cause: "backfill" })));
-      store.runs.reopen(
-        task,
-        queued.filter((slot) => known.has(slot)),
-        clock.now(),
-      );
+      store.runs.reopen(task, queued.filter(isKnown), clock.now());
       const openFrom = Math.min(first, row.openFrom ?? first);
       if (openFrom !== row.openFrom) store.putTask({ ...row, openFrom });
     });
     runner.enqueue(taskId);
     runner.startWaiting();
-    return { queued: queued.length, alreadyRun: slots.length - queued.length };
+    return { queued: queued.length, alreadyRun };
   }
 
   /**

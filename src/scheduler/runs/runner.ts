@@ -7,6 +7,7 @@ import { type Clock, earliest } from "../../core/clock.ts";
 import { backoffMs, failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/lifecycle/resets.ts";
 import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
+import { inSpan } from "../../core/spans.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";
@@ -154,7 +155,12 @@ export class Runner {
     let storeEnd: () => void;
     try {
       const { owner } = this.store;
-      const submissionId = await perform({ task, run, owner, abort }, this.app);
+      const attributes = { "perdure.task": run.taskId, "perdure.attempt": run.attempts };
+      const submissionId = await inSpan("perdure.schedule", attributes, async (span) => {
+        const prompt = await perform({ task, run, owner, abort }, this.app);
+        span.set({ "perdure.submission.id": prompt });
+        return prompt;
+      });
       storeEnd = () => {
         if (submissionId === undefined) this.#settle(run, { status: "completed", error: null });
         else this.#submitted(run, submissionId);

@@ -9,6 +9,7 @@ import { isTerminal, NEXT, type SubmissionStatus } from "../states.ts";
 import type {
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
+  SubmissionFilter,
   WaitForSubmissionOptions,
 } from "../types.ts";
 
@@ -31,15 +32,20 @@ const METADATA = z.custom<NonNullable<ListSubmissionsOptions["metadata"]>>(
   { error: `expected an object with up to ${MAX_METADATA} values to find` },
 );
 
-const LIST = optionsOf<ListSubmissionsOptions>()({
+const FILTER = {
   status: STATUS,
-  limit: count({ max: 1_000 }).default(DEFAULT_LIMIT),
-  before: id.optional(),
   thread: id.optional(),
   metadata: METADATA.optional(),
   createdAfter: instant({ forAlarm: true }).optional(),
   createdBefore: instant({ forAlarm: true }).optional(),
+};
+const LIST = optionsOf<ListSubmissionsOptions>()({
+  ...FILTER,
+  limit: count({ max: 1_000 }).default(DEFAULT_LIMIT),
+  before: id.optional(),
 });
+/** Which submissions, without a page. */
+export const SUBMISSION_FILTER = optionsOf<SubmissionFilter>()(FILTER);
 const DELETE = optionsOf<DeleteSubmissionsOptions>()({
   status: STATUS,
   limit: count({ max: 10_000 }).default(DEFAULT_LIMIT),
@@ -61,7 +67,13 @@ export function checkId(field: string, value: unknown): void {
 /** @throws InvalidSubmissionError */
 export function readList(options: ListSubmissionsOptions) {
   const { status, ...query } = readOptions(LIST, options, "listSubmissions()", invalidSubmission);
-  for (const [key, value] of Object.entries(query.metadata ?? {})) {
+  checkMetadata(query.metadata);
+  return { ...query, statuses: status && [status].flat() };
+}
+
+/** @throws InvalidSubmissionError for a value that no metadata can have */
+export function checkMetadata(metadata: SubmissionFilter["metadata"] = {}): void {
+  for (const [key, value] of Object.entries(metadata)) {
     checkId("metadata", key);
     if (typeof value === "boolean" || Number.isFinite(value)) continue;
     if (typeof value === "string") checkId(`metadata.${key}`, value);
@@ -70,7 +82,6 @@ export function readList(options: ListSubmissionsOptions) {
       throw invalidValue(`metadata.${key}`, value, expected);
     }
   }
-  return { ...query, statuses: status && [status].flat() };
 }
 
 /** @throws InvalidSubmissionError */

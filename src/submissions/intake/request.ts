@@ -23,6 +23,12 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { checkNames, invalidMessage, isPlainObject } from "../../core/options/options.ts";
+import {
+  parseTraceparent,
+  TRACEPARENT_FORM,
+  type TraceContext,
+  traceparentOf,
+} from "../../core/trace-context.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import type { Destination } from "../../outbox/types.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
@@ -81,6 +87,11 @@ const OPTIONS = {
     maxDelay: duration().optional(),
   }).optional(),
   whenBusy: oneOf(["enqueue", "reject", "interrupt", "rollback", "steer"]).default("enqueue"),
+  traceparent: z
+    .custom<string>((value) => parseTraceparent(value) !== undefined, {
+      error: `expected ${TRACEPARENT_FORM}`,
+    })
+    .optional(),
   notify: z.unknown().optional(),
   reply: z.unknown().optional(),
   budget: optionsOf<NonNullable<SubmitMessagesOptions["budget"]>>()({
@@ -127,6 +138,8 @@ export function prepare(
     metadata,
     thread,
     channel: options.channel,
+    traceParent:
+      options.traceparent && traceparentOf(parseTraceparent(options.traceparent) as TraceContext),
     answer,
     notify,
     run: options.run,

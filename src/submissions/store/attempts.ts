@@ -7,9 +7,10 @@ import { type FailedEnd, json, type Submission } from "./rows.ts";
 /** UTF-16 units that are kept of a refused answer, to show it to the model. */
 const GIVEN_LENGTH = 64 * 1024;
 
-const COLUMNS = "seq, attempt, started_at, ended_at, error, error_name, usage, follow, given";
+const COLUMNS =
+  "seq, attempt, started_at, ended_at, error, error_name, usage, follow, timeline, given";
 
-type NewAttempt = Pick<FailedEnd, "failure" | "spent" | "follow" | "given"> & {
+type NewAttempt = Pick<FailedEnd, "failure" | "spent" | "follow" | "given" | "timeline"> & {
   readonly seq: number;
   readonly attempt: number;
   readonly startedAt: number;
@@ -20,9 +21,10 @@ export class Attempts {
   constructor(private readonly sql: SqlStorage) {}
 
   /** Records a failed attempt, in the transaction that makes its submission pending again. */
-  add({ seq, attempt, startedAt, endedAt, failure, spent, follow, given }: NewAttempt): void {
+  add({ seq, attempt, startedAt, endedAt, ...end }: NewAttempt): void {
+    const { failure, spent, follow, given, timeline } = end;
     this.sql.exec(
-      `INSERT INTO perdure_attempts (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO perdure_attempts (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       seq,
       attempt,
       startedAt,
@@ -31,6 +33,7 @@ export class Attempts {
       failure.name,
       json(spent),
       follow,
+      json(timeline),
       given === undefined ? null : cut(given),
     );
   }

@@ -11,8 +11,8 @@ import { each, SUMMARY, type Summary } from "./rows.ts";
 import { valuesOf } from "./sql.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
-const LIST_WINDOW = 10_000;
-const LIST_SCAN = 100_000;
+export const LIST_WINDOW = 10_000;
+export const LIST_SCAN = 100_000;
 /** How many of the newest rows are searched for a turn's id of the host. */
 const RECENT_TURNS = 1_000;
 /** The form of turn ids of hosts. */
@@ -51,7 +51,8 @@ export class SubmissionHistory {
       const first = this.#newest(top);
       if (first === null) return;
       if (scanned >= LIST_SCAN && found > 0) return;
-      if (scanned >= LIST_SCAN) throw new ListScanLimitError(LIST_SCAN, this.#idOf(first), before);
+      if (scanned >= LIST_SCAN)
+        throw new ListScanLimitError(LIST_SCAN, this.#lastRead(top), before);
       const from = isOpenOnly ? 0 : first - LIST_WINDOW + 1;
       for (const one of each(sql, page, first + 1, from, ...bindings, limit - found)) {
         found++;
@@ -77,9 +78,11 @@ export class SubmissionHistory {
     );
   }
 
-  #idOf(seq: number): string {
-    const query = "SELECT submission_id FROM perdure_submissions WHERE seq = ?";
-    return valuesOf<string>(this.sql, query, seq)[0] as string;
+  /** The id of the oldest submission from this number on. */
+  #lastRead(from: number): string {
+    const query =
+      "SELECT submission_id FROM perdure_submissions WHERE seq >= ? ORDER BY seq LIMIT 1";
+    return valuesOf<string>(this.sql, query, from)[0] as string;
   }
 
   /** The highest number below this one, or null. */
@@ -128,7 +131,7 @@ export class SubmissionHistory {
 }
 
 /** The conditions of a list, as SQL. */
-function filterOf({
+export function filterOf({
   statuses,
   thread,
   metadata = {},

@@ -7,6 +7,7 @@ import type { Destination } from "../../outbox/types.ts";
 import type { TurnFacts } from "../host.ts";
 import type { SubmissionStatus, TerminalStatus } from "../states.ts";
 import type { NextAction } from "../turns/attempt-plan.ts";
+import type { AttemptTimeline, Timeline } from "../turns/timeline.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
 import { StoredAnswer } from "./answers.ts";
 
@@ -40,6 +41,8 @@ type Columns = {
   requestId: string | undefined;
   messageId: string | undefined;
   finishReason: string | undefined;
+  /** The W3C trace context that its caller gave. */
+  traceParent: string | undefined;
   usage: TokenUsage | undefined;
   createdAt: number;
   startedAt: number | undefined;
@@ -60,12 +63,13 @@ type SummaryRow = Columns & {
 type Row = SummaryRow & {
   messages: UIMessage[];
   answer: AnswerSpec | undefined;
+  timeline: Timeline | undefined;
   isRetry: number;
   /** The submission that `retrySubmission()` has made of it. */
   retriedBy: string | undefined;
 };
 
-const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "answer", "messages"];
+const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "timeline", "answer", "messages"];
 
 /** Taken from the rank of one that goes before all others, and added again when it runs. */
 export const NEXT_RANK = 10_000;
@@ -78,7 +82,7 @@ export type Summary = ReturnType<typeof toSummary>;
 /** Columns of a {@link Summary}, for SQL. */
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
   due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
-  debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, retry, usage, error_name, error, notify,
+  debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
   metadata, output`;
 
 /** Whether it expired before its first attempt. */
@@ -92,7 +96,7 @@ export function json(value: object | undefined): string | null {
 }
 
 /** `submission_id` of SQLite is `submissionId` here. */
-function rowOf<Read extends SummaryRow>(columns: Record<string, SqlStorageValue>): Read {
+export function rowOf<Read extends object>(columns: Record<string, SqlStorageValue>): Read {
   const entries = Object.entries(columns).map(([column, value]) => {
     const isJson = value !== null && JSON_COLUMNS.includes(column);
     const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -102,10 +106,10 @@ function rowOf<Read extends SummaryRow>(columns: Record<string, SqlStorageValue>
 }
 
 function toSubmission(sql: SqlStorage, row: Row) {
-  const { messages, answer, retriedBy } = row;
+  const { messages, answer, timeline, retriedBy } = row;
   /** Whether `retrySubmission()` has made it. */
   const isRetry = row.isRetry === 1;
-  return { ...toSummary(sql, row), messages, answer, retriedBy, isRetry };
+  return { ...toSummary(sql, row), messages, answer, timeline, retriedBy, isRetry };
 }
 
 function toSummary(sql: SqlStorage, row: SummaryRow) {
@@ -168,6 +172,7 @@ export type NewSubmission = Pick<
   | "idempotencyKey"
   | "thread"
   | "channel"
+  | "traceParent"
   | "answer"
   | "run"
   | "retry"
@@ -196,6 +201,8 @@ export type SettledState = TurnFacts & {
   readonly refused?: string | undefined;
   /** Tokens in all, where they are known. */
   readonly usage?: TokenUsage | undefined;
+  /** The times of the submission, where they are known. */
+  readonly timeline?: Timeline | undefined;
   /** Whether its messages are removed from the conversation. */
   readonly isRolledBack?: boolean | undefined;
 };
@@ -211,4 +218,6 @@ export type FailedEnd = {
   /** Tokens of this attempt, and of all so far. */
   readonly spent: TokenUsage | undefined;
   readonly usage: TokenUsage | undefined;
+  /** The model calls of this attempt. */
+  readonly timeline?: AttemptTimeline | undefined;
 };

@@ -36,6 +36,7 @@ export const MIGRATIONS = [
      request_id TEXT,
      message_id TEXT,
      finish_reason TEXT,
+     trace_parent TEXT,
      retry TEXT,
      usage TEXT,
      error_name TEXT,
@@ -43,6 +44,7 @@ export const MIGRATIONS = [
      notify TEXT,
      metadata TEXT,
      output TEXT,
+     timeline TEXT,
      answer TEXT,
      messages TEXT NOT NULL
    );
@@ -78,12 +80,16 @@ export const MIGRATIONS = [
      follow TEXT NOT NULL,
      usage TEXT,
      error TEXT NOT NULL,
+     timeline TEXT,
      given TEXT,
      PRIMARY KEY (seq, attempt)
    ) WITHOUT ROWID;
    CREATE TABLE perdure_tool_calls (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
      ordinal INTEGER NOT NULL,
+     attempt INTEGER NOT NULL,
+     started_at INTEGER NOT NULL,
+     ended_at INTEGER,
      tool_call_id TEXT NOT NULL,
      tool TEXT NOT NULL,
      input_digest TEXT NOT NULL,

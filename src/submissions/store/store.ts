@@ -11,6 +11,8 @@ import { migrate } from "../../core/lifecycle/migrations.ts";
 import { type AttemptRef, isIsolated } from "../host.ts";
 import type { Limits } from "../options.ts";
 import { NEXT, type SubmissionStatus } from "../states.ts";
+import type { AttemptTimeline } from "../turns/timeline.ts";
+import { withInterrupted } from "../turns/timeline.ts";
 import type { TokenUsage } from "../types.ts";
 import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";
@@ -36,6 +38,10 @@ import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 
 /** SQL for the number of the next row: greater than all stored ones and all that this object instance has seen. */
 const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions)";
+
+/** A running submission whose attempt was interrupted. */
+type Interrupted = Pick<Submission, "seq" | "attempts"> &
+  Partial<Pick<Submission, "startedAt" | "timeline">>;
 
 /** How many of the newest rows are searched for a message. */
 const RECENT = 100;
@@ -95,6 +101,7 @@ export class SubmissionStore {
       metadata: json(submission.metadata),
       thread: submission.thread,
       channel: submission.channel ?? null,
+      trace_parent: submission.traceParent ?? null,
       answer: json(submission.answer),
       notify: json(submission.notify),
       run: submission.run ?? null,
@@ -199,27 +206,38 @@ export class SubmissionStore {
   /**
    * running → pending: the turn starts over.
    *
+   * @param now the time of the decision; when the attempt was interrupted is not known
    * @param end.isFree whether a reset of the platform ended the attempt, which is not counted then
    * @param end.usage tokens so far, where they are known
+   * @param end.timeline its model calls, where they are known
    * @param end.isNext whether it goes before all others of its thread, because its messages are in the conversation
    */
   startOver(
-    { seq, attempts }: Pick<Seen, "seq" | "attempts">,
+    { seq, attempts, startedAt, timeline: earlier }: Interrupted,
+    now: number,
     {
       isFree = false,
       usage,
+      timeline,
       isNext = false,
-    }: { isFree?: boolean; usage?: TokenUsage | undefined; isNext?: boolean } = {},
+    }: {
+      isFree?: boolean;
+      usage?: TokenUsage | undefined;
+      timeline?: AttemptTimeline | undefined;
+      isNext?: boolean;
+    } = {},
   ): Submission | undefined {
+    const attempt = { ...timeline, attempt: attempts, startedAt: startedAt ?? now, endedAt: now };
     // Only where it is asked for: a change of the rank writes an index entry.
     const rank = isNext ? `, rank = rank - ${NEXT_RANK}` : "";
     return this.#counted(
       +1,
       `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?,
-         usage = COALESCE(?, usage)${rank}
+         usage = COALESCE(?, usage), timeline = ?${rank}
        WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
       isFree ? 1 : 0,
       json(usage),
+      json(withInterrupted(earlier, attempt)),
       seq,
       attempts,
     );
@@ -257,9 +275,9 @@ export class SubmissionStore {
   }
 
   /** running → running: a tool is about to run. From here on no attempt would give an answer that is held again. */
-  beginCall(ref: AttemptRef, ordinal: number, call: NewCall): void {
+  beginCall(ref: AttemptRef, ordinal: number, call: NewCall, now: number): void {
     const held = this.answers.heldOf(ref);
-    this.toolCalls.add(ref.seq, ordinal, call);
+    this.toolCalls.add(ref, ordinal, call, now);
     if (held === undefined) return;
     const query = "UPDATE perdure_submissions SET output = COALESCE(output, ?) WHERE seq = ?";
     this.storage.sql.exec(query, held, ref.seq);
@@ -290,7 +308,8 @@ export class SubmissionStore {
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
        SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, finish_reason = ?,
-         usage = COALESCE(?, usage), rollback_state = ?, settled_at = ?, output = COALESCE(output, ?)
+         usage = COALESCE(?, usage), rollback_state = ?, settled_at = ?, output = COALESCE(output, ?),
+         timeline = COALESCE(?, timeline)
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
       failure?.message ?? null,
@@ -302,6 +321,7 @@ export class SubmissionStore {
       ending.isRolledBack ? "pending" : null,
       now,
       output,
+      json(ending.timeline),
       seen.seq,
       seen.status,
       seen.attempts,

@@ -46,11 +46,16 @@ export class ToolCallRecords {
   }
 
   /** (new) → begun. */
-  add(seq: number, ordinal: number, { toolCallId, toolName, inputDigest, input }: NewCall): void {
+  add(
+    { seq, attempt }: AttemptRef,
+    ordinal: number,
+    { toolCallId, toolName, inputDigest, input }: NewCall,
+    now: number,
+  ): void {
     const shown = input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input;
-    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, input)
-                   VALUES (?, ?, ?, ?, ?, ?)`;
-    this.sql.exec(query, seq, ordinal, toolCallId, toolName, inputDigest, shown);
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, tool_call_id, tool, input_digest, input)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+    this.sql.exec(query, seq, ordinal, attempt, now, toolCallId, toolName, inputDigest, shown);
   }
 
   /** Another call of the model takes the record: with that id, the conversation will contain its outcome. */
@@ -60,17 +65,17 @@ export class ToolCallRecords {
   }
 
   /** begun → ended, once. A late end of an attempt that is over is stored as well: it is what the tool did. */
-  end(seq: number, ordinal: number, end: CallEnd): void {
+  end(seq: number, ordinal: number, end: CallEnd, now: number): void {
     const { outcome, value } = storedOf(end);
-    const query = `UPDATE perdure_tool_calls SET outcome = ?, value = ?
+    const query = `UPDATE perdure_tool_calls SET outcome = ?, value = ?, ended_at = ?
                    WHERE seq = ? AND ordinal = ? AND outcome IS NULL`;
-    this.sql.exec(query, outcome, value, seq, ordinal);
+    this.sql.exec(query, outcome, value, now, seq, ordinal);
   }
 
-  /** The calls of a submission belong to the one that retries it as well. */
+  /** The calls of a submission belong to the one that retries it as well, but to none of its attempts. */
   copy(from: number, to: number): void {
-    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, outcome, input, value)
-       SELECT ?, ordinal, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`;
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value)
+       SELECT ?, ordinal, 0, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`;
     this.sql.exec(query, to, from);
   }
 

@@ -1,4 +1,7 @@
-/** Counts the tokens of running turns. With a budget they are written after each model call, so that no crash gives any back. */
+/**
+ * Counts the tokens of running turns, and records the times of their model calls. With a budget the tokens are written after
+ * each model call, so that no crash gives any back.
+ */
 
 import { preview } from "../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
@@ -7,6 +10,7 @@ import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
 import { addToDay, usageOfDay } from "../store/usage.ts";
 import type { TokenUsage } from "../types.ts";
+import { AttemptTimes, type EndedCall } from "./timeline.ts";
 
 const DAY_MS = 86_400_000;
 /** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
@@ -23,6 +27,13 @@ type Account = {
   unmeasured: number;
   /** What the latest call reported instead of numbers. */
   garbage: string | undefined;
+  readonly times: AttemptTimes;
+};
+
+type AttemptRecord = {
+  readonly spent: TokenUsage | undefined;
+  readonly usage: TokenUsage | undefined;
+  readonly times: AttemptTimes | undefined;
 };
 
 export class TokenBudgets {
@@ -31,10 +42,16 @@ export class TokenBudgets {
 
   constructor(private readonly ledger: Ledger) {}
 
-  /** An attempt begins. */
-  open({ seq, attempts: attempt, budget, usage: before }: Submission): void {
+  /**
+   * An attempt begins.
+   *
+   * @param isResumed whether an earlier object instance began it
+   */
+  open(submission: Submission, isResumed = false): void {
+    const { seq, attempts: attempt, budget, usage: before, timeline } = submission;
+    const times = new AttemptTimes(timeline, isResumed);
     const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
-    this.#accounts.set(seq, { attempt, budget, before, ...unused });
+    this.#accounts.set(seq, { attempt, budget, before, ...unused, times });
   }
 
   /**
@@ -42,9 +59,10 @@ export class TokenBudgets {
    *
    * @param reported as the model reports it, which may be anything
    */
-  add(ref: AttemptRef, reported: unknown): void {
+  add(ref: AttemptRef, reported: unknown, call?: EndedCall): void {
     const account = this.#accountOf(ref);
     if (!account) return;
+    account.times.ended(call, reported, this.ledger.clock.now());
     const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
     if (usage) account.spent = sum(account.spent, usage);
@@ -111,10 +129,15 @@ export class TokenBudgets {
     }
   }
 
-  /** The tokens of this attempt in this object instance, and of all attempts together. */
-  usageOf(seq: number): { spent: TokenUsage | undefined; usage: TokenUsage | undefined } {
-    const { before, spent } = this.#accounts.get(seq) ?? {};
-    return { spent, usage: spent && sum(before, spent) };
+  /** A model call begins, after {@link check}. */
+  callStarted({ seq }: AttemptRef): void {
+    this.#accounts.get(seq)?.times.started(this.ledger.clock.now());
+  }
+
+  /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
+  recordOf(seq: number): AttemptRecord {
+    const { before, spent, times } = this.#accounts.get(seq) ?? {};
+    return { spent, usage: spent && sum(before, spent), times };
   }
 
   /** The attempt is over, and its usage is written. */
@@ -126,7 +149,7 @@ export class TokenBudgets {
   #accountOf({ seq, attempt }: AttemptRef): Account | undefined {
     if (!this.#accounts.has(seq)) {
       const submission = this.ledger.store.get(seq);
-      if (submission?.status === "running") this.open(submission);
+      if (submission?.status === "running") this.open(submission, true);
     }
     const account = this.#accounts.get(seq);
     return account?.attempt === attempt ? account : undefined;

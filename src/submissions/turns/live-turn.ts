@@ -13,6 +13,8 @@ export function liveTurn(submission: Submission, now: number) {
     /** Set when the turn has begun. */
     attempt: undefined as number | undefined,
     plan: undefined as AttemptPlan | undefined,
+    /** The submission as the end of the attempt has left it, for a host that reports the end before the turn returns. */
+    reported: undefined as Pick<Submission, "status" | "errorName"> | undefined,
     /** Whether it was aborted while its submission stays open. */
     isStopped: false,
     /** Whether its messages are removed from the conversation once it has ended. */

@@ -206,8 +206,9 @@ export class Recovery {
     else if (decision.action === "fail")
       this.settlement.end(submission, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
-      const { usage } = this.budgets.usageOf(seq);
-      const pending = store.startOver({ seq, attempts }, { isFree, usage, isNext: true });
+      const { usage, times } = this.budgets.recordOf(seq);
+      const left = { isFree, usage, timeline: times?.end(undefined, clock.now()), isNext: true };
+      const pending = store.startOver(submission, clock.now(), left);
       this.budgets.close(seq);
       if (pending) this.ledger.announce(pending);
       for (const joined of store.open.joinedTo(submissionId)) await this.#checkJoined(joined.seq);
@@ -265,7 +266,8 @@ export class Recovery {
   /** The submission waits for a turn of its own: the turn that it joined does not have its messages. */
   detachJoined(joined: Submission): void {
     this.#joined.delete(joined.seq);
-    const pending = this.ledger.store.startOver(joined);
+    const { store, clock } = this.ledger;
+    const pending = store.startOver(joined, clock.now());
     if (!pending) return;
     this.ledger.announce(pending);
     this.onReleased(pending);

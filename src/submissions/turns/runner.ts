@@ -23,6 +23,7 @@ import type { TokenBudgets } from "./budgets.ts";
 import { type LiveTurn, liveTurn } from "./live-turn.ts";
 import type { Interruption, Recovery } from "./recovery.ts";
 import type { Settlement } from "./settlement.ts";
+import { inTurnSpan } from "./turn-span.ts";
 import type { WorkflowLiveness } from "./workflow-liveness.ts";
 
 const EXPIRED: Failure = {
@@ -114,10 +115,21 @@ export class TurnRunner {
     }
   }
 
+  /** When a live turn last made progress. */
+  progressAt(seq: number): number | undefined {
+    return this.#live.get(seq)?.heartbeatAt;
+  }
+
   /** The turn has made progress. */
   heartbeat(seq: number): void {
     const live = this.#live.get(seq);
     if (live) live.heartbeatAt = this.ledger.clock.now();
+  }
+
+  /** The end of an attempt was stored, maybe by its host. */
+  reported({ seq, status, errorName }: Submission): void {
+    const live = this.#live.get(seq);
+    if (live) live.reported = { status, errorName };
   }
 
   /** Ends, or schedules again, the turns that have made no progress for `stallTimeout`. */
@@ -267,7 +279,8 @@ export class TurnRunner {
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
     const turn = this.#turnOf(live);
     try {
-      return await this.ledger.loop.inHostContext(() => this.ledger.host.run(turn));
+      const { loop, host } = this.ledger;
+      return await inTurnSpan(live, () => loop.inHostContext(() => host.run(turn)));
     } catch (error) {
       if (error instanceof TurnRefused) return { outcome: live.isStopped ? "aborted" : "reported" };
       // A reset of this object looks the same as that of an object that the turn called: the end is unknown, as after a crash.

@@ -3,6 +3,7 @@
 import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { Sweep } from "../../core/lifecycle/sweep.ts";
+import type { TelemetryEvent } from "../../outbox/destinations/otlp.ts";
 import { deliveryIdOf } from "../../outbox/event.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ISOLATED, type TurnEnd } from "../host.ts";
@@ -11,6 +12,7 @@ import type { Ledger } from "../ledger.ts";
 import { ANSWER_BYTES } from "../options.ts";
 import { endedEvent } from "../store/batches.ts";
 import type { Seen, SettledState, Submission, Summary } from "../store/rows.ts";
+import { traceparentFor } from "../tracing.ts";
 import type { SubmissionEvent } from "../types.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./retry.ts";
@@ -21,7 +23,7 @@ const PRUNE_EVERY = 64;
 const FLUSH_AGAIN_MS = 2_000;
 
 type FailedTurnEnd = Extract<TurnEnd, { outcome: "error" }>;
-type Ending = Omit<SettledState, "usage">;
+type Ending = Omit<SettledState, "usage" | "timeline">;
 
 export class Settlement {
   #sincePrune = 0;
@@ -65,8 +67,10 @@ export class Settlement {
   settle(seen: Seen, ending: Ending): Submission | undefined {
     const { store, clock } = this.ledger;
     const [settled] = this.#commit(() => {
-      const { usage } = this.budgets.usageOf(seen.seq);
-      const row = store.settle(seen, { ...ending, usage }, clock.now());
+      const now = clock.now();
+      const { usage, times } = this.budgets.recordOf(seen.seq);
+      const timeline = times?.whole(ending.failure, now);
+      const row = store.settle(seen, { ...ending, usage, timeline }, now);
       return row ? [row, ...this.#settleJoined(row, ending)] : [];
     });
     if (!settled) return undefined;
@@ -130,8 +134,9 @@ export class Settlement {
     if (!next) return undefined;
     const { follow, delayMs } = next;
     const dueAt = follow === "again" ? now + delayMs : undefined;
-    const usage = this.budgets.usageOf(seen.seq);
-    const failed = { dueAt, failure, follow, given: answer?.given, ...usage };
+    const { times, ...tokens } = this.budgets.recordOf(seen.seq);
+    const timeline = times?.end(failure, now);
+    const failed = { dueAt, failure, follow, given: answer?.given, timeline, ...tokens };
     const pending = store.transaction(() => store.retryAt(seen, failed, now));
     if (!pending) return undefined;
     this.budgets.close(seen.seq);
@@ -145,7 +150,9 @@ export class Settlement {
     let entries = 0;
     const ended = store.transaction(() => {
       const rows = end();
-      for (const row of rows) entries += this.#enqueue(row) + this.#enqueueForBatch(row);
+      for (const row of rows) {
+        entries += this.#enqueue(row) + this.#enqueueForBatch(row) + this.#enqueueTelemetry(row);
+      }
       return rows;
     });
     if (entries > 0) this.flush();
@@ -179,9 +186,23 @@ export class Settlement {
     const timestamp = new Date(submission.settledAt ?? this.ledger.clock.now()).toISOString();
     const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
     for (const destination of submission.notify) {
-      this.ledger.outbox.enqueue(deliveryIdOf(submission.submissionId), destination, event);
+      const id = deliveryIdOf(submission.submissionId);
+      const trace = destination.kind === "webhook" ? traceparentFor(submission, id) : undefined;
+      this.ledger.outbox.enqueue(id, destination, event, trace);
     }
     return submission.notify.length;
+  }
+
+  /** The bodies are built when they are sent. Returns how many entries. */
+  #enqueueTelemetry({ submissionId }: Summary): number {
+    const { outbox, limits } = this.ledger;
+    const { tracing } = limits;
+    if (!tracing) return 0;
+    for (const signal of ["traces", "metrics"] as const) {
+      const event = JSON.stringify({ signal, submissionId } satisfies TelemetryEvent);
+      outbox.enqueue(`otlp:${crypto.randomUUID()}`, tracing, event);
+    }
+    return 2;
   }
 
   /** The workflow that waits for a batch gets one event, whatever the batch's size. Returns how many entries. */

@@ -85,7 +85,7 @@ export class ToolReplay implements ToolCalls {
       this.#isFull = true;
       return { action: "fail", error };
     }
-    store.beginCall(this.ref, ordinal, call);
+    store.beginCall(this.ref, ordinal, call, this.ledger.clock.now());
     return this.#running(ordinal);
   }
 
@@ -97,7 +97,8 @@ export class ToolReplay implements ToolCalls {
   #end(ordinal: number, end: CallEnd): void {
     const { seq } = this.ref;
     try {
-      this.ledger.store.toolCalls.end(seq, ordinal, end);
+      const { store, clock } = this.ledger;
+      store.toolCalls.end(seq, ordinal, end, clock.now());
       this.heartbeat();
     } catch (error) {
       const call = `tool call ${ordinal} of submission number ${seq}`;

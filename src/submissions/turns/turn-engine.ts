@@ -9,6 +9,7 @@ import type { Failure } from "../../core/failures.ts";
 import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
+import { type SubmissionFacts, submissionFacts } from "../facts.ts";
 import { type AttemptRef, TurnRefused } from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
@@ -229,6 +230,7 @@ export class TurnEngine {
     if (!this.ledger.store.isRunning(ref)) throw new TurnRefused();
     this.heartbeat(ref);
     this.budgets.check(ref);
+    this.budgets.callStarted(ref);
     return canJoin ? this.#join(ref) : [];
   }
 
@@ -262,6 +264,14 @@ export class TurnEngine {
     if (seq !== undefined) this.#runner.heartbeat(seq);
   }
 
+  /** For a health report. */
+  async facts(now: number): Promise<SubmissionFacts> {
+    const { limits, loop } = this.ledger;
+    await loop.lifecycle.ready();
+    const progressAt = (seq: number) => this.#runner.progressAt(seq);
+    return submissionFacts(loop.lifecycle.storage.sql, { limits, progressAt }, now);
+  }
+
   /** The turn has made progress. */
   heartbeat({ seq }: Pick<AttemptRef, "seq">): void {
     this.#runner.heartbeat(seq);
@@ -269,6 +279,7 @@ export class TurnEngine {
   }
 
   #onChanged(submission: Submission): void {
+    this.#runner.reported(submission);
     if (submission.status === "pending") this.#recovery.onRetryScheduled(submission.submissionId);
     this.#release(submission);
   }

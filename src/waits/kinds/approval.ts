@@ -29,7 +29,7 @@ import type {
 const MOST_DECISION_BYTES = 1_000_000;
 
 /** The statuses of a wait, in the words of an approval. */
-const STATUS_OF = {
+export const STATUS_OF = {
   open: "pending",
   completed: "approved",
   rejected: "rejected",

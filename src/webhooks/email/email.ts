@@ -1,12 +1,12 @@
 /** Receives e-mail of Email Routing: each one is a delivery. Without Zod. */
 
 import { isAutoReplyEmail } from "agents/email";
+import { bytesUpTo } from "../../core/bytes-up-to.ts";
 import type { Json } from "../../core/json.ts";
 import type { Duration } from "../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../core/options/options.ts";
 import type { Arrival } from "../../inbound/protocol.ts";
 import type { Destination } from "../../outbox/types.ts";
-import { bytesUpTo } from "../bytes-up-to.ts";
 import {
   arrivalOf,
   checkSource,

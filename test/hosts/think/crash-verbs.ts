@@ -59,6 +59,7 @@ export const PLAYED = {
   "crash-tools": ["submitMessages"],
   "crash-starts": ["runWorkflow"],
   "crash-deliveries": ["acceptDelivery", "replayInboundDelivery", "replayInboundDeliveries"],
+  "crash-operator": ["operate"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 const READS = "It only reads.";
@@ -90,6 +91,13 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   listInboundDeliveries: READS,
   inspectInboundDelivery: READS,
   agentPath: READS,
+  healthReport: READS,
+  listOperatorActions: READS,
+  listThreads: READS,
+  listThreadMessages: READS,
+  listWorkflowInstances: READS,
+  inspectWorkflowInstance: READS,
+  traceSubmission: READS,
   dynamicAgents: "schedules.test.ts crashes its `delete()` at each write.",
   destroy: "It deletes what `delete()` does, and a backstop does the rest within half a minute.",
   activeTurn: READS,

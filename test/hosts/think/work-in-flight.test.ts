@@ -236,6 +236,17 @@ describe("L1: a submission that Think accepted before the change", () => {
     expect(await list({})).toEqual(["s3", "s2", "s1", "s0"]);
     expect(await list({ before: "s2" })).toEqual(["s1", "s0"]);
     expect(await list({ metadata: { index: 1 } })).toEqual(["s1"]);
+    const kindsOf = async (id: string) =>
+      (await moved.traceSubmission(id))?.spans.map(({ kind, endedAt }) => [
+        kind,
+        endedAt !== undefined,
+      ]);
+    expect(await kindsOf("s1")).toEqual([
+      ["submission", true],
+      ["wait", true],
+      ["attempt", true],
+    ]);
+    expect((await kindsOf("s2"))?.[0]).toEqual(["submission", true]);
     expect(await refusal(moved.retrySubmission("s2"))).toMatchObject({
       name: "InvalidSubmissionError",
     });

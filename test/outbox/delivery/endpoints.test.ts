@@ -245,6 +245,12 @@ describe("An endpoint", () => {
       await expect(outbox.enableEndpoint("example")).rejects.toThrow(
         /Invalid url "example": expected an absolute URL/,
       );
+      for (const url of ["javascript:alert(1)", "mailto:a@b.c", "https://me:secret@example.com/"]) {
+        const error = await outbox.disableEndpoint(url).catch((thrown: Error) => thrown);
+        expect(error).toMatchObject({ name: "InvalidDestinationError" });
+        expect((error as Error).message).not.toContain("secret@");
+      }
+      expect(await outbox.listEndpoints()).toEqual([]);
     });
   });
 });

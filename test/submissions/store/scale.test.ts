@@ -186,6 +186,15 @@ describe("L9: reads", () => {
       expect(nowhere.rows).toBeLessThan(100_100);
       const { next } = nowhere.found as ListScanLimitError;
       expect(await read({ thread: "nowhere", before: next })).toMatchObject({ found: [] });
+      // Of 100,004 the newest 100,000 are read: this is the newest of the others.
+      storage.sql.exec(
+        "UPDATE perdure_submissions SET thread = 'old' WHERE seq IN (SELECT seq FROM perdure_submissions ORDER BY seq LIMIT 1 OFFSET ?)",
+        3,
+      );
+      const old = await read({ thread: "old" });
+      expect(old.found).toBeInstanceOf(ListScanLimitError);
+      const { next: after } = old.found as ListScanLimitError;
+      expect(await read({ thread: "old", before: after })).toMatchObject({ found: [{}] });
       const late = await read({ createdAfter: new Date(2) });
       expect(late).toMatchObject({ found: [{}, {}, {}] });
       const open = await read({ status: ["pending", "running"] });

@@ -63,6 +63,7 @@ function make(
       expiresAt: undefined,
       keyExpiresAt: undefined,
       budget: undefined,
+      traceParent: undefined,
       debounceKey: undefined,
       debounceUntil: undefined,
       batch: undefined,
@@ -71,7 +72,7 @@ function make(
   );
   for (let attempt = 1; attempt <= attempts; attempt++) {
     store.claim(seq, NOW);
-    if (attempt < attempts || status === "pending") store.startOver({ seq, attempts: attempt });
+    if (attempt < attempts || status === "pending") store.startOver({ seq, attempts: attempt }, 0);
   }
   if (isTerminal(status)) store.settle({ seq, status: "running", attempts }, { status }, NOW);
   const made = store.find(id);
@@ -94,7 +95,7 @@ const VERBS: Record<
 > = {
   claim: { verb: (store, { seq }) => store.claim(seq, NOW + 1), to: "running", isFenced: false },
   startOver: {
-    verb: (store, { seq, attempts }) => store.startOver({ seq, attempts }),
+    verb: (store, { seq, attempts }) => store.startOver({ seq, attempts }, 0),
     to: "pending",
     isFenced: true,
   },
@@ -184,7 +185,7 @@ describe("L2: a transition for another attempt changes nothing", () => {
       onStore((store, { submission, row }) => {
         const seen = submission("running");
         const { seq, attempts } = seen;
-        store.startOver({ seq, attempts });
+        store.startOver({ seq, attempts }, 0);
         const before = row(seq);
         expect(store.settle(seen, { status }, NOW + 1)).toBeUndefined();
         expect(row(seq)).toEqual(before);
@@ -213,7 +214,7 @@ describe("what the verbs write", () => {
     onStore((store, { submission }) => {
       const { seq } = submission("pending", 0);
       expect(store.claim(seq, NOW + 5)).toMatchObject({ attempts: 1, startedAt: NOW + 5 });
-      expect(store.startOver({ seq, attempts: 1 })).toMatchObject({
+      expect(store.startOver({ seq, attempts: 1 }, 0)).toMatchObject({
         attempts: 1,
         startedAt: undefined,
         status: "pending",

@@ -381,10 +381,11 @@ describe("debounce", () => {
   it("O1: each destination of any repetition is notified of the end once", async () => {
     const stub = givenLedger();
     const [a, b] = [somewhere(), somewhere()];
-    const soon = { key: "k", delay: 50 } as const;
+    // Longer than a busy machine needs between the two.
+    const soon = { key: "k", delay: 1_000 } as const;
     await submit(stub, "1", { debounce: soon, notify: [a] });
     await submit(stub, "2", { debounce: soon, notify: [a, b] });
-    await sleep(60);
+    await sleep(1_010);
     await wakeNow(stub);
     expect(await arrived(a)).toHaveLength(1);
     expect(await arrived(b)).toHaveLength(1);

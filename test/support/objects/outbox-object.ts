@@ -73,6 +73,7 @@ export class OutboxObject extends MeteredObject {
         workflow: scripted(({ instance }) => `workflow ${instance}`),
         queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
         webhook: scripted(({ url }) => `webhook ${url}`),
+        otlp: scripted(({ url }) => `otlp ${url}`),
         ...(script.isTelegram && { telegram: scripted(({ chat }) => `telegram ${chat}`) }),
       },
     });

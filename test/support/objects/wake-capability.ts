@@ -1,4 +1,4 @@
-/** A capability that has only a wake, to test `core/wake.ts` with the real job queue. */
+/** A capability that has only a wake, to test `core/lifecycle/wake.ts` with the real job queue. */
 
 import { systemClock } from "../../../src/core/clock.ts";
 import { Capability } from "../../../src/core/lifecycle/capability.ts";

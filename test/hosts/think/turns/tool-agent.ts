@@ -125,7 +125,8 @@ export class ToolAgent extends ThinkAgent {
 
   async #pay({ effect, ms = 0, fail, gives }: Input): Promise<unknown> {
     const receipt = await this.env.Till.getByName("till").add(effect);
-    await new Promise((resolve) => setTimeout(resolve, ms));
+    // A repetition need not be interrupted.
+    if (receipt === 1) await new Promise((resolve) => setTimeout(resolve, ms));
     if (fail !== undefined) throw new TypeError(fail);
     if (gives === "undefined") return undefined;
     if (gives === "large") return "x".repeat(1_000_001);

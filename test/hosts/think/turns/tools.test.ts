@@ -14,7 +14,7 @@ import { lastAsked, limited, mcpTools, type ToolAgent } from "./tool-agent.ts";
 
 const RECOVERY_MS = 60_000;
 /** How long a tool runs that a crash interrupts. */
-const SLOW_MS = 2_500;
+const SLOW_MS = 10_000;
 const UNKNOWN = /Its effect is unknown/;
 
 type Agent = DurableObjectStub<ToolAgent>;

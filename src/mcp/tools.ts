@@ -3,15 +3,15 @@
 import { type CallToolResult, McpServer } from "@modelcontextprotocol/server";
 import type { UIMessage } from "ai";
 import * as z from "zod";
-import { failureOf } from "../../core/failures.ts";
-import { byteLength, preview } from "../../core/json.ts";
-import { digest } from "../../core/text.ts";
+import { failureOf } from "../core/failures.ts";
+import { byteLength, preview } from "../core/json.ts";
+import { digest } from "../core/text.ts";
 import type {
   CancelSubmissionResult,
   SubmissionInspection,
   SubmitMessagesOptions,
   SubmitMessagesResult,
-} from "../../submissions/index.ts";
+} from "../submissions/index.ts";
 
 /** Who calls the tools. */
 export type McpIdentity = {

@@ -1,12 +1,12 @@
 /** An MCP server that lets other agents and models submit work to an agent. */
 
 import { type CreateMcpHandlerOptions, createMcpHandler } from "agents/mcp/server";
-import { systemClock } from "../../core/clock.ts";
-import { failureOf } from "../../core/failures.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/options/duration.ts";
-import { checkNames, countOf, invalidOption } from "../../core/options/options.ts";
-import { bytesUpTo } from "../bytes-up-to.ts";
-import { logRefusal } from "../refusal-log.ts";
+import { bytesUpTo } from "../core/bytes-up-to.ts";
+import { systemClock } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/options/duration.ts";
+import { checkNames, countOf, invalidOption } from "../core/options/options.ts";
+import { logRefusal } from "../webhooks/refusal-log.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";
 
 /** Answers MCP requests to its path. Null: the path is another one. */

@@ -1,0 +1,211 @@
+/** Checks what an operator asks for, before anything is stored. */
+
+import * as z from "zod";
+import { byteLength, isTooDeep, type Json, lostInJson, preview } from "../../core/json.ts";
+import {
+  count,
+  flag,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../../core/options/option-schemas.ts";
+import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
+import { INBOUND_FILTER } from "../../inbound/options.ts";
+import { DEAD_LETTER_FILTER } from "../../outbox/filters.ts";
+import { checkMetadata, SUBMISSION_FILTER } from "../../submissions/intake/filters.ts";
+import type { SubmissionStatus } from "../../submissions/states.ts";
+import { CHANGEABLE } from "../../submissions/store/selection.ts";
+import { InvalidOperationError, invalidOperation } from "../errors.ts";
+import type { Action, OperateRequest } from "../protocol.ts";
+
+/** Bytes of an action as JSON: it is stored in the audit log. */
+const MAX_ACTION_BYTES = 65_536;
+
+/** An action on one item. */
+export type ItemAction = Exclude<Action, { readonly filter: object }>;
+/** An action on all that a filter selects. */
+export type FilterAction = Extract<Action, { readonly filter: object }>;
+
+export type SubmissionAction = Extract<FilterAction, { do: "cancel" | "retry" }>;
+
+export type CheckedRequest = Required<Pick<OperateRequest, "by" | "reason" | "dryRun">> & {
+  readonly action: Action;
+  readonly cursor?: string;
+};
+
+const REQUEST = optionsOf<OperateRequest>()({
+  // Read once: what an untyped caller passes may change while it is read.
+  action: z
+    .custom<Action>(isPlainObject, { error: "expected an object with do", abort: true })
+    .transform((action) => ({ ...action })),
+  by: text({ maxLength: 200 }),
+  reason: text({ maxLength: 500 }).refine((reason) => reason.trim() !== "", {
+    error: "expected a reason, which the audit log keeps",
+  }),
+  dryRun: flag().default(false),
+  cursor: text({ maxLength: 2_000 }).optional(),
+});
+
+/** The longest are ids of deliveries, which have the id of a submission in them. */
+const ID = text({ maxBytes: 4_096 });
+const URL_TEXT = z.custom<string>(
+  (value) => typeof value === "string" && value.length <= 2_048 && URL.canParse(value),
+  { error: "expected a URL of at most 2048 characters" },
+);
+const TIME = count({ min: 0, max: 8_640_000_000_000_000 });
+const PAYLOAD = z
+  .custom<Json>((value) => value === undefined || (!isTooDeep(value) && !lostInJson(value)), {
+    error: "expected a value that JSON can hold",
+    abort: true,
+  })
+  .optional();
+
+type Of<Name extends Action["do"]> = Extract<Action, { readonly do: Name }>;
+type TaskAction = "pause-task" | "resume-task" | "trigger-task" | "skip-next";
+type WorkflowAction = "pause-workflow" | "resume-workflow" | "terminate-workflow";
+type WithId<Name extends Action["do"], Id extends string> = {
+  readonly do: Name;
+} & { readonly [Key in Id]: string };
+
+/** With an id; the ones with a filter are in {@link FILTERS}. */
+const ITEMS = {
+  submission: optionsOf<WithId<"cancel" | "retry", "submissionId">>()({
+    do: oneOf(["cancel", "retry"]),
+    submissionId: ID,
+  }),
+  delivery: optionsOf<WithId<"redrive" | "delete-dead-letter", "deliveryId">>()({
+    do: oneOf(["redrive", "delete-dead-letter"]),
+    deliveryId: ID,
+  }),
+  endpoint: optionsOf<WithId<"enable-endpoint" | "disable-endpoint", "url">>()({
+    do: oneOf(["enable-endpoint", "disable-endpoint"]),
+    url: URL_TEXT,
+  }),
+  replay: optionsOf<WithId<"replay", "source" | "id">>()({
+    do: oneOf(["replay"]),
+    source: ID,
+    id: ID,
+  }),
+  approve: optionsOf<Of<"approve">>()({
+    do: oneOf(["approve"]),
+    approvalId: ID,
+    payload: PAYLOAD,
+  }),
+  reject: optionsOf<Of<"reject">>()({ do: oneOf(["reject"]), approvalId: ID }),
+  task: optionsOf<WithId<TaskAction, "taskId">>()({
+    do: oneOf(["pause-task", "resume-task", "trigger-task", "skip-next"]),
+    taskId: ID,
+  }),
+  backfill: optionsOf<Of<"backfill">>()({
+    do: oneOf(["backfill"]),
+    taskId: ID,
+    from: TIME,
+    to: TIME,
+  }).refine(({ from, to }) => to > from, { path: ["to"], error: "expected a time after from" }),
+  workflow: optionsOf<WithId<WorkflowAction, "workflowId">>()({
+    do: oneOf(["pause-workflow", "resume-workflow", "terminate-workflow"]),
+    workflowId: ID,
+  }),
+  restart: optionsOf<Of<"restart-workflow">>()({
+    do: oneOf(["restart-workflow"]),
+    workflowId: ID,
+    step: optionsOf<NonNullable<Of<"restart-workflow">["step"]>>()({
+      name: text({ maxLength: 256 }),
+      count: count({ max: 10_000 }).optional(),
+    }).optional(),
+  }),
+  thread: optionsOf<Of<"clear-thread">>()({ do: oneOf(["clear-thread"]), thread: ID }),
+};
+
+const SCHEMAS: Readonly<Record<Action["do"], z.ZodType>> = {
+  cancel: ITEMS.submission,
+  retry: ITEMS.submission,
+  redrive: ITEMS.delivery,
+  "delete-dead-letter": ITEMS.delivery,
+  "enable-endpoint": ITEMS.endpoint,
+  "disable-endpoint": ITEMS.endpoint,
+  replay: ITEMS.replay,
+  approve: ITEMS.approve,
+  reject: ITEMS.reject,
+  "pause-task": ITEMS.task,
+  "resume-task": ITEMS.task,
+  "trigger-task": ITEMS.task,
+  "skip-next": ITEMS.task,
+  backfill: ITEMS.backfill,
+  "pause-workflow": ITEMS.workflow,
+  "resume-workflow": ITEMS.workflow,
+  "terminate-workflow": ITEMS.workflow,
+  "restart-workflow": ITEMS.restart,
+  "clear-thread": ITEMS.thread,
+};
+
+type Filtered = FilterAction["do"];
+/** The schema of an action with that filter. */
+const filtered = (filter: z.ZodType) =>
+  optionsOf<{ do: string; filter: unknown }>()({
+    do: text(),
+    filter: filter as z.ZodType<unknown>,
+  });
+const FILTERS: Readonly<Record<Filtered, z.ZodType>> = {
+  cancel: filtered(SUBMISSION_FILTER),
+  retry: filtered(SUBMISSION_FILTER),
+  redrive: filtered(DEAD_LETTER_FILTER),
+  "delete-dead-letter": filtered(DEAD_LETTER_FILTER),
+  replay: filtered(INBOUND_FILTER),
+};
+
+const NAMES = Object.keys(SCHEMAS) as Action["do"][];
+const DO = oneOf(NAMES);
+
+/** @throws InvalidOperationError */
+export function readRequest(request: unknown): CheckedRequest {
+  const read = readOptions(REQUEST, request as OperateRequest, "request", invalidOperation);
+  const { by, reason, dryRun, cursor } = read;
+  const action = readAction(read.action);
+  if (cursor !== undefined && !("filter" in action)) {
+    const problem = 'expected no cursor, because the action has no "filter"';
+    throw invalidOperation("cursor", invalidMessage("cursor", preview(cursor), problem));
+  }
+  return { action, by, reason, dryRun, ...(cursor !== undefined && { cursor }) };
+}
+
+function readAction(given: { readonly do?: unknown; readonly filter?: unknown }): Action {
+  const name = readOptions(DO, given.do, "action.do", invalidOperation);
+  const isFiltered = Object.hasOwn(given, "filter") && Object.hasOwn(FILTERS, name);
+  const schema = isFiltered ? FILTERS[name as Filtered] : SCHEMAS[name];
+  const action = readOptions(schema, given, "action", invalidOperation) as Action;
+  if ("filter" in action) checkFilter(action, given.filter as object);
+  const bytes = byteLength(JSON.stringify(action));
+  if (bytes <= MAX_ACTION_BYTES) return action;
+  const problem = `expected at most ${MAX_ACTION_BYTES} bytes`;
+  throw invalidOperation("action", invalidMessage("action", `of ${bytes} bytes`, problem));
+}
+
+/** A restriction that is undefined or null by mistake must not select everything. */
+function checkFilter(action: FilterAction, given: object): void {
+  const empty = Object.entries(given).find(([, value]) => (value ?? null) === null);
+  if (empty) {
+    const [name, value] = empty;
+    const problem = "expected a value. Leave it out to select all";
+    throw invalidOperation(name, invalidMessage(`filter.${name}`, String(value), problem));
+  }
+  if (action.do !== "cancel" && action.do !== "retry") return;
+  try {
+    checkMetadata(action.filter.metadata);
+  } catch (error) {
+    throw new InvalidOperationError("filter.metadata", (error as Error).message);
+  }
+  if (statusesOf(action).length > 0) return;
+  const expected = `expected one or more of ${CHANGEABLE[action.do].join(", ")}`;
+  const { status } = action.filter;
+  throw invalidOperation("status", invalidMessage("filter.status", preview(status), expected));
+}
+
+/** The statuses that the action can change, of those that are asked for. */
+export function statusesOf(action: SubmissionAction): SubmissionStatus[] {
+  const all: readonly SubmissionStatus[] = CHANGEABLE[action.do];
+  const { status } = action.filter;
+  const asked = status === undefined ? all : [status].flat();
+  return all.filter((one) => asked.includes(one));
+}

@@ -1,0 +1,210 @@
+/** Actions on one submission, dead letter, endpoint, inbound delivery, approval or thread. */
+
+import { isTerminal, MAIN } from "../../submissions/index.ts";
+import { checkNamedThread } from "../../submissions/intake/filters.ts";
+import { countOpen } from "../../submissions/store/threads.ts";
+import type { Approval, ApprovalDecisionResult } from "../../waits/index.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { Action } from "../protocol.ts";
+import {
+  done,
+  type Effect,
+  failed,
+  type ItemVerb,
+  NOT_FOUND,
+  oneByOne,
+  UNCHANGED,
+} from "./effect.ts";
+
+type SubmissionAction = Extract<Action, { readonly submissionId: string }>;
+type DeliveryAction = Extract<Action, { readonly deliveryId: string }>;
+type EndpointAction = Extract<Action, { readonly url: string }>;
+type ReplayAction = Extract<Action, { readonly source: string }>;
+type Of<Name extends Action["do"]> = Extract<Action, { readonly do: Name }>;
+
+const ledgerOf = ({ capabilities }: OperatedAgent) => capabilities.submissions.engine.ledger;
+
+const submission = {
+  id: ({ submissionId }: SubmissionAction) => submissionId,
+};
+
+export const cancel: ItemVerb<SubmissionAction> = {
+  ...submission,
+  async look({ agent }, { submissionId }) {
+    const found = await agent.inspectSubmission(submissionId);
+    if (!found) return NOT_FOUND;
+    return isTerminal(found.status) ? UNCHANGED : done();
+  },
+  async act({ agent }, { submissionId }, { reason }) {
+    const { outcome } = await agent.cancelSubmission(submissionId, reason);
+    if (outcome === "not_found") return NOT_FOUND;
+    return outcome === "cancelled" ? done() : UNCHANGED;
+  },
+  after: ({ agent }, { submissionId }) => agent.inspectSubmission(submissionId),
+};
+
+export const retry: ItemVerb<SubmissionAction> = {
+  ...submission,
+  async look(operated, { submissionId }) {
+    const found = await operated.agent.inspectSubmission(submissionId);
+    if (!found) return NOT_FOUND;
+    const isEnded = isTerminal(found.status) && found.status !== "completed";
+    return isEnded && retriedBy(operated, found.submissionId) === undefined ? done() : UNCHANGED;
+  },
+  async act({ agent }, { submissionId }) {
+    const retried = await agent.retrySubmission(submissionId);
+    if (!retried) return NOT_FOUND;
+    return retried.accepted ? done() : UNCHANGED;
+  },
+  /** The new one. */
+  after: (operated, { submissionId }) =>
+    operated.agent.inspectSubmission(retriedBy(operated, submissionId) ?? submissionId),
+};
+
+/** The submission that a retry has made of this one, if it is stored. */
+function retriedBy(operated: OperatedAgent, submissionId: string): string | undefined {
+  const { store } = ledgerOf(operated);
+  const { retriedBy: id } = store.find(submissionId) ?? {};
+  return id !== undefined && store.find(id)?.isRetry ? id : undefined;
+}
+
+export const redrive: ItemVerb<DeliveryAction> = {
+  id: ({ deliveryId }) => deliveryId,
+  async look({ agent, clock }, { deliveryId }) {
+    const found = await agent.inspectDelivery(deliveryId);
+    if (!found) return NOT_FOUND;
+    if (found.state === "waiting") return found.dueAt > clock.now() ? done() : UNCHANGED;
+    return found.state === "dead" ? done() : UNCHANGED;
+  },
+  async act({ agent }, { deliveryId }) {
+    if (await agent.redriveDeadLetter(deliveryId)) return done();
+    const found = await agent.inspectDelivery(deliveryId);
+    if (!found) return NOT_FOUND;
+    return found.state === "dead" ? failed(deliveryId, DISABLED) : UNCHANGED;
+  },
+  after: ({ agent }, { deliveryId }) => agent.inspectDelivery(deliveryId),
+};
+
+/** Why a dead letter was not redriven. */
+export const DISABLED = new Error("Its endpoint is disabled. Enable the endpoint first.");
+
+export const deleteDeadLetter: ItemVerb<DeliveryAction> = {
+  id: ({ deliveryId }) => deliveryId,
+  async look({ agent }, { deliveryId }) {
+    const found = await agent.inspectDelivery(deliveryId);
+    return found?.state === "dead" ? done() : NOT_FOUND;
+  },
+  act: async ({ agent }, { deliveryId }) =>
+    (await agent.deleteDeadLetter(deliveryId)) ? done() : NOT_FOUND,
+  after: async () => undefined,
+};
+
+const endpoint = {
+  id: ({ url }: EndpointAction) => url,
+  after: ({ agent }: OperatedAgent, { url }: EndpointAction) => agent.inspectEndpoint(url),
+};
+
+export const enableEndpoint: ItemVerb<EndpointAction> = {
+  ...endpoint,
+  async look({ agent }, { url }) {
+    const { state } = await agent.inspectEndpoint(url);
+    return state === "healthy" ? UNCHANGED : done();
+  },
+  act: (operated, action) =>
+    oneByOne(operated, `endpoint ${action.url}`, async () => {
+      const effect = await enableEndpoint.look(operated, action);
+      if (effect.outcome === "done") await operated.agent.enableEndpoint(action.url);
+      return effect;
+    }),
+};
+
+export const disableEndpoint: ItemVerb<EndpointAction> = {
+  ...endpoint,
+  async look({ agent }, { url }) {
+    const { state } = await agent.inspectEndpoint(url);
+    return state === "disabled" ? UNCHANGED : done();
+  },
+  act: (operated, action, { reason }) =>
+    oneByOne(operated, `endpoint ${action.url}`, async () => {
+      const effect = await disableEndpoint.look(operated, action);
+      if (effect.outcome === "done") await operated.agent.disableEndpoint(action.url, reason);
+      return effect;
+    }),
+};
+
+export const replay: ItemVerb<ReplayAction> = {
+  id: ({ source, id }) => `${source}/${id}`,
+  look: async ({ agent }, { source, id }) =>
+    (await agent.inspectInboundDelivery(source, id)) ? done() : NOT_FOUND,
+  async act({ agent }, { source, id }) {
+    const replayed = await agent.replayInboundDelivery(source, id);
+    if (!replayed) return NOT_FOUND;
+    const { verdict, error } = replayed;
+    if (verdict === "refused") {
+      return failed(`${source}/${id}`, new Error(error?.message ?? "It was refused."));
+    }
+    return verdict === "accepted" ? done() : UNCHANGED;
+  },
+  after: ({ agent }, { source, id }) => agent.inspectInboundDelivery(source, id),
+};
+
+type Decision = Of<"approve"> | Of<"reject">;
+
+/** What a decision does to an approval: the same once more changes nothing, and no other is taken back. */
+function decisionOn({ approvalId, status }: Approval, action: Decision["do"]): Effect {
+  if (status === "pending") return done();
+  const isSo = status === (action === "approve" ? "approved" : "rejected");
+  return isSo ? UNCHANGED : failed(approvalId, new Error(`It is ${status} already.`));
+}
+
+function effectOf(result: ApprovalDecisionResult, action: Decision["do"]): Effect {
+  if (result.outcome === "not_found") return NOT_FOUND;
+  return result.outcome === "decided" ? done() : decisionOn(result.approval, action);
+}
+
+const approval = {
+  id: ({ approvalId }: Decision) => approvalId,
+  async look({ agent }: OperatedAgent, { approvalId, do: action }: Decision) {
+    const found = await agent.inspectApproval(approvalId);
+    return found ? decisionOn(found, action) : NOT_FOUND;
+  },
+  after: ({ agent }: OperatedAgent, { approvalId }: Decision) => agent.inspectApproval(approvalId),
+};
+
+export const approve: ItemVerb<Of<"approve">> = {
+  ...approval,
+  async act({ agent }, { approvalId, payload }, { by, reason }) {
+    const options = { by, reason, ...(payload !== undefined && { payload }) };
+    return effectOf(await agent.grantApproval(approvalId, options), "approve");
+  },
+};
+
+export const reject: ItemVerb<Of<"reject">> = {
+  ...approval,
+  act: async ({ agent }, { approvalId }, { by, reason }) =>
+    effectOf(await agent.rejectApproval(approvalId, { by, reason }), "reject"),
+};
+
+export const clearThread: ItemVerb<Of<"clear-thread">> = {
+  id: ({ thread }) => thread,
+  async look(operated, { thread }) {
+    checkNamedThread(thread);
+    const { open, messages } = await contentsOf(operated, thread);
+    return open + messages > 0 ? done() : UNCHANGED;
+  },
+  act: (operated, action) =>
+    oneByOne(operated, `thread ${action.thread}`, async () => {
+      const effect = await clearThread.look(operated, action);
+      if (effect.outcome === "done") await operated.agent.clearThread(action.thread);
+      return effect;
+    }),
+  after: async (operated, { thread }) =>
+    // The conversation of an agent may be large, and cannot be cleared here.
+    thread === MAIN ? undefined : { thread, ...(await contentsOf(operated, thread)) },
+};
+
+async function contentsOf(operated: OperatedAgent, thread: string) {
+  const messages = await operated.agent.threadMessages(thread);
+  const { sql } = ledgerOf(operated).store.storage;
+  return { open: countOpen(sql, thread), messages: messages.length };
+}

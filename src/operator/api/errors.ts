@@ -1,0 +1,50 @@
+/** Answers of the operator API other than 200. */
+
+import { failureOf } from "../../core/failures.ts";
+import { TimeoutError } from "../../core/timeout.ts";
+
+/** An answer with this status, and this text for the caller. */
+export class HttpError extends Error {
+  constructor(
+    readonly status: number,
+    override readonly name: string,
+    message: string,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+export const notFound = (what: string) => new HttpError(404, "NotFound", `${what} was not found.`);
+export const invalidCursor = () =>
+  badRequest("Invalid parameter cursor: pass the cursor of the page before, or none.");
+export const unreachable = (message: string) =>
+  new HttpError(503, "Unreachable", message, { "retry-after": "5" });
+export const badRequest = (message: string) => new HttpError(400, "BadRequest", message);
+
+/** What the agent or the app has refused: the caller can correct it. Over RPC, an error keeps its name and not its class. */
+const REFUSED =
+  /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupported)Error$/;
+const CONFLICT = /^(IdempotencyConflict|Busy|WorkflowExists|SubmissionIdentity)Error$/;
+
+/** What a call of an agent has thrown, as an answer. */
+export function httpErrorOf(error: unknown): HttpError {
+  if (error instanceof HttpError) return error;
+  const { name, message } = failureOf(error);
+  if (REFUSED.test(name)) return new HttpError(400, name, message);
+  if (CONFLICT.test(name)) return new HttpError(409, name, message);
+  if (name === "UnknownTaskError") return new HttpError(404, "NotFound", message);
+  if (error instanceof TimeoutError) return unreachable(`The agent did not answer: ${message}.`);
+  const { retryable, overloaded, remote } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  if (retryable === true || overloaded === true) {
+    return unreachable(`The agent could not be reached: ${message}`);
+  }
+  console.error(
+    JSON.stringify({ perdure: "operator:failed", name, message, remote: remote === true }),
+  );
+  return new HttpError(
+    500,
+    "InternalError",
+    "The request failed. The Worker's log has the reason.",
+  );
+}

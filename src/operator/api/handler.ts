@@ -1,0 +1,360 @@
+/** `operator()`: the operator API as a fetch handler for the app's Worker. */
+
+import { bytesUpTo } from "../../core/bytes-up-to.ts";
+import { isPlainObject } from "../../core/options/options.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import type {
+  AgentRef,
+  Collections,
+  OperateRequest,
+  OperateResult,
+  PageOptions,
+} from "../protocol.ts";
+import {
+  badRequest,
+  HttpError,
+  httpErrorOf,
+  invalidCursor,
+  notFound,
+  unreachable,
+} from "./errors.ts";
+import { checkMayAct, checkOrigin, identityOf, sessionOf } from "./guard.ts";
+import { ITEMS, LISTS, PARTS, type Stub } from "./lists.ts";
+import {
+  checkOptions,
+  hasName,
+  type Identity,
+  MAX_PAGES,
+  namesOf,
+  type OperatedAgents,
+  type OperatorOptions,
+} from "./options.ts";
+import { checkNoParameters, pageOf, queryOf } from "./query.ts";
+import { type Listed, reportOf } from "./report.ts";
+
+/** Answers the requests below its path. Null: the path is another one. */
+export type OperatorHandler<Env = Cloudflare.Env> = (
+  request: Request,
+  env: Env,
+) => Promise<Response | null>;
+
+/** Answers a request that is not one of the API, e.g. with a page. */
+type AnswerPage = (request: Request, path: string) => Response | Promise<Response>;
+
+/** How long an agent may take. */
+const TIME_LIMIT_MS = 10_000;
+/** An action includes an approval's payload. */
+const MAX_BODY = 65_536;
+const MAX_DEPTH = 100;
+const MAX_REPORTED = 50;
+/** Of names(), for one list. */
+const MAX_CALLS = 1_000;
+/** No agent is asked for its report after it: an answer takes at most 25 seconds, and a client waits for 30. */
+const REPORT_MS = 15_000;
+const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+
+/**
+ * Serves the operator API of the agents that it names, below `/perdure/api`. `dashboard()` of `perdure/dashboard` serves it as
+ * well, with a page.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * const operators = operator<Env>({
+ *   agents: { Support: { namespace: (env) => env.Support, names: ["main"] } },
+ *   authorize: (request, env) =>
+ *     request.headers.get("authorization") === `Bearer ${env.ADMIN_TOKEN}` ? { id: "ops", can: "act" } : null,
+ * });
+ * export default {
+ *   fetch: async (request, env) =>
+ *     (await operators(request, env)) ?? new Response("Not found", { status: 404 }),
+ * };
+ */
+export function operator<Env = Cloudflare.Env>(
+  options: OperatorOptions<Env>,
+): OperatorHandler<Env> {
+  return handlerOf("operator()", options, undefined);
+}
+
+/** @param page answers the paths outside of the API */
+function handlerOf<Env>(
+  where: string,
+  options: OperatorOptions<Env>,
+  page: AnswerPage | undefined,
+): OperatorHandler<Env> {
+  const checked = checkOptions(where, options);
+  const { path } = checked;
+  return async (request, env) => {
+    const { pathname } = new URL(request.url);
+    const isApi = pathname.startsWith(`${path}/api/`);
+    // What else is below the path may be the app's, e.g. `operatorMcp()`.
+    const isPage = page !== undefined && (pathname === path || pathname === `${path}/`);
+    if (!isApi && !isPage) return null;
+    try {
+      const identity = await identityOf(request, env, checked);
+      if (identity instanceof Response) return identity;
+      if (!isApi && page) return await page(request, path);
+      if (request.method === "POST") checkOrigin(request);
+      return await answerAs(identity, request, env, checked);
+    } catch (error) {
+      const failed = httpErrorOf(error);
+      return !isApi && page ? errorPage(failed) : errorAnswer(failed);
+    }
+  };
+}
+
+function errorAnswer({ status, name, message, headers }: HttpError): Response {
+  return Response.json(
+    { error: { name, message } },
+    { status, headers: { ...HEADERS, ...headers } },
+  );
+}
+
+const SETUP = `
+To let operators in, return { id, can: "act" } or { id, can: "read" } from authorize(request, env), an option of
+dashboard(). It can check a cookie of your login, the header of Cloudflare Access, or return a Response that asks for
+a login. docs/dashboard.md of the package has examples.
+`;
+
+/** A visitor of the page reads why. */
+function errorPage({ status, message, headers }: HttpError): Response {
+  const type = { "content-type": "text/plain; charset=utf-8" };
+  return new Response(`${status}: ${message}\n${status === 401 ? SETUP : ""}`, {
+    status,
+    headers: { ...HEADERS, ...headers, ...type },
+  });
+}
+
+type Checked<Env> = ReturnType<typeof checkOptions<Env>>;
+
+/** Answers a request of the API by this caller. @throws HttpError */
+async function answerAs<Env>(
+  identity: Identity,
+  request: Request,
+  env: Env,
+  options: Checked<Env>,
+): Promise<Response> {
+  const { pathname, searchParams } = new URL(request.url);
+  const segments = segmentsOf(pathname.slice(`${options.path}/api/`.length));
+  const isAction = segments.length === 4 && segments[0] === "agents" && segments[3] === "actions";
+  const allowed = isAction ? ["GET", "POST"] : ["GET"];
+  if (!allowed.includes(request.method)) {
+    const allow = allowed.join(", ");
+    throw new HttpError(
+      405,
+      "MethodNotAllowed",
+      `${request.method} is not allowed here; expected ${allow}.`,
+      { allow },
+    );
+  }
+  const [root, agent, name, ...rest] = segments;
+  if (root === "session" && segments.length === 1) {
+    checkNoParameters(searchParams);
+    const { session, cookie } = sessionOf(request, identity);
+    return Response.json(session, { headers: { ...HEADERS, "set-cookie": cookie } });
+  }
+  if (root === "report" && segments.length === 1) {
+    return answer(await reportAll(options, env, pageOf(searchParams)));
+  }
+  if (root === "agents" && agent === undefined) {
+    const { nameless, ...page } = await agentsOf(options, env, pageOf(searchParams));
+    for (const { error } of nameless) {
+      const failed = httpErrorOf(error); // which is logged
+      if (page.items.length === 0) throw failed;
+    }
+    return answer(page);
+  }
+  if (root !== "agents" || agent === undefined || name === undefined || rest.length === 0) {
+    throw notFound(`The path ${pathname}`);
+  }
+  if (request.method === "GET") {
+    const stub = await stubOf(options, env, { agent, name });
+    return answer(await within(read(stub, rest, searchParams)));
+  }
+  checkMayAct(identity);
+  checkNoParameters(searchParams);
+  const stub = await stubOf(options, env, { agent, name });
+  const body = await bodyOf(request);
+  return answer(await acted(stub.operate({ ...body, by: identity.id })));
+}
+
+/** An action that takes longer continues. */
+async function acted(work: Promise<OperateResult>): Promise<OperateResult> {
+  try {
+    return await within(work);
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error;
+    throw new HttpError(
+      503,
+      "Unreachable",
+      "The agent did not answer in time. The action may still be done: read the audit log before you repeat it.",
+    );
+  }
+}
+
+const answer = (value: unknown) => Response.json(value, { headers: HEADERS });
+const within = <T>(work: Promise<T>) => withTimeout(work, TIME_LIMIT_MS);
+
+/** @throws HttpError 400 for a percent-encoding that is none */
+function segmentsOf(path: string): string[] {
+  try {
+    return path.split("/").map(decodeURIComponent);
+  } catch {
+    throw badRequest("The path has an invalid percent-encoding.");
+  }
+}
+
+/** What is below one agent: its report, a list, an item, or a list of an item. */
+async function read(
+  stub: Stub,
+  path: readonly string[],
+  search: URLSearchParams,
+): Promise<unknown> {
+  const [collection = "", id, part, ...more] = path;
+  if (collection === "report" && id === undefined) {
+    checkNoParameters(search);
+    return stub.healthReport();
+  }
+  if (!Object.hasOwn(LISTS, collection)) throw notFound(`The list ${JSON.stringify(collection)}`);
+  const name = collection as keyof Collections;
+  if (id === undefined) return LISTS[name](stub, queryOf(name, search));
+  if (id === "" || more.length > 0) throw notFound(`The path ${path.join("/")}`);
+  if (name === "submissions" && part === "trace") {
+    checkNoParameters(search);
+    return found(await stub.traceSubmission(id), id);
+  }
+  const list =
+    Object.hasOwn(PARTS, `${name}/${part}`) && PARTS[`${name}/${part}` as keyof typeof PARTS];
+  if (list) return list(stub, id, pageOf(search));
+  const isItem = name === "inbound" ? part !== undefined : part === undefined;
+  if (!isItem || !Object.hasOwn(ITEMS, name)) throw notFound(`The path ${path.join("/")}`);
+  checkNoParameters(search);
+  const item = ITEMS[name as keyof typeof ITEMS];
+  return found(await item(stub, id, part ?? ""), id);
+}
+
+function found<Item>(item: Item | null | undefined, id: string): Item {
+  if (item === null || item === undefined) throw notFound(JSON.stringify(id));
+  return item;
+}
+
+/** @throws HttpError 404 for an agent or a name that the app does not name: no object is created for it */
+async function stubOf<Env>(
+  { agents }: Checked<Env>,
+  env: Env,
+  { agent, name }: AgentRef,
+): Promise<Stub> {
+  const each = Object.hasOwn(agents, agent) ? agents[agent] : undefined;
+  if (!each || !(await within(hasName(each, env, name))))
+    throw notFound(`The agent ${JSON.stringify(`${agent}/${name}`)}`);
+  return stubIn(each, env, { agent, name });
+}
+
+/** @throws HttpError 503 where the Worker has no such binding */
+function stubIn<Env>(
+  { namespace }: OperatedAgents<Env>,
+  env: Env,
+  { agent, name }: AgentRef,
+): Stub {
+  const found: ReturnType<typeof namespace> | undefined = namespace(env);
+  if (typeof found?.getByName === "function") return found.getByName(name) as unknown as Stub;
+  throw unreachable(
+    `This Worker has no Durable Object binding for the agent ${JSON.stringify(agent)}. Add it to its configuration, and deploy it.`,
+  );
+}
+
+/** Agents in the order of the option. A cursor has the position of its agent, and the cursor of that agent's names. */
+async function agentsOf<Env>(
+  { agents }: Checked<Env>,
+  env: Env,
+  { limit = 50, cursor }: PageOptions,
+): Promise<Listed> {
+  const keys = Object.keys(agents);
+  const [, position = "0", inner] = /^(\d{1,4}):(.*)$/s.exec(cursor ?? "0:") ?? [];
+  if (inner === undefined) throw invalidCursor();
+  const items: AgentRef[] = [];
+  const nameless: { agent: string; error: unknown }[] = [];
+  let at = Number(position);
+  let next = inner === "" ? undefined : inner;
+  let empty = 0;
+  for (let calls = 0; at < keys.length && items.length < limit && calls < MAX_CALLS; calls++) {
+    const agent = keys[at] as string;
+    const each = agents[agent];
+    if (!each) break;
+    try {
+      const page = await within(namesOf(each, env, { limit: limit - items.length, cursor: next }));
+      items.push(...page.items.map((name) => ({ agent, name })));
+      empty = page.items.length === 0 ? empty + 1 : 0;
+      if (empty === MAX_PAGES) throw new Error(`names() returned ${empty} pages without a name`);
+      next = page.cursor;
+    } catch (error) {
+      if (error instanceof HttpError) throw error;
+      nameless.push({ agent, error });
+      next = undefined;
+    }
+    if (next === undefined) {
+      at++;
+      empty = 0;
+    }
+  }
+  return { items, nameless, ...(at < keys.length && { cursor: `${at}:${next ?? ""}` }) };
+}
+
+async function reportAll<Env>(
+  options: Checked<Env>,
+  env: Env,
+  { cursor, limit = 50 }: PageOptions,
+) {
+  const page = await agentsOf(options, env, { limit: Math.min(limit, MAX_REPORTED), cursor });
+  const ask = async (ref: AgentRef) =>
+    stubIn(options.agents[ref.agent] as OperatedAgents<Env>, env, ref).healthReport();
+  const times = { timeoutMs: TIME_LIMIT_MS, budgetMs: REPORT_MS };
+  const report = await reportOf(page, ask, times, Date.now());
+  // Where agents are slow, the next report covers those that were not asked.
+  const count = report.agents.length - page.nameless.length;
+  const asked =
+    count < page.items.length ? await agentsOf(options, env, { limit: count, cursor }) : page;
+  return { ...report, ...(asked.cursor !== undefined && { cursor: asked.cursor }) };
+}
+
+/** The body of a request. @throws HttpError 413 above the limit, 408 where it does not arrive in time */
+async function bytesOf(request: Request, maxBytes: number): Promise<Uint8Array> {
+  const bytes = await within(bytesUpTo(request.body, maxBytes)).catch(() => {
+    const message = "The body did not arrive, or not within 10 seconds.";
+    throw new HttpError(408, "RequestTimeout", message);
+  });
+  if (bytes) return bytes;
+  throw new HttpError(413, "ContentTooLarge", `Expected at most ${maxBytes} bytes.`);
+}
+
+/** @throws HttpError 408, 413, 415 or 400 */
+async function bodyOf(request: Request): Promise<Omit<OperateRequest, "by">> {
+  if (!/^application\/json\s*(;|$)/i.test(request.headers.get("content-type") ?? "")) {
+    throw new HttpError(
+      415,
+      "UnsupportedMediaType",
+      "Send the header Content-Type: application/json.",
+    );
+  }
+  const bytes = await bytesOf(request, MAX_BODY);
+  let body: unknown;
+  try {
+    body = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes));
+  } catch {
+    throw badRequest("The body is not JSON.");
+  }
+  if (!isPlainObject(body)) throw badRequest("The body is no object with action and reason.");
+  if (isDeep(body)) throw badRequest(`The body is nested more than ${MAX_DEPTH} levels deep.`);
+  if ("by" in body) throw badRequest('Unknown field "by": it is who authorize() says you are.');
+  return body as Omit<OperateRequest, "by">;
+}
+
+/** A call of an agent fails for values that are nested some thousand levels deep. */
+function isDeep(body: unknown): boolean {
+  let values = [body];
+  for (let depth = 0; depth <= MAX_DEPTH && values.length > 0; depth++) {
+    values = values.flatMap((each) =>
+      typeof each === "object" && each !== null ? Object.values(each) : [],
+    );
+  }
+  return values.length > 0;
+}

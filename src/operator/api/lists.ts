@@ -1,0 +1,171 @@
+/** Each list of an agent as pages, and its items, by the agent's verbs. */
+
+import type { AgentVerbs } from "../../hosts/verbs.ts";
+import type { ListScanLimitError } from "../../submissions/index.ts";
+import type { Collections, Details, Page, Parts } from "../protocol.ts";
+import { invalidCursor } from "./errors.ts";
+import type { Query } from "./query.ts";
+
+/** A stub: the verbs that the API calls. A result comes as a promise. */
+export type Stub = {
+  readonly [Verb in keyof AgentVerbs]: AgentVerbs[Verb] extends (
+    ...args: infer Args
+  ) => infer Result
+    ? (...args: Args) => Promise<Awaited<Result>>
+    : never;
+};
+
+type Lists = {
+  readonly [Name in keyof Collections]: (
+    stub: Stub,
+    query: Query,
+  ) => Promise<Page<Collections[Name]>>;
+};
+type Items = {
+  readonly [Name in keyof Details]: (
+    stub: Stub,
+    id: string,
+    part: string,
+  ) => Promise<Details[Name] | null>;
+};
+type PartLists = {
+  readonly [Name in keyof Parts]: (
+    stub: Stub,
+    id: string,
+    query: Query,
+  ) => Promise<Page<Parts[Name]>>;
+};
+
+const APPROVALS = ["pending", "approved", "rejected", "expired", "refused", "cancelled"] as const;
+const OCCURRENCES = 10;
+
+export const LISTS: Lists = {
+  submissions: async (stub, query) => {
+    const { limit } = query;
+    const { items, cursor } = await submissionsOf(stub, { ...query, limit: limit + 1 });
+    const last = items.slice(0, limit).at(-1)?.submissionId;
+    if (items.length > limit || last === undefined)
+      return pageOf(items.slice(0, limit), last ?? cursor);
+    // The ledger cuts a page that is large, or for which it has read many rows.
+    const rest = await submissionsOf(stub, { ...query, limit: 1, cursor: last });
+    const isMore = rest.items.length > 0 || rest.cursor !== undefined;
+    return pageOf(items, isMore ? last : undefined);
+  },
+  approvals: async (stub, { limit, cursor, ...filter }) => {
+    const before = cursor === undefined ? {} : { before: cursor };
+    const most = Math.min(limit, 99);
+    const found = await stub.listApprovals({
+      status: APPROVALS,
+      ...filter,
+      limit: most + 1,
+      ...before,
+    });
+    return untilLast(found, most, ({ approvalId }) => approvalId);
+  },
+  inbound: async (stub, query) => {
+    const { deliveries, cursor } = await stub.listInboundDeliveries(query);
+    return pageOf(deliveries, cursor);
+  },
+  deliveries: async (stub, query) => {
+    const { deliveries, cursor } = await stub.listDeliveries(query);
+    return pageOf(deliveries, cursor);
+  },
+  "dead-letters": async (stub, query) => {
+    const { deadLetters, cursor } = await stub.listDeadLetters(query);
+    return pageOf(deadLetters, cursor);
+  },
+  endpoints: async (stub, query) => after(await stub.listEndpoints(), query, ({ url }) => url),
+  tasks: async (stub, query) =>
+    after(
+      await stub.listScheduledTasks({ occurrences: OCCURRENCES }),
+      query,
+      ({ taskId }) => taskId,
+    ),
+  workflows: (stub, query) => stub.listWorkflowInstances(query),
+  threads: (stub, query) => stub.listThreads(query),
+  actions: (stub, query) => stub.listOperatorActions(query),
+};
+
+export const ITEMS: Items = {
+  submissions: (stub, id) => stub.inspectSubmission(id),
+  approvals: (stub, id) => stub.inspectApproval(id),
+  inbound: (stub, source, id) => stub.inspectInboundDelivery(source, id),
+  deliveries: deliveryOf,
+  "dead-letters": deliveryOf,
+  endpoints: (stub, url) => stub.inspectEndpoint(url),
+  tasks: (stub, id) => stub.inspectScheduledTask(id, { occurrences: OCCURRENCES }),
+  workflows: (stub, id) => stub.inspectWorkflowInstance(id),
+};
+
+export const PARTS: PartLists = {
+  "tasks/runs": async (stub, taskId, { limit, cursor }) => {
+    const before = positionOf(cursor);
+    const found = await stub.listScheduledRuns(taskId, {
+      limit: limit + 1,
+      ...(before !== undefined && { before }),
+    });
+    // Runs of the same time are on one page, because the cursor is a time. The page after it can be empty.
+    let most = limit;
+    while (most < found.length && found[most]?.scheduledFor === found[most - 1]?.scheduledFor)
+      most++;
+    const items = found.slice(0, most);
+    return pageOf(items, found.length > limit ? String(items.at(-1)?.scheduledFor) : undefined);
+  },
+  "threads/messages": (stub, thread, query) => stub.listThreadMessages(thread, query),
+};
+
+async function deliveryOf(stub: Stub, id: string): Promise<Details["deliveries"] | null> {
+  const [state, event] = await Promise.all([stub.inspectDelivery(id), stub.readDelivery(id)]);
+  return state && { id, ...state, ...(event !== null && event !== undefined && { event }) };
+}
+
+function pageOf<Item>(items: readonly Item[], cursor: string | undefined): Page<Item> {
+  return { items, ...(cursor !== undefined && { cursor }) };
+}
+
+/** A page of up to `limit` items out of one that was read with one item more. The cursor is the key of the last item. */
+function untilLast<Item>(
+  found: readonly Item[],
+  limit: number,
+  keyOf: (item: Item) => string,
+): Page<Item> {
+  const items = found.slice(0, limit);
+  const last = items.at(-1);
+  return pageOf(items, found.length > limit && last !== undefined ? keyOf(last) : undefined);
+}
+
+/** A cursor that is a number. @throws HttpError 400 */
+function positionOf(cursor: string | undefined): number | undefined {
+  if (cursor === undefined) return undefined;
+  if (/^-?\d{1,15}$/.test(cursor)) return Number(cursor);
+  throw invalidCursor();
+}
+
+/** Submissions from a cursor on. A page on which none matches has the cursor of the next one. */
+async function submissionsOf(
+  stub: Stub,
+  { cursor, ...options }: Query,
+): Promise<Page<Collections["submissions"]>> {
+  try {
+    const before = cursor === undefined ? {} : { before: cursor };
+    return { items: await stub.listSubmissions({ ...options, ...before }) };
+  } catch (error) {
+    // An error of an agent keeps its fields, and not its class.
+    const { name, next } = (error ?? {}) as Partial<ListScanLimitError>;
+    if (name !== "ListScanLimitError" || typeof next !== "string") throw error;
+    return { items: [], cursor: next };
+  }
+}
+
+/** A page of a list that comes as a whole. */
+function after<Item>(
+  all: readonly Item[],
+  { limit, cursor }: Query,
+  keyOf: (item: Item) => string,
+): Page<Item> {
+  const sorted = all.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const rest = cursor === undefined ? sorted : sorted.filter((item) => keyOf(item) > cursor);
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  return pageOf(items, rest.length > limit && last !== undefined ? keyOf(last) : undefined);
+}

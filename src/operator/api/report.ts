@@ -1,0 +1,89 @@
+/** The report of all agents: each is asked, and one that does not answer is a finding. */
+
+import { failureOf } from "../../core/failures.ts";
+import { preview } from "../../core/json.ts";
+import { withTimeout } from "../../core/timeout.ts";
+import type { AgentRef, AgentReport, Finding, Page, Report } from "../protocol.ts";
+
+/** Instances of agents, and the agents whose `names()` has failed. */
+export type Listed = Page<AgentRef> & {
+  readonly nameless: readonly { readonly agent: string; readonly error: unknown }[];
+};
+
+const PARALLEL = 8;
+const RANK = { error: 0, warning: 1, info: 2 } as const;
+
+type Asked = Report["agents"][number];
+
+/**
+ * The agents that were asked before `budgetMs` had passed, in their order: at least the first eight; and the classes whose
+ * names could not be read.
+ *
+ * @param ask returns the report of one agent
+ */
+export async function reportOf(
+  { items: refs, nameless }: Listed,
+  ask: (ref: AgentRef) => Promise<AgentReport>,
+  { timeoutMs, budgetMs }: { timeoutMs: number; budgetMs: number },
+  now: number,
+): Promise<Omit<Report, "cursor">> {
+  const start = performance.now();
+  const agents: Asked[] = [];
+  const queue = refs.entries();
+  const work = async () => {
+    for (const [index, ref] of queue) {
+      if (performance.now() - start >= budgetMs) return;
+      agents[index] = { ...ref, ...(await asked(ask(ref), timeoutMs)) };
+    }
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, work));
+  const findings = agents.flatMap((each) => {
+    const { agent, name } = each;
+    const found = "report" in each ? each.report.findings : [unreachable(each.unreachable)];
+    return found.map((finding) => ({ ...finding, agent, name }));
+  });
+  for (const { agent, error } of nameless) {
+    const { message } = failureOf(error);
+    agents.push({ agent, name: "", unreachable: message });
+    findings.push({ ...withoutNames(message), agent, name: "" });
+    console.error(JSON.stringify({ perdure: "operator:failed", agent, message }));
+  }
+  findings.sort((a, b) => RANK[a.severity] - RANK[b.severity]);
+  const isHealthy = findings.every(({ severity }) => severity === "info");
+  return { at: now, verdict: isHealthy ? "healthy" : "findings", agents, findings };
+}
+
+async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
+  try {
+    const report = await withTimeout(answer, timeoutMs);
+    if (Array.isArray(report?.findings)) return { report };
+    return { unreachable: `healthReport() returned ${preview(report)}` };
+  } catch (error) {
+    return { unreachable: failureOf(error).message };
+  }
+}
+
+function unreachable(lastError: string): Finding {
+  return {
+    code: "agent-unreachable",
+    severity: "error",
+    title: "The agent does not answer.",
+    evidence: { count: 1, ids: [], lastError },
+    cause:
+      "It fails at its start, is overloaded, or runs a version of Perdure without this method.",
+    fix: { text: "Read the Worker's log for its error, and deploy a version that starts." },
+    link: { view: "agents" },
+  };
+}
+
+function withoutNames(lastError: string): Finding {
+  return {
+    code: "agent-unreachable",
+    severity: "error",
+    title: "The names of this agent's instances could not be read.",
+    evidence: { count: 1, ids: [], lastError },
+    cause: "names() of the option agents throws, hangs, or does not return a page.",
+    fix: { text: "Correct what the error names, and deploy." },
+    link: { view: "agents" },
+  };
+}

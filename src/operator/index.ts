@@ -1,0 +1,9 @@
+/** `perdure/operator`: the operator API of the agents that an app names, and its client. */
+
+export { InvalidOptionError } from "../core/options/options.ts";
+export { type OperatorHandler, operator } from "./api/handler.ts";
+export type { Identity, OperatedAgents, OperatorOptions } from "./api/options.ts";
+export { OperatorClient, type OperatorClientOptions, OperatorError } from "./client.ts";
+export { InvalidOperationError } from "./errors.ts";
+export type * from "./protocol.ts";
+export type { FindingCode, Question } from "./report/codes.ts";

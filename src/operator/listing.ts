@@ -1,0 +1,189 @@
+/** Threads, and workflows with their steps, for operators. Reads only. */
+
+import type { WorkflowInfo } from "agents/workflows";
+import * as z from "zod";
+import { preview } from "../core/json.ts";
+import { list, oneOf, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
+import { withKeyPrefix } from "../submissions/store/keyed.ts";
+import { listThreads as threadPage } from "../submissions/store/threads.ts";
+import { STORED_KINDS } from "../waits/protocol.ts";
+import { hasOpenWait } from "../waits/steps.ts";
+import { keyPrefix } from "../workflow/names.ts";
+import { boundedJson } from "./actions/effect.ts";
+import { invalidOperation } from "./errors.ts";
+import { liveStatus } from "./instances.ts";
+import type { OperatedAgent } from "./operated.ts";
+import { LIMIT, SEQ_PAGE } from "./paging.ts";
+import type {
+  Filters,
+  Page,
+  PageOptions,
+  ThreadMessage,
+  ThreadSummary,
+  WorkflowDetails,
+  WorkflowSummary,
+} from "./protocol.ts";
+import { stepsOf } from "./steps.ts";
+
+/**
+ * The threads that submissions have used, the latest first. One that is used between two pages may be missing in the second.
+ *
+ * @throws InvalidOperationError for invalid options
+ */
+export async function listThreads(
+  { capabilities, storage }: OperatedAgent,
+  page: PageOptions = {},
+): Promise<Page<ThreadSummary>> {
+  const name = "options of listThreads()";
+  const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
+  await capabilities.submissions.ready();
+  const { threads, next } = threadPage(storage.sql, limit, cursor);
+  return { items: threads, ...(next !== undefined && { cursor: String(next) }) };
+}
+
+const ID = text({ maxBytes: 2_000 });
+
+/** UTF-16 units of JSON in a page, for one RPC result. */
+const MAX_PAGE = 4_000_000;
+
+/**
+ * The messages of a thread, the last first. A page of large messages has fewer than its limit, and at least one.
+ *
+ * @throws InvalidOperationError for invalid options, or what is no thread
+ */
+export async function listThreadMessages(
+  { agent }: OperatedAgent,
+  thread: string,
+  page: PageOptions = {},
+): Promise<Page<ThreadMessage>> {
+  readOptions(ID, thread, "thread", invalidOperation);
+  const name = "options of listThreadMessages()";
+  // The cursor is the number of older messages.
+  const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
+  const all: readonly ThreadMessage[] = await agent.threadMessages(thread);
+  const items: ThreadMessage[] = [];
+  let length = 0;
+  for (const message of all.slice(0, cursor).reverse()) {
+    length += JSON.stringify(message).length;
+    const isFull = items.length === limit || (items.length > 0 && length > MAX_PAGE);
+    const older = Math.min(cursor ?? all.length, all.length) - items.length;
+    if (isFull) return { items, cursor: String(older) };
+    items.push(message);
+  }
+  return { items };
+}
+
+const STATUSES = [
+  "queued",
+  "running",
+  "paused",
+  "errored",
+  "terminated",
+  "complete",
+  "waiting",
+  "waitingForPause",
+  "unknown",
+] as const satisfies WorkflowInfo["status"][];
+const STATUS = oneOf<string>(STATUSES);
+const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
+  status: z
+    .union([STATUS, list(STATUS, { min: 1, max: STATUSES.length })], {
+      error: `expected one or more of ${STATUSES.join(", ")}`,
+    })
+    .optional(),
+  workflow: text().optional(),
+  limit: LIMIT,
+  cursor: text({ maxLength: 2_000 }).optional(),
+});
+
+/** @throws InvalidOperationError for invalid options */
+export async function listWorkflows(
+  { agent, capabilities, storage }: OperatedAgent,
+  options: Filters["workflows"] & PageOptions = {},
+): Promise<Page<WorkflowSummary>> {
+  const name = "options of listWorkflowInstances()";
+  const read = readOptions(WORKFLOWS, options, name, invalidOperation);
+  const { status, workflow, limit, cursor } = read;
+  const wanted = status === undefined ? undefined : [status].flat();
+  await capabilities.submissions.ready();
+  try {
+    const { workflows, nextCursor } = agent.getWorkflows({
+      limit,
+      ...(wanted !== undefined && { status: trackedAs(wanted) }),
+      ...(workflow !== undefined && { workflowName: workflow }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    const items = workflows
+      .map((info) => ({ ...summaryOf(info), status: statusOf(storage.sql, info) }))
+      .filter((item) => wanted?.includes(item.status) ?? true);
+    return { items, ...(nextCursor !== null && { cursor: nextCursor }) };
+  } catch (error) {
+    // Agents check it where they read it.
+    if (!/cursor/i.test((error as Error).message)) throw error;
+    const problem = "expected the cursor of an earlier page";
+    throw invalidOperation("cursor", invalidMessage("cursor", preview(cursor), problem));
+  }
+}
+
+/** Agents learn that a workflow runs or waits only when it reports so. */
+const OPEN: readonly string[] = ["queued", "running", "waiting"];
+
+/** What agents may have tracked for workflows of these statuses. */
+function trackedAs(wanted: readonly string[]): WorkflowInfo["status"][] {
+  const isOpen = wanted.some((status) => OPEN.includes(status));
+  return [...new Set([...wanted, ...(isOpen ? OPEN : [])])] as WorkflowInfo["status"][];
+}
+
+/** The status as it is known; of an open workflow, what its steps say, so that lists and details agree. */
+function statusOf(
+  sql: SqlStorage,
+  info: Pick<WorkflowInfo, "workflowName" | "workflowId" | "status">,
+): string {
+  if (!OPEN.includes(info.status)) return info.status;
+  if (STORED_KINDS.some((kind) => hasOpenWait(sql, keyPrefix(kind, info)))) return "waiting";
+  const hasAsked = withKeyPrefix(sql, keyPrefix("prompt", info), 1).length > 0;
+  return hasAsked && info.status === "queued" ? "running" : info.status;
+}
+
+/**
+ * One workflow with its steps, or null for an id that is not tracked. The status and the steps of the platform are left out
+ * where it does not answer in time.
+ *
+ * @throws InvalidOperationError for what is no id
+ */
+export async function inspectWorkflow(
+  operated: OperatedAgent,
+  workflowId: string,
+): Promise<WorkflowDetails | null> {
+  readOptions(ID, workflowId, "workflowId", invalidOperation);
+  await operated.capabilities.submissions.ready();
+  const tracked = operated.agent.getWorkflow(workflowId);
+  if (!tracked) return null;
+  const [live, steps] = await Promise.all([
+    liveStatus(operated, tracked),
+    stepsOf(operated, tracked),
+  ]);
+  const { error } = live ?? {};
+  const output = boundedJson({ output: live?.output }) as { output?: WorkflowDetails["output"] };
+  return {
+    ...summaryOf(tracked),
+    status: statusOf(operated.storage.sql, { ...tracked, status: live?.status ?? tracked.status }),
+    ...(error && { error: { name: error.name, message: error.message } }),
+    ...(output.output !== undefined && { output: output.output }),
+    steps,
+  };
+}
+
+function summaryOf(info: WorkflowInfo): WorkflowSummary {
+  const { workflowId, workflowName, status, createdAt, updatedAt, completedAt, error } = info;
+  return {
+    workflowId,
+    workflow: workflowName,
+    status,
+    createdAt: createdAt.getTime(),
+    updatedAt: updatedAt.getTime(),
+    ...(completedAt && { endedAt: completedAt.getTime() }),
+    ...(error && { error }),
+  };
+}

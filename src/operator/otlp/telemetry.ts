@@ -1,0 +1,22 @@
+/** What the outbox sends to a collector about a submission, built from its rows when it is sent. */
+
+import type { TelemetryEvent, TelemetryOf } from "../../outbox/destinations/otlp.ts";
+import type { OperatedAgent } from "../operated.ts";
+import { submissionTrace } from "../trace/trace.ts";
+import { metricsBody, traceBody } from "./encode.ts";
+
+export function telemetryOf(
+  operated: Pick<OperatedAgent, "agent" | "storage" | "clock">,
+  { signal, submissionId }: TelemetryEvent,
+): ReturnType<TelemetryOf> {
+  // Other steps of the same workflow are in the telemetry of their own submissions.
+  const trace = submissionTrace(operated, submissionId, "submission");
+  if (!trace) return null;
+  const [{ className, name } = { className: "", name: "" }] = operated.agent.selfPath.slice(-1);
+  const resource = { "service.name": className, "service.instance.id": name };
+  const encode = signal === "traces" ? traceBody : metricsBody;
+  const isComplete = trace.spans.every(
+    ({ kind, endedAt }) => kind !== "delivery" || endedAt !== undefined,
+  );
+  return { body: encode(trace, resource, operated.clock.now()), isComplete };
+}

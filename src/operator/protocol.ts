@@ -1,0 +1,298 @@
+/** What the operator API, its clients and the agents exchange: plain JSON, no classes. Times are epoch milliseconds. */
+
+import type { Json } from "../core/json.ts";
+import type { InboundFilter, InspectedDelivery, LoggedDelivery } from "../inbound/index.ts";
+import type {
+  DeadLetter,
+  DeadLetterFilter,
+  DeliveryInfo,
+  DeliveryState,
+  Endpoint,
+  ListDeliveriesOptions,
+} from "../outbox/index.ts";
+import type { ScheduledRun, ScheduledTaskInfo } from "../scheduler/index.ts";
+import type { ListSubmissionsOptions, SubmissionInspection } from "../submissions/index.ts";
+import type { Approval, ListApprovalsOptions } from "../waits/index.ts";
+import type { FindingCode } from "./report/codes.ts";
+
+/** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
+export type AgentRef = { readonly agent: string; readonly name: string };
+
+/** Which page of a list: from 1 to 100 items, 50 by default. */
+export type PageOptions = {
+  readonly limit?: number | undefined;
+  readonly cursor?: string | undefined;
+};
+
+export type Page<Item> = {
+  readonly items: readonly Item[];
+  /** Left out on the last page. A page can be shorter than its limit, or empty, and not the last. */
+  readonly cursor?: string;
+};
+
+// --- What can be listed -------------------------------------------------------------------------------------------
+
+/** The items of each list of an agent. */
+export type Collections = {
+  readonly submissions: SubmissionInspection;
+  readonly approvals: Approval;
+  readonly inbound: LoggedDelivery;
+  readonly deliveries: DeliveryInfo;
+  readonly "dead-letters": DeadLetter;
+  readonly endpoints: Endpoint;
+  readonly tasks: ScheduledTaskInfo;
+  readonly workflows: WorkflowSummary;
+  readonly threads: ThreadSummary;
+  /** The audit log. */
+  readonly actions: AuditEntry;
+};
+
+/** What one item is when it is opened. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
+export type Details = Pick<Collections, "submissions" | "approvals" | "endpoints" | "tasks"> & {
+  readonly inbound: InspectedDelivery;
+  readonly deliveries: DeliveryDetails;
+  readonly "dead-letters": DeliveryDetails;
+  readonly workflows: WorkflowDetails;
+};
+
+/** A delivery of the outbox with its event, where it is kept. */
+export type DeliveryDetails = DeliveryState & { readonly id: string; readonly event?: Json };
+
+/** The lists below one item, by its collection. */
+export type Parts = {
+  readonly "tasks/runs": ScheduledRun;
+  readonly "threads/messages": ThreadMessage;
+};
+
+/** A message of a thread, as the AI SDK's `UIMessage`. */
+export type ThreadMessage = {
+  readonly id: string;
+  readonly role: string;
+  readonly parts: readonly { readonly type: string; readonly text?: string }[];
+};
+
+/** Who the caller is, and the token that a page of the same origin sends with actions. */
+export type Session = { readonly id: string; readonly can: "read" | "act"; readonly token: string };
+
+// --- Report -------------------------------------------------------------------------------------------------------
+
+export type Severity = "error" | "warning" | "info";
+
+/** One cause that the library knows. */
+export type Finding = {
+  /** Stable, e.g. `destination-fails`. docs/report.md has all of them. */
+  readonly code: FindingCode;
+  readonly severity: Severity;
+  /** One sentence with numbers: `3 deliveries to hooks.example.com fail since 09:12 with 401.` */
+  readonly title: string;
+  readonly evidence: {
+    readonly count: number;
+    readonly since?: number;
+    /** At most 10. */
+    readonly ids: readonly string[];
+    readonly lastError?: string;
+  };
+  /** The likely cause, one sentence. */
+  readonly cause: string;
+  /** What to do, one sentence, and the action that does it: the dashboard's button, and the command line's command. */
+  readonly fix: { readonly text: string; readonly action?: Action };
+  /** What it is about, for links: `{ view: "dead-letters", filter: "destination:..." }`. */
+  readonly link: { readonly view: string; readonly filter?: string; readonly id?: string };
+};
+
+/** Of one agent. */
+export type AgentReport = {
+  readonly at: number;
+  readonly counts: {
+    readonly submissions: Readonly<
+      Record<"pending" | "running" | "completed" | "error" | "aborted" | "skipped", number>
+    >;
+    readonly outbox: { readonly waiting: number; readonly deadLetters: number };
+    readonly inbound: Readonly<Record<"accepted" | "filtered" | "refused", number>>;
+    readonly approvals: number;
+    readonly tasks: Readonly<Record<"active" | "paused" | "finished" | "invalid", number>>;
+    readonly workflows: Readonly<Record<string, number>>;
+  };
+  /** Ends per hour, the last 24 hours, oldest first: for sparklines. Counted over at most 10,000 rows. */
+  readonly hourly: { readonly completed: readonly number[]; readonly failed: readonly number[] };
+  /** The four questions. `undefined`: nothing to judge by. */
+  readonly verdicts: Readonly<
+    Record<"starts" | "succeeds" | "delivers" | "onTime", boolean | undefined>
+  >;
+  /** Errors first. */
+  readonly findings: readonly Finding[];
+};
+
+/** Of all agents that the app names. */
+export type Report = {
+  readonly at: number;
+  readonly verdict: "healthy" | "findings";
+  readonly agents: readonly (AgentRef &
+    ({ readonly report: AgentReport } | { readonly unreachable: string }))[];
+  readonly findings: readonly (Finding & AgentRef)[];
+  /** A report covers up to 50 agents. With the cursor, the next report covers the next ones. */
+  readonly cursor?: string;
+};
+
+// --- Actions ------------------------------------------------------------------------------------------------------
+
+/** What an operator may do. `reason` and who it was are added by the API. */
+export type Action =
+  | { readonly do: "cancel" | "retry"; readonly submissionId: string }
+  | {
+      readonly do: "cancel" | "retry";
+      readonly filter: Pick<
+        ListSubmissionsOptions,
+        "status" | "thread" | "metadata" | "createdAfter" | "createdBefore"
+      >;
+    }
+  | { readonly do: "redrive" | "delete-dead-letter"; readonly deliveryId: string }
+  | { readonly do: "redrive" | "delete-dead-letter"; readonly filter: DeadLetterFilter }
+  | { readonly do: "enable-endpoint" | "disable-endpoint"; readonly url: string }
+  | { readonly do: "replay"; readonly source: string; readonly id: string }
+  /** Without a `verdict`, those whose handler has not ended. */
+  | { readonly do: "replay"; readonly filter: InboundFilter }
+  | { readonly do: "approve"; readonly approvalId: string; readonly payload?: Json }
+  | { readonly do: "reject"; readonly approvalId: string }
+  | {
+      readonly do: "pause-task" | "resume-task" | "trigger-task" | "skip-next";
+      readonly taskId: string;
+    }
+  | { readonly do: "backfill"; readonly taskId: string; readonly from: number; readonly to: number }
+  | {
+      readonly do: "pause-workflow" | "resume-workflow" | "terminate-workflow";
+      readonly workflowId: string;
+    }
+  | {
+      readonly do: "restart-workflow";
+      readonly workflowId: string;
+      readonly step?: { readonly name: string; readonly count?: number };
+    }
+  | { readonly do: "clear-thread"; readonly thread: string };
+
+export type OperateRequest = {
+  readonly action: Action;
+  /** Who acts: what `authorize()` has returned. */
+  readonly by: string;
+  /** 1 to 500 characters. */
+  readonly reason: string;
+  /** Counts what a filter selects, and changes nothing. @default false */
+  readonly dryRun?: boolean;
+  /** The `cursor` of the result before, for a filter. */
+  readonly cursor?: string;
+};
+
+/** A filter is worked off in pages of 100: call again with the cursor until there is none. */
+export type OperateResult = {
+  readonly outcome: "done" | "unchanged" | "not-found" | "failed";
+  /** How many were changed; for a dry run, how many would be. */
+  readonly count: number;
+  readonly failed: readonly { readonly id: string; readonly error: string }[];
+  readonly cursor?: string;
+  /** The state after it: the inspection of what was changed. */
+  readonly after?: Json;
+  /** Of its row in the audit log; left out for a dry run. */
+  readonly auditId?: string;
+};
+
+export type AuditEntry = {
+  readonly auditId: string;
+  readonly at: number;
+  readonly by: string;
+  readonly reason: string;
+  readonly action: Action;
+  /** `started`: the agent stopped before it was known. */
+  readonly outcome: OperateResult["outcome"] | "started";
+  readonly count: number;
+  readonly error?: string;
+};
+
+// --- Trace --------------------------------------------------------------------------------------------------------
+
+export type TraceSpan = {
+  /** 16 hex digits, derived from the ids: the same for each build. */
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly kind:
+    | "workflow"
+    | "step"
+    | "submission"
+    | "wait"
+    | "attempt"
+    | "model"
+    | "tool"
+    | "delivery";
+  readonly startedAt: number;
+  /** Left out while it runs. */
+  readonly endedAt?: number;
+  readonly status: "ok" | "error" | "unset";
+  readonly error?: string;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
+};
+
+export type Trace = { readonly traceId: string; readonly spans: readonly TraceSpan[] };
+
+// --- Workflows, threads -------------------------------------------------------------------------------------------
+
+export type WorkflowSummary = {
+  readonly workflowId: string;
+  readonly workflow: string;
+  readonly status: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly endedAt?: number;
+  readonly error?: { readonly name: string; readonly message: string };
+};
+
+export type WorkflowStep = {
+  readonly name: string;
+  /** Which of the platform's steps of this name it is, from 2 on. */
+  readonly count?: number;
+  /** `prompt`, `approval`, `webhook`, `agent-tool`, `batch`; `do`, `sleep` and `event` only from the platform's events. */
+  readonly kind: string;
+  readonly status: string;
+  readonly startedAt: number;
+  readonly endedAt?: number;
+  readonly submissionIds?: readonly string[];
+  readonly approvalId?: string;
+  readonly error?: string;
+};
+
+export type WorkflowDetails = WorkflowSummary & {
+  readonly output?: Json;
+  readonly steps: readonly WorkflowStep[];
+};
+
+export type ThreadSummary = {
+  readonly thread: string;
+  readonly open: number;
+  readonly total: number;
+  readonly lastAt: number;
+};
+
+// --- Filters ------------------------------------------------------------------------------------------------------
+
+/**
+ * What each list can be filtered by. In a URL, a list of values is separated by commas, times are ISO 8601 or epoch
+ * milliseconds, `destination` is JSON, and each value of `metadata` is a parameter `metadata.<key>`.
+ */
+export type Filters = {
+  readonly submissions: Pick<
+    ListSubmissionsOptions,
+    "status" | "thread" | "metadata" | "createdAfter" | "createdBefore"
+  >;
+  readonly approvals: Pick<ListApprovalsOptions, "status" | "workflowId">;
+  readonly inbound: InboundFilter;
+  readonly deliveries: Pick<
+    ListDeliveriesOptions,
+    "state" | "submissionId" | "kind" | "destination"
+  >;
+  readonly "dead-letters": DeadLetterFilter;
+  readonly endpoints: Record<never, never>;
+  readonly tasks: Record<never, never>;
+  readonly workflows: { readonly status?: string | readonly string[]; readonly workflow?: string };
+  readonly threads: Record<never, never>;
+  readonly actions: Record<never, never>;
+};

@@ -1,0 +1,99 @@
+/** Reads what the rules judge by. A part that cannot be read is left out, and has its error here. */
+
+import { failureOf } from "../../core/failures.ts";
+import type { InboundFacts } from "../../inbound/facts.ts";
+import type { OutboxFacts } from "../../outbox/facts.ts";
+import type { SchedulerFacts } from "../../scheduler/facts.ts";
+import type { SubmissionFacts } from "../../submissions/facts.ts";
+import type { WaitFacts } from "../../waits/facts.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { AlarmFacts } from "./rules/alarms.ts";
+import type { WorkflowFacts } from "./rules/workflows.ts";
+
+/** Tracked workflows that are read, which is the most that agents returns at once. */
+const MOST_WORKFLOWS = 100;
+
+export type ReportFacts = {
+  readonly submissions?: SubmissionFacts;
+  readonly outbox?: OutboxFacts;
+  readonly inbound?: InboundFacts;
+  readonly waits?: WaitFacts;
+  readonly scheduler?: SchedulerFacts;
+  readonly workflows?: WorkflowFacts;
+  readonly alarms?: AlarmFacts;
+};
+
+export type Part = keyof ReportFacts;
+
+/** A part that could not be read or judged. */
+export type BrokenPart = { readonly part: Part; readonly error: string };
+
+export async function readFacts(
+  operated: OperatedAgent,
+  now: number,
+): Promise<{ facts: ReportFacts; broken: BrokenPart[] }> {
+  const { agent, capabilities, env } = operated;
+  const broken: BrokenPart[] = [];
+  const read = async <Facts>(part: Part, work: () => Promise<Facts>): Promise<Facts | undefined> =>
+    work().catch((error: unknown) => {
+      broken.push(brokenPart(part, error));
+      return undefined;
+    });
+  const [submissions, outbox, inbound, waits, scheduler, workflows] = await Promise.all([
+    read("submissions", () => capabilities.submissions.engine.facts(now)),
+    read("outbox", () => agent.outbox.facts()),
+    read("inbound", () => capabilities.inbound.facts()),
+    read("waits", () => capabilities.waits.facts()),
+    read("scheduler", () => capabilities.scheduler.facts(now)),
+    read("workflows", async () => workflowFacts(agent, env)),
+  ]);
+  const parts = {
+    ...(submissions && { submissions }),
+    ...(outbox && { outbox }),
+    ...(inbound && { inbound }),
+    ...(waits && { waits }),
+    ...(scheduler && { scheduler }),
+    ...(workflows && { workflows }),
+  };
+  const alarms = await read("alarms", () => alarmFacts(operated, parts));
+  return { facts: { ...parts, ...(alarms && { alarms }) }, broken };
+}
+
+export function brokenPart(part: Part, error: unknown): BrokenPart {
+  console.error(`[perdure] the health report has no ${part}:`, error);
+  const { name, message } = failureOf(error);
+  return { part, error: `${name}: ${message}`.slice(0, 500) };
+}
+
+function workflowFacts(agent: OperatedAgent["agent"], env: object): WorkflowFacts {
+  const { workflows: newest } = agent.getWorkflows({ limit: MOST_WORKFLOWS });
+  const { workflows: errored } = agent.getWorkflows({ status: "errored", limit: MOST_WORKFLOWS });
+  return { newest, errored, env };
+}
+
+async function alarmFacts(
+  { agent, capabilities }: OperatedAgent,
+  { submissions, outbox, waits, scheduler }: ReportFacts,
+): Promise<AlarmFacts> {
+  const { submissions: ledger, waits: gate, scheduler: tasks } = capabilities;
+  const modules = [ledger, agent.outbox, gate, tasks];
+  const wakes = await Promise.all(modules.map((module) => module.inspectWake()));
+  const times = [
+    ...(submissions?.open ?? []).map(({ createdAt }) => createdAt),
+    ...(outbox?.groups ?? []).flatMap(({ state, since }) => (state === "waiting" ? since : [])),
+    ...(waits?.pending ?? []).map(({ createdAt }) => createdAt),
+    // A task is armed at once; how long ago it was declared is not stored.
+    ...(scheduler?.tasks ?? []).flatMap(({ firesAt }) => (firesAt === null ? [] : 0)),
+  ];
+  return {
+    wakes: wakes.filter((wake) => wake !== undefined),
+    // A part that could not be read may have work.
+    isIdle:
+      submissions?.counts.pending === 0 &&
+      submissions.counts.running === 0 &&
+      outbox?.waiting === 0 &&
+      waits?.open === 0 &&
+      scheduler?.tasks.every(({ firesAt }) => firesAt === null) === true,
+    workSince: times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other)),
+  };
+}

@@ -1,0 +1,101 @@
+/** What can be wrong with inbound deliveries. One function for each cause. */
+
+import type { FailedDelivery, InboundFacts } from "../../../inbound/facts.ts";
+import type { Finding } from "../../protocol.ts";
+import { at, line, plural, verb } from "../text.ts";
+
+/** A handler with several calls may be between two of them. */
+const UNFINISHED_MS = 60_000;
+/** A delivery fails because of its content if so many later ones of its source have succeeded. */
+const POISON_AFTER = 3;
+/** Older ones are no longer replayed by their sender, and the operator has seen them. */
+const WINDOW_MS = 24 * 3_600_000;
+
+type Rule = (facts: InboundFacts, now: number) => Finding[];
+
+const isPoison = ({ acceptedSince }: FailedDelivery) => acceptedSince >= POISON_AFTER;
+
+/** By source and error: the newest of each, and what is known of all. */
+function groupsOf(failed: readonly FailedDelivery[], now: number) {
+  const recent = failed.filter(({ storedAt }) => now - storedAt < WINDOW_MS);
+  const groups = Map.groupBy(recent, ({ source, error }) => `${source}\n${error.name}`);
+  return [...groups.values()].map((some) => ({
+    first: some[0] as FailedDelivery,
+    evidence: {
+      count: some.length,
+      since: Math.min(...some.map(({ storedAt }) => storedAt)),
+      ids: some.slice(0, 10).map(({ source, id }) => `${source}/${id}`),
+      lastError: some[0]?.error.message ?? "",
+    },
+  }));
+}
+
+const inboundRefused: Rule = ({ failed }, now) => {
+  const some = failed.filter((one) => one.verdict === "refused" && !isPoison(one));
+  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+    const { count, since } = evidence;
+    const { source, error } = first;
+    return {
+      code: "inbound-refused",
+      severity: "error",
+      title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "was", "were")} refused since ${at(since, now)} with ${line(error.name)}.`,
+      evidence,
+      cause: `The handler of the source, or the method that it calls, has failed: ${line(error.message)}`,
+      fix: {
+        text: "Correct it and deploy, then replay them; their senders may also send them again.",
+        action: { do: "replay", filter: { source, verdict: "refused" } },
+      },
+      link: { view: "inbound", filter: `source:${source} verdict:refused` },
+    };
+  });
+};
+
+const inboundUnfinished: Rule = ({ failed }, now) => {
+  const some = failed.filter(
+    (one) => one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
+  );
+  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+    const { count, since } = evidence;
+    const { source, error } = first;
+    return {
+      code: "inbound-unfinished",
+      severity: "error",
+      title: `The handler of ${plural(count, "delivery", "deliveries")} of ${line(source)} has not ended since ${at(since, now)}.`,
+      evidence,
+      cause: `Some of its calls are done, and a later one has failed or was interrupted: ${line(error.message)}`,
+      fix: {
+        text: "Replay them: the calls that are done are not run again.",
+        action: { do: "replay", filter: { source } },
+      },
+      link: { view: "inbound", filter: `source:${source}` },
+    };
+  });
+};
+
+const inboundPoison: Rule = ({ failed }, now) => {
+  const some = failed.filter(isPoison);
+  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+    const { count, since } = evidence;
+    const { source, id, error, acceptedSince } = first;
+    return {
+      code: "inbound-poison",
+      severity: "error",
+      title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${line(error.name)}, while ${acceptedSince} later ones were accepted.`,
+      evidence,
+      cause: `The handler cannot process their content: ${line(error.message)}`,
+      fix: {
+        text: "Open one and look at its body, correct the handler and deploy, then replay it.",
+        action:
+          count === 1
+            ? { do: "replay", source, id }
+            : {
+                do: "replay",
+                filter: first.verdict === "refused" ? { source, verdict: "refused" } : { source },
+              },
+      },
+      link: { view: "inbound", id: `${source}/${id}` },
+    };
+  });
+};
+
+export const INBOUND_RULES: readonly Rule[] = [inboundRefused, inboundUnfinished, inboundPoison];

@@ -1,0 +1,333 @@
+/** What can be wrong with deliveries. One function for each cause. */
+
+import type { DeliveryGroup, OutboxFacts } from "../../../outbox/facts.ts";
+import type { Destination, Endpoint } from "../../../outbox/index.ts";
+import type { Action, Finding } from "../../protocol.ts";
+import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
+
+/** One failed attempt is often the network, and the next one a second later succeeds. */
+const FAILS_AFTER = 3;
+/** Leaves time to act before `put()` refuses events. */
+const NEAR_LIMIT = 0.8;
+/** What the outbox writes for an endpoint that a call of `disableEndpoint()` has disabled, unless it says why. */
+const GONE = /^\S+ answered 410\b/;
+
+/** What receivers, and Perdure itself, say of a secret. */
+const REFUSED_SECRET = /\banswered (401|403)\b/;
+const NO_SECRET = /\bsecret (\S+) (is not set|could not be read|is empty|has characters|is not)\b/;
+const NO_BINDING = /^(No .+ binding .+ in this Worker|Workflow binding .+ not found)/;
+const BINDING_OF_START = /agentBinding/;
+const CRASHED = /the object may not have survived/;
+
+type Rule = (facts: OutboxFacts, now: number) => Finding[];
+type Cause =
+  | "secret-refused"
+  | "secret-missing"
+  | "binding-missing"
+  | "poison-delivery"
+  | "destination-fails";
+
+/** Why deliveries of this group fail, whether they wait or are dead letters. */
+function causeOf({ error, isPoison }: DeliveryGroup): Cause {
+  if (isPoison || CRASHED.test(error)) return "poison-delivery";
+  if (NO_SECRET.test(error)) return "secret-missing";
+  if (REFUSED_SECRET.test(error)) return "secret-refused";
+  return NO_BINDING.test(error) || BINDING_OF_START.test(error)
+    ? "binding-missing"
+    : "destination-fails";
+}
+
+/** Waiting deliveries with one cause, by destination. */
+function failing({ groups }: OutboxFacts, cause: Cause): DeliveryGroup[][] {
+  const waiting = groups.filter(
+    (group) =>
+      group.state === "waiting" &&
+      (group.error !== "" || group.isPoison) &&
+      causeOf(group) === cause,
+  );
+  return [...Map.groupBy(waiting, ({ key }) => key).values()];
+}
+
+/** Since when its endpoint fails, or the first of its deliveries waits. */
+function sinceOf(groups: readonly DeliveryGroup[], endpoints: readonly Endpoint[]): number {
+  const to = groups[0]?.destination;
+  const found = endpoints.find(({ url }) => to?.kind === "webhook" && to.url === url);
+  return found?.state === "failing" ? found.since : earliestOf(groups);
+}
+
+function nameOf({ destination: to, key }: DeliveryGroup): string {
+  if (to === undefined) return line(key);
+  switch (to.kind) {
+    case "webhook":
+      return URL.parse(to.url)?.host ?? "a webhook";
+    case "workflow":
+    case "workflow-start":
+      return `Workflow ${to.workflow} ${line(to.instance)}`;
+    case "queue":
+      return `Queue ${to.queue}`;
+    case "method":
+      return `${to.method}()`;
+    case "agent":
+      return `${to.method}() of ${to.agent} ${line(to.name)}`;
+    case "slack":
+    case "discord":
+      return `${to.kind} ${to.channel ?? "(response)"}`;
+    case "telegram":
+      return `telegram ${to.chat}`;
+    case "github-comment":
+      return `github ${to.repository}#${to.issue}`;
+    case "email":
+      return `email ${line(to.to)}`;
+    case "otlp":
+      return `the collector ${URL.parse(to.url)?.host}`;
+    default:
+      return line(key);
+  }
+}
+
+/** Names of the secrets in `env` that sign or authorize its requests. */
+function secretsOf(to: Destination | undefined): readonly string[] {
+  if (to === undefined) return [];
+  if ("secrets" in to && Array.isArray(to.secrets)) return to.secrets;
+  if ("token" in to && typeof to.token === "string") return [to.token];
+  // OTLP names one secret that has all headers.
+  return "headers" in to && typeof to.headers === "string" ? [to.headers] : [];
+}
+
+/** What the title says of an error: a status if there is one. */
+function reasonOf(error: string): string {
+  const status = /\banswered (\d{3})\b/.exec(error)?.[1];
+  return status ?? `"${line(error)}"`;
+}
+
+function ofDestination(
+  code: Cause,
+  groups: readonly DeliveryGroup[],
+  facts: OutboxFacts,
+  now: number,
+  { cause, fix, action }: { cause: string; fix: string; action?: Action },
+): Finding {
+  const [first] = groups as [DeliveryGroup];
+  const count = sumOf(groups);
+  const since = sinceOf(groups, facts.endpoints);
+  return {
+    code,
+    severity: "error",
+    title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${reasonOf(first.error)}.`,
+    evidence: { count, since, ids: someIds(groups), lastError: first.error },
+    cause,
+    fix: { text: fix, ...(action && { action }) },
+    link: { view: "deliveries", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
+  };
+}
+
+/** Attempts all of a failing URL again now, or the first one of another destination; the others come within their backoff. */
+function tryNow(
+  [first]: readonly DeliveryGroup[],
+  { endpoints }: OutboxFacts,
+): { action?: Action } {
+  const to = first?.destination;
+  const isFailing = ({ url, state }: Endpoint) =>
+    to?.kind === "webhook" && to.url === url && state === "failing";
+  const endpoint = endpoints.find(isFailing);
+  if (endpoint) return { action: { do: "enable-endpoint", url: endpoint.url } };
+  const deliveryId = first?.ids[0];
+  return deliveryId === undefined ? {} : { action: { do: "redrive", deliveryId } };
+}
+
+const destinationFails: Rule = (facts, now) =>
+  failing(facts, "destination-fails")
+    .filter((groups) => groups.some(({ attempts }) => attempts >= FAILS_AFTER))
+    .map((groups) =>
+      ofDestination("destination-fails", groups, facts, now, {
+        cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
+        fix: "Repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+        ...tryNow(groups, facts),
+      }),
+    );
+
+const secretRefused: Rule = (facts, now) =>
+  failing(facts, "secret-refused").map((groups) => {
+    const names = secretsOf(groups[0]?.destination);
+    const named = names.length === 0 ? "its secret" : `the secret ${names.join(", ")}`;
+    const command = names.map((name) => `wrangler secret put ${name}`).join(", ");
+    return ofDestination("secret-refused", groups, facts, now, {
+      cause: `The receiver does not accept ${named}: it has another value there, or was revoked.`,
+      fix: `Set ${named} to the receiver's value${command && ` (${command})`}, then send again now.`,
+      ...tryNow(groups, facts),
+    });
+  });
+
+const secretMissing: Rule = (facts, now) =>
+  failing(facts, "secret-missing").map((groups) => {
+    const name = NO_SECRET.exec(groups[0]?.error ?? "")?.[1] ?? "";
+    return ofDestination("secret-missing", groups, facts, now, {
+      cause: `This Worker has no usable secret ${name}, which signs or authorizes the request.`,
+      fix: `Set it (wrangler secret put ${name}), then send again now.`,
+      ...tryNow(groups, facts),
+    });
+  });
+
+const bindingMissing: Rule = (facts, now) =>
+  failing(facts, "binding-missing").map((groups) =>
+    ofDestination("binding-missing", groups, facts, now, {
+      cause: "The Wrangler configuration of the deployed Worker does not have the binding.",
+      fix: "Add the binding and deploy, then send again now.",
+      ...tryNow(groups, facts),
+    }),
+  );
+
+const poisonDelivery: Rule = (facts, now) =>
+  failing(facts, "poison-delivery").map((groups) => {
+    const [first] = groups as [DeliveryGroup];
+    const count = sumOf(groups);
+    const since = earliestOf(groups);
+    return {
+      code: "poison-delivery",
+      severity: "error",
+      title: `The agent crashed during each of the latest attempts of ${plural(count, "delivery", "deliveries")} to ${nameOf(first)}, put since ${at(since, now)}.`,
+      evidence: { count, since, ids: someIds(groups), lastError: first.error },
+      cause: "The receiving method, or the size of the event, crashes the agent.",
+      fix: {
+        text: "Correct the receiving method and deploy. After eight crashes it becomes a dead letter, which you can delete.",
+      },
+      link: { view: "deliveries", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
+    };
+  });
+
+const endpointDisabled: Rule = ({ endpoints, groups }, now) =>
+  endpoints.flatMap((endpoint): Finding[] => {
+    if (endpoint.state !== "disabled") return [];
+    const { url, since, reason } = endpoint;
+    const isGone = GONE.test(reason);
+    const letters = groups.filter(
+      ({ destination: to, state }) => state === "dead" && to?.kind === "webhook" && to.url === url,
+    );
+    const dead = sumOf(letters);
+    const host = URL.parse(url)?.host ?? "a webhook";
+    return [
+      {
+        code: "endpoint-disabled",
+        severity: isGone ? "error" : "info",
+        title: `The endpoint ${host} is disabled since ${at(since, now)}, and ${plural(dead, "delivery is a dead letter", "deliveries are dead letters")}.`,
+        evidence: { count: dead, since, ids: someIds(letters), lastError: reason },
+        cause: isGone
+          ? "It answered 410: it wants no more events."
+          : `A call has disabled it: ${line(reason)}`,
+        fix: {
+          text: "If it is to receive events again, enable it: its dead letters are sent then.",
+          action: { do: "enable-endpoint", url },
+        },
+        link: { view: "endpoints", id: url },
+      },
+    ];
+  });
+
+/** Kinds whose stored form has a secret that no list shows, so that no filter can name them. */
+function canBeFiltered(to: Destination): boolean {
+  return !("responseUrl" in to && to.responseUrl) && !("interaction" in to && to.interaction);
+}
+
+function deadLettersOf({ groups, endpoints }: OutboxFacts, isUncertain: boolean) {
+  const disabled = new Set(
+    endpoints.filter(({ state }) => state === "disabled").map(({ url }) => url),
+  );
+  const dead = groups.filter(
+    ({ state, isUncertain: is, destination: to }) =>
+      // Those of a disabled endpoint are part of its finding.
+      state === "dead" && is === isUncertain && !(to?.kind === "webhook" && disabled.has(to.url)),
+  );
+  return [...Map.groupBy(dead, (one) => `${one.key}\n${causeOf(one)}`).values()];
+}
+
+const CAUSES: Readonly<Record<Cause, string>> = {
+  "secret-refused": "The receiver does not accept the secret",
+  "secret-missing": "This Worker has no usable secret for it",
+  "binding-missing": "The deployed Worker does not have the binding",
+  "poison-delivery": "The agent crashed in each attempt",
+  "destination-fails": "The receiver refused the event, or failed for too long",
+};
+
+const deadLetters: Rule = (facts, now) =>
+  deadLettersOf(facts, false).map((groups): Finding => {
+    const [first] = groups as [DeliveryGroup];
+    const count = sumOf(groups);
+    const since = earliestOf(groups);
+    const cause = causeOf(first);
+    const [deliveryId = ""] = first.ids;
+    const to = first.destination;
+    const names = cause.startsWith("secret") ? secretsOf(to).join(", ") : "";
+    const action: Action =
+      count === 1 || to === undefined || !canBeFiltered(to)
+        ? { do: "redrive", deliveryId }
+        : { do: "redrive", filter: { destination: to, since } };
+    return {
+      code: cause === "poison-delivery" ? "poison-delivery" : "dead-letters",
+      severity: "error",
+      title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}: ${line(first.error)}`,
+      evidence: { count, since, ids: someIds(groups), lastError: first.error },
+      cause: `${CAUSES[cause]}${names && `: ${names}`}; they are not attempted any more.`,
+      fix: {
+        text: "Correct what the error names, then send them again; delete those that are not needed.",
+        action,
+      },
+      link: { view: "dead-letters", id: deliveryId },
+    };
+  });
+
+const uncertainDeadLetters: Rule = (facts, now) =>
+  deadLettersOf(facts, true).map((groups): Finding => {
+    const [first] = groups as [DeliveryGroup];
+    const count = sumOf(groups);
+    const since = earliestOf(groups);
+    return {
+      code: "uncertain-dead-letters",
+      severity: "error",
+      title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} may have arrived, and ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}.`,
+      evidence: { count, since, ids: someIds(groups), lastError: first.error },
+      cause:
+        "An attempt had no known outcome, and the receiver does not recognize a repetition, so it is not repeated.",
+      fix: {
+        text: "Look at the receiver: delete what has arrived, and redrive what has not. Both are decisions for each of them.",
+      },
+      link: { view: "dead-letters", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
+    };
+  });
+
+const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
+  if (waiting < NEAR_LIMIT * maxWaiting) return [];
+  const isFull = waiting >= maxWaiting;
+  const all = groups.filter(({ state }) => state === "waiting");
+  const [largest] = all.toSorted((one, other) => other.count - one.count);
+  const since = earliestOf(all);
+  return [
+    {
+      code: "outbox-near-limit",
+      severity: isFull ? "error" : "warning",
+      title: `${waiting} deliveries wait, the first since ${at(since, now)}, and at most ${maxWaiting} may.`,
+      evidence: { count: waiting, since, ids: someIds(all) },
+      cause: largest
+        ? `Most of them, ${largest.count}, are for ${nameOf(largest)}. At the limit, put() throws OutboxFullError.`
+        : "At the limit, put() throws OutboxFullError.",
+      fix: {
+        text: "Repair or disable the destination that does not take them, or raise maxWaiting.",
+        ...(largest?.destination?.kind === "webhook" && {
+          action: { do: "disable-endpoint", url: largest.destination.url } as const,
+        }),
+      },
+      link: { view: "deliveries", filter: "state:waiting" },
+    },
+  ];
+};
+
+export const OUTBOX_RULES: readonly Rule[] = [
+  destinationFails,
+  secretRefused,
+  secretMissing,
+  bindingMissing,
+  poisonDelivery,
+  endpointDisabled,
+  deadLetters,
+  uncertainDeadLetters,
+  outboxNearLimit,
+];

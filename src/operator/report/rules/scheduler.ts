@@ -1,0 +1,155 @@
+/** What can be wrong with scheduled tasks. One function for each cause. */
+
+import type { SchedulerFacts, TaskFacts } from "../../../scheduler/facts.ts";
+import type { Finding } from "../../protocol.ts";
+import { at, line, plural } from "../text.ts";
+
+/** A task fires within seconds; an alarm that fails once is retried within a minute. */
+const LATE_MS = 2 * 60_000;
+/** So many failed runs in a row are no accident. */
+const MANY_FAILURES = 3;
+
+/** One task each: an action needs its id, and an agent has few. */
+type Rule = (task: TaskFacts, now: number) => Finding | undefined;
+
+const nameOf = ({ taskId }: TaskFacts) => JSON.stringify(line(taskId));
+const linkTo = ({ taskId }: TaskFacts) => ({ view: "tasks", id: taskId });
+
+const taskPaused: Rule = (task, now) => {
+  const { taskId, paused, lastRun, failures } = task;
+  if (!paused || task.state === "finished") return undefined;
+  const { at: since, by, note } = paused;
+  const isFailure = by === "failure";
+  const why = isFailure ? ` because ${plural(failures, "run")} in a row failed` : " by hand";
+  return {
+    code: "task-paused",
+    severity: isFailure ? "error" : "info",
+    title: `The task ${nameOf(task)} is paused since ${at(since, now)}${why}${note ? `: ${line(note)}` : ""}.`,
+    evidence: {
+      count: isFailure ? failures : 1,
+      since,
+      ids: [taskId],
+      ...(lastRun?.error && { lastError: lastRun.error }),
+    },
+    cause: isFailure
+      ? `Its option pauseOnFailure has paused it. The latest error is: ${line(lastRun?.error ?? "not known")}`
+      : "Somebody has paused it; it does not fire until it is resumed.",
+    fix: {
+      text: isFailure
+        ? "Correct what the error names, then resume it."
+        : "Resume it if it is to run again.",
+      action: { do: "resume-task", taskId },
+    },
+    link: linkTo(task),
+  };
+};
+
+const taskInvalid: Rule = (task) => {
+  if (task.state !== "invalid") return undefined;
+  const { taskId, error = "" } = task;
+  return {
+    code: "task-invalid",
+    severity: "error",
+    title: `The task ${nameOf(task)} is invalid and does not run: ${line(error)}`,
+    evidence: { count: 1, ids: [taskId], lastError: error },
+    cause: "Its declaration in getScheduledTasks() has an option or a schedule that is not valid.",
+    fix: { text: 'Correct it and deploy. "npx perdure explain" checks a schedule.' },
+    link: linkTo(task),
+  };
+};
+
+const taskFailing: Rule = (task, now) => {
+  const { taskId, failures, lastRun, state } = task;
+  if (failures === 0 || state === "invalid" || task.paused?.by === "failure") return undefined;
+  const since = lastRun?.at;
+  const when = since === undefined ? "" : `, the last at ${at(since, now)}`;
+  return {
+    code: "task-failing",
+    severity: failures >= MANY_FAILURES ? "error" : "warning",
+    title: `The latest ${plural(failures, "run")} of the task ${nameOf(task)} failed${when}.`,
+    evidence: {
+      count: failures,
+      ...(since !== undefined && { since }),
+      ids: [taskId],
+      ...(lastRun?.error && { lastError: lastRun.error }),
+    },
+    cause: `The latest error is: ${line(lastRun?.error ?? "not known")}`,
+    fix: {
+      text: "Correct what the error names, then run it now.",
+      action: { do: "trigger-task", taskId },
+    },
+    link: linkTo(task),
+  };
+};
+
+const taskLate: Rule = (task, now) => {
+  const { taskId, firesAt, waitsSince } = task;
+  const since = Math.min(firesAt ?? Number.POSITIVE_INFINITY, waitsSince ?? now);
+  if (now - since < LATE_MS) return undefined;
+  const isWaiting = since === waitsSince;
+  return {
+    code: "task-late",
+    severity: "error",
+    title: `The task ${nameOf(task)} is due since ${at(since, now)} and has not started.`,
+    evidence: { count: 1, since, ids: [taskId] },
+    cause: isWaiting
+      ? "Its run waits for an earlier run that has not ended."
+      : "The agent has lost its wake, or could not store the run; its log has lines that begin with [perdure].",
+    fix: {
+      text: isWaiting
+        ? 'Cancel the submission of the earlier run, or set the option overlap to "skip" or "allow".'
+        : "Run it now. If it does not start, deploy the Worker again.",
+      ...(!isWaiting && { action: { do: "trigger-task", taskId } as const }),
+    },
+    link: linkTo(task),
+  };
+};
+
+const taskMissed: Rule = (task, now) => {
+  const { taskId, missed } = task;
+  const [first] = missed;
+  const last = missed.at(-1);
+  if (first === undefined || last === undefined) return undefined;
+  return {
+    code: "task-missed",
+    severity: "warning",
+    title: `${plural(missed.length, "occurrence")} of the task ${nameOf(task)} since ${at(first, now)} did not run.`,
+    evidence: { count: missed.length, since: first, ids: [taskId] },
+    cause:
+      "The agent could not run then, or the task was paused, and its option catchUp runs only some of what passed.",
+    fix: {
+      text: "Run them now if they still matter.",
+      action: { do: "backfill", taskId, from: first, to: last + 1 },
+    },
+    link: linkTo(task),
+  };
+};
+
+const taskNeverRuns: Rule = (task) => {
+  const { taskId, state, fired } = task;
+  if (state !== "finished" || fired > 0) return undefined;
+  return {
+    code: "task-never-runs",
+    severity: "warning",
+    title: `The task ${nameOf(task)} has no occurrence from now on, and has never run.`,
+    evidence: { count: 1, ids: [taskId] },
+    cause: "Its schedule, startAt, endAt and except leave no time, e.g. because endAt has passed.",
+    fix: { text: "Correct its schedule and deploy, or remove the task." },
+    link: linkTo(task),
+  };
+};
+
+const RULES: readonly Rule[] = [
+  taskPaused,
+  taskInvalid,
+  taskFailing,
+  taskLate,
+  taskMissed,
+  taskNeverRuns,
+];
+
+export const SCHEDULER_RULES = RULES.map(
+  (rule) =>
+    ({ tasks }: SchedulerFacts, now: number): Finding[] =>
+      tasks.flatMap((task) => rule(task, now) ?? []),
+);

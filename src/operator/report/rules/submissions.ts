@@ -1,0 +1,343 @@
+/** What can be wrong with submissions. One function for each cause. */
+
+import type {
+  FailedSubmissions,
+  OpenSubmission,
+  SubmissionFacts,
+} from "../../../submissions/facts.ts";
+import type { Finding } from "../../protocol.ts";
+import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
+
+/** Fewer pending turns are the usual queue of a busy agent. */
+const BACKLOG_COUNT = 20;
+/** A person who waits for an answer has given up by then. */
+const BACKLOG_MS = 2 * 60_000;
+/** Leaves time to act before `submitMessages()` refuses work. */
+const NEAR_LIMIT = 0.8;
+/** A ready turn starts at once. After a failed storage call it starts 30 s later; four times that is a fault. */
+const NOT_STARTED_MS = 2 * 60_000;
+/** A model that streams shows progress every few seconds, and most tools end sooner. */
+const NO_PROGRESS_MS = 60_000;
+/** No model call and hardly a tool takes so long. */
+const HANGS_MS = 10 * 60_000;
+/** The longest backoff by default is 5 minutes: a longer delay was asked for by a provider. */
+const LONG_RETRY_MS = 5 * 60_000;
+/** One crash or two can be deploys. Three of the same turn are caused by it. */
+const POISON_CRASHES = 3;
+/** As many failures are no accident of one submission. */
+const MANY_FAILURES = 3;
+
+/** A provider's refusal for now: by its status, or by what the SDKs write for it. */
+const RATE_LIMITED = /\b429\b|rate[\s_-]?limit|too many requests|quota|overloaded|\b529\b/i;
+const BUDGET = "BudgetExceededError";
+const INTERRUPTED = "TurnInterruptedError";
+
+type Rule = (facts: SubmissionFacts, now: number) => Finding[];
+
+/** Pending, and its time has come: nothing but the turns before it may hold it up. */
+function isReady({ status, dueAt }: OpenSubmission, now: number): boolean {
+  return status === "pending" && (dueAt ?? 0) <= now;
+}
+
+function readySince({ createdAt, dueAt }: OpenSubmission): number {
+  return Math.max(createdAt, dueAt ?? 0);
+}
+
+const runningIn = (open: readonly OpenSubmission[]) =>
+  open.filter(({ status }) => status === "running");
+
+const backlog: Rule = ({ open }, now) => {
+  const ready = open.filter((one) => isReady(one, now));
+  const since = Math.min(...ready.map(readySince));
+  if (ready.length < BACKLOG_COUNT || now - since < BACKLOG_MS) return [];
+  const threads = Map.groupBy(ready, ({ thread }) => thread);
+  const [thread, waiting = []] =
+    [...threads].sort(([, one], [, other]) => other.length - one.length)[0] ?? [];
+  const isOne = waiting.length > ready.length / 2;
+  return [
+    {
+      code: "backlog",
+      severity: "warning",
+      title: `${ready.length} submissions in ${plural(threads.size, "thread")} wait for their turn, the first since ${at(since, now)}.`,
+      evidence: { count: ready.length, since, ids: idsOf(ready) },
+      cause: isOne
+        ? `Turns of a thread run one after the other, and the thread ${JSON.stringify(thread)} has ${waiting.length} of them.`
+        : "More work is accepted than the turns that run at the same time can do.",
+      fix: {
+        text: isOne
+          ? "Use more threads, or list those that are pending, and cancel what is no longer needed."
+          : "Raise maxConcurrentTurns, or list those that are pending, and cancel what is no longer needed.",
+        // No action: what waits was accepted, and most of it is wanted.
+      },
+      link: { view: "submissions", filter: "status:pending" },
+    },
+  ];
+};
+
+const backlogNearLimit: Rule = ({ counts, open, limits }) => {
+  const { pending } = counts;
+  if (pending < NEAR_LIMIT * limits.maxPending) return [];
+  const isFull = pending >= limits.maxPending;
+  const waiting = open.filter(({ status }) => status === "pending");
+  return [
+    {
+      code: "backlog-near-limit",
+      severity: isFull ? "error" : "warning",
+      title: `${pending} submissions are pending, and at most ${limits.maxPending} may be.`,
+      evidence: { count: pending, ids: idsOf(waiting) },
+      cause: isFull
+        ? "submitMessages() throws BacklogFullError until some of them have ended."
+        : "At the limit, submitMessages() throws BacklogFullError.",
+      fix: {
+        text: "Raise maxPending, or list those that are pending, and cancel what is no longer needed.",
+      },
+      link: { view: "submissions", filter: "status:pending" },
+    },
+  ];
+};
+
+const workDoesNotStart: Rule = ({ open, limits }, now) => {
+  const running = runningIn(open);
+  // Without a free slot they wait for one: that is a backlog.
+  if (running.length >= limits.maxConcurrentTurns) return [];
+  const busy = new Set(running.map(({ thread }) => thread));
+  const blocked = new Set(open.filter((one) => isDelayedRetry(one, now)).map((one) => one.thread));
+  const stuck = open.filter(
+    (one) =>
+      isReady(one, now) &&
+      now - readySince(one) >= NOT_STARTED_MS &&
+      !busy.has(one.thread) &&
+      !blocked.has(one.thread),
+  );
+  if (stuck.length === 0) return [];
+  const since = Math.min(...stuck.map(readySince));
+  const count = stuck.length;
+  return [
+    {
+      code: "work-does-not-start",
+      severity: "error",
+      title: `${plural(count, "submission")} ${verb(count, "is", "are")} ready since ${at(since, now)} and ${verb(count, "does", "do")} not start, though ${limits.maxConcurrentTurns - running.length} more turns may run.`,
+      evidence: { count, since, ids: idsOf(stuck) },
+      cause: "The agent has lost its wake, or a call of its storage has failed and is retried.",
+      fix: {
+        text: "Deploy the Worker again: each start of the agent reads the queue. Its log has lines that begin with [perdure].",
+      },
+      link: { view: "submissions", filter: "status:pending" },
+    },
+  ];
+};
+
+/** Waits for its next attempt, longer than a backoff lasts, and keeps its thread closed. */
+function isDelayedRetry({ status, attempts, dueAt }: OpenSubmission, now: number): boolean {
+  return status === "pending" && attempts > 0 && (dueAt ?? 0) - now > LONG_RETRY_MS;
+}
+
+const threadStuck: Rule = ({ open }, now) => {
+  const ready = Map.groupBy(
+    open.filter((one) => isReady(one, now)),
+    ({ thread }) => thread,
+  );
+  return open
+    .filter((one) => isDelayedRetry(one, now))
+    .flatMap((head) => {
+      const { thread, submissionId, dueAt, failed } = head;
+      const behind = ready.get(thread) ?? [];
+      if (behind.length === 0) return [];
+      const since = Math.min(...behind.map(readySince));
+      return [
+        {
+          code: "thread-stuck",
+          severity: "warning",
+          title: `${plural(behind.length, "submission")} of the thread ${JSON.stringify(line(thread))} ${verb(behind.length, "waits", "wait")} since ${at(since, now)} for a retry at ${at(dueAt ?? now, now)}.`,
+          evidence: {
+            count: behind.length,
+            since,
+            ids: [submissionId, ...idsOf(behind)].slice(0, 10),
+            ...(failed && { lastError: failed.error }),
+          },
+          cause:
+            "A turn of this thread has failed and is retried later, often because its provider asked to wait; the turns behind it keep their order.",
+          fix: {
+            text: `Cancel the submission ${submissionId}, so that the next one starts.`,
+            action: { do: "cancel", submissionId },
+          },
+          link: { view: "submissions", id: submissionId },
+        } satisfies Finding,
+      ];
+    });
+};
+
+const turnHangs: Rule = ({ open, limits }, now) => {
+  const limit = Math.min(NO_PROGRESS_MS, limits.stallTimeoutMs);
+  const silent = runningIn(open).filter((one) => now - progressOf(one, now) >= limit);
+  return [...Map.groupBy(silent, ({ thread }) => thread)].flatMap(([thread, turns]) => {
+    const [first] = turns.toSorted((one, other) => progressOf(one, now) - progressOf(other, now));
+    if (!first) return [];
+    const since = progressOf(first, now);
+    const count = turns.length;
+    const { submissionId } = first;
+    return [
+      {
+        code: "turn-hangs",
+        severity: now - since >= HANGS_MS ? "error" : "warning",
+        title: `${plural(count, "turn")} of the thread ${JSON.stringify(line(thread))} ${verb(count, "runs", "run")} without progress since ${at(since, now)}.`,
+        evidence: { count, since, ids: idsOf(turns) },
+        cause: "The model or a tool does not answer.",
+        fix: {
+          text: `Cancel the submission ${submissionId} and retry it. Without that it ends with TurnStalledError after stallTimeout.`,
+          action: { do: "cancel", submissionId },
+        },
+        link: { view: "submissions", id: submissionId },
+      } satisfies Finding,
+    ];
+  });
+};
+
+const progressOf = ({ progressAt }: OpenSubmission, now: number) => progressAt ?? now;
+
+const isRateLimited = ({ error, errorName }: { error: string; errorName: string }) =>
+  RATE_LIMITED.test(error) || /RateLimit/i.test(errorName);
+
+const modelRateLimited: Rule = ({ open, failed }, now) => {
+  const waiting = open.flatMap((one) =>
+    one.failed && isRateLimited(one.failed)
+      ? [{ ...one.failed, count: 1, since: one.failed.at, ids: [one.submissionId] }]
+      : [],
+  );
+  const ended = failed.filter(isRateLimited);
+  const all = [...waiting, ...ended];
+  const [first] = all;
+  if (!first) return [];
+  const since = earliestOf(all);
+  const count = sumOf(all);
+  const retried =
+    waiting.length > 0 ? [`${waiting.length} ${verb(waiting.length, "is", "are")} retried`] : [];
+  const gone = ended.length > 0 ? [`${sumOf(ended)} ended with it`] : [];
+  return [
+    {
+      code: "model-rate-limited",
+      severity: ended.length > 0 ? "error" : "warning",
+      title: `The model refuses ${plural(count, "submission")} since ${at(since, now)} because of its rate limit or quota (429): ${[...retried, ...gone].join(", ")}.`,
+      evidence: { count, since, ids: someIds(all), lastError: first.error },
+      cause: "The account of the model's provider has used up its requests, tokens or credit.",
+      fix: {
+        text: `Raise the limit at the provider, use another model, or lower maxConcurrentTurns. ${[
+          ...(ended.length > 0 ? ["Then retry those that ended."] : []),
+          ...(waiting.length > 0 ? ["Those that have not ended are retried by themselves."] : []),
+        ].join(" ")}`,
+        ...(ended.length > 0 && { action: retryAll(ended) }),
+      },
+      link: { view: "submissions", filter: ended.length > 0 ? "status:error" : "status:pending" },
+    },
+  ];
+};
+
+const poisonTurn: Rule = ({ open, failed }, now) => {
+  const crashing = open.filter(({ crashes }) => crashes >= POISON_CRASHES);
+  const ended = failed.filter(({ errorName }) => errorName === INTERRUPTED);
+  const findings = crashing.map(
+    ({ submissionId, crashes, createdAt, thread }): Finding => ({
+      code: "poison-turn",
+      severity: "error",
+      title: `The submission ${submissionId} of the thread ${JSON.stringify(line(thread))} was interrupted ${crashes} times since ${at(createdAt, now)}.`,
+      evidence: { count: crashes, since: createdAt, ids: [submissionId] },
+      cause: "Its turn crashes the agent, e.g. because it needs more than 128 MB of memory.",
+      fix: {
+        text: "Cancel it, and correct the tool or the messages that crash the agent.",
+        action: { do: "cancel", submissionId },
+      },
+      link: { view: "submissions", id: submissionId },
+    }),
+  );
+  if (ended.length === 0) return findings;
+  const count = sumOf(ended);
+  const since = earliestOf(ended);
+  const ofEnded: Finding = {
+    code: "poison-turn",
+    severity: "error",
+    title: `${plural(count, "submission")} ended since ${at(since, now)} because ${verb(count, "its turn was", "their turns were")} interrupted.`,
+    evidence: { count, since, ids: someIds(ended), lastError: ended[0]?.error ?? "" },
+    cause: "The agent crashed in each attempt, or after tools with effects had run.",
+    fix: { text: "Look at what their tools did, and retry them.", action: retryAll(ended) },
+    link: { view: "submissions", filter: "status:error" },
+  };
+  return [ofEnded, ...findings];
+};
+
+const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
+  const ended = failed.filter(({ errorName }) => errorName === BUDGET);
+  const isUsedUp = tokensToday >= limits.tokensPerDay;
+  if (ended.length === 0 && !isUsedUp) return [];
+  const count = sumOf(ended);
+  const used = isUsedUp
+    ? `${tokensToday} of ${limits.tokensPerDay} tokens of today (UTC) are used up`
+    : "The token budget of submissions is used up";
+  const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
+  return [
+    {
+      code: "budget-used-up",
+      severity: "error",
+      title: `${used}${stopped}.`,
+      evidence: {
+        count,
+        ...(count > 0 && { since: earliestOf(ended), lastError: ended[0]?.error ?? "" }),
+        ids: someIds(ended),
+      },
+      cause: isUsedUp
+        ? `Since the limit was reached, submissions end with ${BUDGET} before their next model call.`
+        : "They needed more tokens than their option budget.tokens allows.",
+      fix: {
+        text: isUsedUp
+          ? "Raise budget.tokensPerDay, or wait for the next day (UTC). Then retry those that ended."
+          : "Submit them with a higher budget.tokens; a retry has the same budget.",
+        ...(isUsedUp && count > 0 && { action: retryAll(ended) }),
+      },
+      link: { view: "submissions", filter: "status:error" },
+    },
+  ];
+};
+
+const failingSubmissions: Rule = ({ failed, hourly }, now) => {
+  const others = failed.filter(
+    (one) => !isRateLimited(one) && one.errorName !== BUDGET && one.errorName !== INTERRUPTED,
+  );
+  const completed = hourly.completed.reduce((sum, count) => sum + count, 0);
+  return [...Map.groupBy(others, ({ errorName }) => errorName)].map(([name, groups]): Finding => {
+    const count = sumOf(groups);
+    const since = earliestOf(groups);
+    const latest = groups.reduce((one, other) => (other.latest > one.latest ? other : one));
+    return {
+      code: "failing-submissions",
+      severity: count >= MANY_FAILURES || completed < count ? "error" : "warning",
+      title: `${plural(count, "submission")} ended with ${line(name)} since ${at(since, now)}; ${completed} completed in the last 24 hours.`,
+      evidence: { count, since, ids: someIds(groups), lastError: latest.error },
+      cause: `The latest error is: ${line(latest.error)}`,
+      fix: {
+        text: "Correct what the error names, then retry them.",
+        action: retryAll(groups),
+      },
+      link: { view: "submissions", filter: "status:error" },
+    };
+  });
+};
+
+/** All that failed since the first of them was accepted. */
+function retryAll(groups: readonly FailedSubmissions[]) {
+  const createdAfter = Math.min(...groups.map(({ createdAt }) => createdAt));
+  return { do: "retry", filter: { status: "error", createdAfter } } as const;
+}
+
+const idsOf = (submissions: readonly OpenSubmission[]) =>
+  submissions.slice(0, 10).map(({ submissionId }) => submissionId);
+
+export const SUBMISSION_RULES: readonly Rule[] = [
+  backlog,
+  backlogNearLimit,
+  workDoesNotStart,
+  turnHangs,
+  threadStuck,
+  modelRateLimited,
+  poisonTurn,
+  budgetUsedUp,
+  failingSubmissions,
+];

@@ -1,0 +1,102 @@
+/** What can be wrong with approvals, and with steps that wait. One function for each cause. */
+
+import type { OpenApproval, WaitFacts } from "../../../waits/facts.ts";
+import type { Finding } from "../../protocol.ts";
+import { at, line, plural, verb } from "../text.ts";
+
+/** A person who is at work decides sooner. */
+const OLD_MS = 60_000;
+/** After an hour the workflow is late for anybody. */
+const LATE_MS = 3_600_000;
+/** Before it expires, a person needs some time; an approval with a short timeout has less. */
+const SOON_MS = 3_600_000;
+const SOON_SHARE = 0.25;
+
+type Rule = (facts: WaitFacts, now: number) => Finding[];
+
+/** Of one step of one workflow. */
+function byStep(approvals: readonly OpenApproval[]): OpenApproval[][] {
+  return [
+    ...Map.groupBy(approvals, ({ workflow, step }) => JSON.stringify([workflow, step])).values(),
+  ];
+}
+
+function isExpiring({ createdAt, expiresAt }: OpenApproval, now: number): boolean {
+  const left = expiresAt - now;
+  return left <= Math.min(SOON_MS, SOON_SHARE * (expiresAt - createdAt));
+}
+
+function linkOf(approvals: readonly OpenApproval[]): Finding["link"] {
+  const [first] = approvals;
+  return { view: "approvals", ...(first && { id: first.approvalId }) };
+}
+
+const idsOf = (approvals: readonly OpenApproval[]) =>
+  approvals.slice(0, 10).map(({ approvalId }) => approvalId);
+
+const approvalWaitsLong: Rule = ({ pending }, now) =>
+  byStep(pending.filter((one) => now - one.createdAt >= OLD_MS && !isExpiring(one, now))).map(
+    (approvals): Finding => {
+      const count = approvals.length;
+      const since = Math.min(...approvals.map(({ createdAt }) => createdAt));
+      const { workflow = "", step = "" } = approvals[0] ?? {};
+      return {
+        code: "approval-waits-long",
+        severity: now - since >= LATE_MS ? "warning" : "info",
+        title: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow} ${verb(count, "waits", "wait")} since ${at(since, now)}.`,
+        evidence: { count, since, ids: idsOf(approvals) },
+        cause: "No person has decided, perhaps because none was notified.",
+        fix: {
+          text: "Open it, and approve or reject it. Override onApproval() to notify those who decide.",
+        },
+        link: linkOf(approvals),
+      };
+    },
+  );
+
+const approvalExpiresSoon: Rule = ({ pending }, now) =>
+  byStep(pending.filter((one) => isExpiring(one, now))).map((approvals): Finding => {
+    const count = approvals.length;
+    const since = Math.min(...approvals.map(({ createdAt }) => createdAt));
+    const expiresAt = Math.min(...approvals.map((one) => one.expiresAt));
+    const { workflow = "", step = "" } = approvals[0] ?? {};
+    return {
+      code: "approval-expires-soon",
+      severity: "warning",
+      title: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow} ${verb(count, "expires", "expire")} at ${at(expiresAt, now)}.`,
+      evidence: { count, since, ids: idsOf(approvals) },
+      cause: "No person has decided, and the step's timeout has almost passed.",
+      fix: { text: "Approve or reject it now, or the step's onTimeout decides." },
+      link: linkOf(approvals),
+    };
+  });
+
+const stepRenamed: Rule = ({ renamed }, now) => {
+  const groups = Map.groupBy(renamed, ({ workflow, step, before }) =>
+    JSON.stringify([workflow, step, before]),
+  );
+  return [...groups.values()].flatMap((waits): Finding[] => {
+    const [first] = waits;
+    if (!first) return [];
+    const { workflow, step, before, instance } = first;
+    const instances = [...new Set(waits.map((wait) => wait.instance))];
+    const count = instances.length;
+    const since = Math.min(...waits.map(({ createdAt }) => createdAt));
+    return [
+      {
+        code: "workflow-step-renamed",
+        severity: "warning",
+        title: `${plural(count, "instance")} of ${workflow} ${verb(count, "asks", "ask")} in the step ${JSON.stringify(line(step))} since ${at(since, now)} for what the step ${JSON.stringify(line(before))} has asked before.`,
+        evidence: { count, since, ids: instances.slice(0, 10) },
+        cause:
+          "The step was renamed while the instance was running: a running instance finds its finished steps by their names, and runs a step with a new name again.",
+        fix: {
+          text: `Answer the new step, or deploy the version with ${JSON.stringify(line(before))} until these instances have ended and restart them; steps of running instances must keep their names.`,
+        },
+        link: { view: "workflows", id: instance },
+      },
+    ];
+  });
+};
+
+export const WAIT_RULES: readonly Rule[] = [approvalWaitsLong, approvalExpiresSoon, stepRenamed];

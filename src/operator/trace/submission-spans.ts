@@ -1,0 +1,321 @@
+/** The spans of one submission: how long it waited, its attempts with their model and tool calls, and its deliveries. */
+
+import { spanIdOf } from "../../core/trace-context.ts";
+import { hostOf } from "../../outbox/destinations/webhook.ts";
+import { listDeliveries } from "../../outbox/store/listing.ts";
+import type { DeliveryInfo } from "../../outbox/types.ts";
+import { publicThreadOf } from "../../submissions/host.ts";
+import { isTerminal } from "../../submissions/states.ts";
+import {
+  type TracedCall,
+  type TracedSubmission,
+  tracedAttempts,
+  tracedCalls,
+  tracedSubmission,
+} from "../../submissions/store/traced.ts";
+import { deliveryKey, traceOfSubmission } from "../../submissions/tracing.ts";
+import type { AttemptTimeline, ModelCall } from "../../submissions/turns/timeline.ts";
+import type { TraceSpan } from "../protocol.ts";
+import type { NewSpan, Spans } from "./spans.ts";
+
+const MAX_ATTEMPTS = 200;
+const MAX_DELIVERIES = 100;
+const INTERRUPTED = "The object was restarted or reset during the attempt";
+const LOST_CALL = "The call was interrupted, and its outcome is not known";
+
+type Attempt = {
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly endedAt: number | undefined;
+  readonly status: TraceSpan["status"];
+  readonly error?: string | undefined;
+  readonly isInterrupted?: boolean;
+  readonly timeline: AttemptTimeline | undefined;
+};
+
+/** A span of an attempt. */
+type Inner = { readonly attempt: number; readonly key: string; readonly span: NewSpan };
+
+export function submissionKey(submissionId: string): string {
+  return `submission:${submissionId}`;
+}
+
+/** Adds the spans of a submission, parents first, because there may not be room for all. */
+export function addSubmission(
+  sql: SqlStorage,
+  spans: Spans,
+  submission: TracedSubmission,
+  parentSpanId: string | undefined,
+): void {
+  const { submissionId } = submission;
+  const attempts = attemptsOf(sql, submission);
+  const deliveries = deliveriesOf(sql, submissionId);
+  const head = { ...headOf(sql, submission, deliveries), parentSpanId };
+  const parent = spans.add(submissionKey(submissionId), head);
+  if (parent === undefined) return;
+  const ids = new Map(
+    attempts.map((one) => [one.attempt, spans.add(...attemptSpan(submission, one, parent))]),
+  );
+  for (const wait of waitSpans(submission, attempts, parent)) spans.add(...wait);
+  for (const delivery of deliveries) spans.add(...deliverySpan(delivery, parent));
+  for (const { attempt, key, span } of innerSpans(sql, spans, submission, attempts)) {
+    spans.add(key, { ...span, parentSpanId: ids.get(attempt) ?? parent });
+  }
+}
+
+function headOf(
+  sql: SqlStorage,
+  submission: TracedSubmission,
+  deliveries: readonly DeliveryInfo[],
+): NewSpan {
+  const { submissionId, status, attempts, mergedInto, usage, finishReason, channel } = submission;
+  const { createdAt, settledAt, error, errorName, notify = [] } = submission;
+  const target = mergedInto === undefined ? undefined : tracedSubmission(sql, mergedInto);
+  return {
+    name: "perdure.submission",
+    kind: "submission",
+    startedAt: createdAt,
+    endedAt: settledAt,
+    status: statusOf(status),
+    error: error ?? errorName,
+    attributes: {
+      "perdure.submission.id": submissionId,
+      "perdure.submission.status": status,
+      "perdure.submission.attempts": attempts,
+      "perdure.submission.merged_into": mergedInto,
+      "perdure.thread": publicThreadOf(submission.thread),
+      "perdure.channel": channel,
+      "error.type": errorName,
+      "gen_ai.usage.input_tokens": usage?.inputTokens,
+      "gen_ai.usage.output_tokens": usage?.outputTokens,
+      "perdure.finish_reason": finishReason,
+      // A delivered one has no row, unless the outbox keeps it.
+      "perdure.deliveries.untracked": isTerminal(status)
+        ? Math.max(0, notify.length - deliveries.length)
+        : undefined,
+    },
+    ...(target && { links: [linkTo(target)] }),
+  };
+}
+
+/** A link to the span of a submission, in its own trace. */
+export function linkTo(submission: TracedSubmission): { traceId: string; spanId: string } {
+  const { traceId } = traceOfSubmission(submission);
+  return { traceId, spanId: spanIdOf(traceId, submissionKey(submission.submissionId)) };
+}
+
+export function statusOf(status: TracedSubmission["status"]): TraceSpan["status"] {
+  if (status === "completed") return "ok";
+  return status === "error" ? "error" : "unset";
+}
+
+/** The failed, the interrupted and the last one, in their order. */
+function attemptsOf(sql: SqlStorage, submission: TracedSubmission): Attempt[] {
+  const { timeline, startedAt, settledAt, status, attempts, error, errorName } = submission;
+  const failed = tracedAttempts(sql, submission, MAX_ATTEMPTS).map(
+    (one): Attempt => ({ ...one, status: "error" }),
+  );
+  const interrupted = (timeline?.interrupted ?? []).map(
+    (one): Attempt => ({
+      ...one,
+      status: "error",
+      error: INTERRUPTED,
+      isInterrupted: true,
+      timeline: one,
+    }),
+  );
+  const earlier = [...failed, ...interrupted].sort((one, other) => one.attempt - other.attempt);
+  const isOver = earlier.some((one) => one.attempt === attempts);
+  if (status === "pending" || startedAt === undefined || isOver) return earlier;
+  const last: Attempt = {
+    attempt: attempts,
+    startedAt,
+    endedAt: settledAt,
+    status: statusOf(status),
+    error: error ?? errorName,
+    timeline,
+  };
+  return [...earlier, last];
+}
+
+function attemptSpan(
+  { submissionId }: TracedSubmission,
+  { attempt, startedAt, endedAt, status, error, isInterrupted, timeline }: Attempt,
+  parentSpanId: string,
+): [key: string, span: NewSpan] {
+  const span: NewSpan = {
+    parentSpanId,
+    name: "perdure.turn",
+    kind: "attempt",
+    startedAt,
+    endedAt,
+    status,
+    error,
+    attributes: {
+      "perdure.submission.id": submissionId,
+      "perdure.attempt": attempt,
+      "perdure.attempt.interrupted": isInterrupted || undefined,
+      // A restart has lost the times of its first model calls.
+      "perdure.attempt.partial": timeline?.isPartial,
+      "gen_ai.operation.name": "invoke_agent",
+    },
+  };
+  return [`attempt:${submissionId}:${attempt}`, span];
+}
+
+/** The waiting before the first attempt, and before each other one. */
+function waitSpans(
+  {
+    submissionId,
+    createdAt,
+    settledAt,
+    status,
+    attempts: count,
+    dueAt,
+    notBefore,
+  }: TracedSubmission,
+  attempts: readonly Attempt[],
+  parentSpanId: string,
+): [key: string, span: NewSpan][] {
+  const waits: [string, NewSpan][] = [];
+  let from: number | undefined = createdAt;
+  const add = (before: number, startedAt: number, endedAt: number | undefined) => {
+    const attributes = {
+      "perdure.submission.id": submissionId,
+      "perdure.attempt": before,
+      "perdure.due_at": endedAt === undefined ? (dueAt ?? notBefore) : undefined,
+    };
+    const name = before === 1 ? "perdure.wait" : "perdure.retry_wait";
+    const span = { parentSpanId, name, kind: "wait", startedAt, endedAt, attributes } as const;
+    waits.push([`wait:${submissionId}:${before}`, span]);
+  };
+  for (const { attempt, startedAt, endedAt } of attempts) {
+    if (from !== undefined && startedAt > from) add(attempt, from, startedAt);
+    from = endedAt;
+  }
+  if (from === undefined) return waits;
+  if (status === "pending") add(count + 1, from, undefined);
+  else if (settledAt !== undefined && settledAt > from) add(count + 1, from, settledAt);
+  return waits;
+}
+
+/** Model calls and tool calls, in the order of time, so that the last ones are left out. */
+function innerSpans(
+  sql: SqlStorage,
+  spans: Spans,
+  { seq, submissionId, status }: TracedSubmission,
+  attempts: readonly Attempt[],
+): Inner[] {
+  const { calls, count } = tracedCalls(sql, seq, Math.max(spans.room, 0));
+  const models = attempts.flatMap(({ attempt, timeline }) => {
+    spans.leaveOut(timeline?.omitted ?? 0);
+    return (timeline?.calls ?? []).map((call, index): Inner => {
+      const key = `model:${submissionId}:${attempt}:${index}`;
+      return { attempt, key, span: modelSpan(call, submissionId) };
+    });
+  });
+  // A submission that retries another one has the calls of that one, too.
+  const own = calls.filter(({ attempt }) => attempt > 0);
+  spans.leaveOut(count - calls.length);
+  const tools = own.map((call): Inner => {
+    const { attempt, ordinal } = call;
+    const within = attempts.find((one) => one.attempt === attempt);
+    const isRunning = status === "running" && within?.endedAt === undefined;
+    const span = toolSpan(call, submissionId, isRunning ? undefined : within?.endedAt);
+    return { attempt, key: `tool:${submissionId}:${ordinal}`, span };
+  });
+  return [...models, ...tools].sort(
+    ({ span: one }, { span: other }) =>
+      one.startedAt - other.startedAt ||
+      (one.endedAt ?? Infinity) - (other.endedAt ?? Infinity) ||
+      0,
+  );
+}
+
+function modelSpan(call: ModelCall, submissionId: string): NewSpan {
+  const { startedAt, endedAt, model, provider, inputTokens, outputTokens, error } = call;
+  return {
+    name: model === undefined ? "chat" : `chat ${model}`,
+    kind: "model",
+    startedAt,
+    endedAt,
+    status: error === undefined ? "ok" : "error",
+    error,
+    attributes: {
+      "perdure.submission.id": submissionId,
+      "gen_ai.operation.name": "chat",
+      "gen_ai.request.model": model,
+      "gen_ai.provider.name": provider,
+      "gen_ai.usage.input_tokens": inputTokens,
+      "gen_ai.usage.output_tokens": outputTokens,
+    },
+  };
+}
+
+/** @param attemptEnd when its attempt ended: a call without an outcome was interrupted then; undefined while it runs */
+function toolSpan(
+  { ordinal, toolCallId, toolName, outcome, error, startedAt, endedAt }: TracedCall,
+  submissionId: string,
+  attemptEnd: number | undefined,
+): NewSpan {
+  const isLost = outcome === null && attemptEnd !== undefined;
+  const isFailed = outcome === "error" || isLost;
+  return {
+    name: `execute_tool ${toolName}`,
+    kind: "tool",
+    startedAt,
+    endedAt: endedAt ?? attemptEnd,
+    status: isFailed ? "error" : outcome === null ? "unset" : "ok",
+    error: isLost ? LOST_CALL : (error ?? undefined),
+    attributes: {
+      "perdure.submission.id": submissionId,
+      "perdure.tool_call": ordinal,
+      "gen_ai.operation.name": "execute_tool",
+      "gen_ai.tool.name": toolName,
+      "gen_ai.tool.call.id": toolCallId,
+    },
+  };
+}
+
+/** Those that wait, those that are dead letters, and the delivered ones that the outbox keeps. */
+function deliveriesOf(sql: SqlStorage, submissionId: string): DeliveryInfo[] {
+  const states = ["waiting", "dead", "delivered", "discarded"] as const;
+  const filter = { states, key: undefined, kind: undefined, submissionId };
+  return [...listDeliveries(sql, filter, MAX_DELIVERIES, undefined).deliveries].reverse();
+}
+
+function deliverySpan(delivery: DeliveryInfo, parentSpanId: string): [key: string, span: NewSpan] {
+  const { id, submissionId, destination, createdAt, attempt } = delivery;
+  const { endedAt, status, error } = outcomeOf(delivery);
+  const span: NewSpan = {
+    parentSpanId,
+    name: "perdure.deliver",
+    kind: "delivery",
+    startedAt: createdAt,
+    endedAt,
+    status,
+    error,
+    attributes: {
+      "perdure.submission.id": submissionId,
+      "perdure.delivery.id": id,
+      "perdure.delivery.state": delivery.state,
+      "perdure.delivery.attempt": attempt,
+      "perdure.destination.kind": destination.kind,
+      "server.address": "url" in destination ? hostOf(destination.url) : undefined,
+    },
+  };
+  return [deliveryKey(id), span];
+}
+
+function outcomeOf(delivery: DeliveryInfo): Pick<NewSpan, "endedAt" | "status" | "error"> {
+  switch (delivery.state) {
+    case "delivered":
+      return { endedAt: delivery.deliveredAt, status: "ok" };
+    case "discarded":
+      return { endedAt: delivery.discardedAt, status: "unset", error: delivery.reason };
+    case "dead":
+      return { endedAt: delivery.diedAt, status: "error", error: delivery.lastError };
+    case "waiting":
+      return { error: delivery.lastError };
+  }
+}

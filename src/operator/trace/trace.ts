@@ -1,0 +1,76 @@
+/**
+ * The trace of a submission, built from rows: the same at each call, complete after any crash. The SQL is in
+ * `submissions/store/traced.ts`, `waits/traced.ts` and `outbox/store/listing.ts`.
+ */
+
+import { tracedSubmission } from "../../submissions/store/traced.ts";
+import { promptingStepOf, traceOfSubmission } from "../../submissions/tracing.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { Trace } from "../protocol.ts";
+import { Spans } from "./spans.ts";
+import { addSubmission, statusOf, submissionKey } from "./submission-spans.ts";
+import { addStepOf, addWorkflow, type TrackedWorkflow } from "./workflow-spans.ts";
+
+/** Everything of a submission as spans, with the workflow that waits for it; null for an unknown id. @throws InvalidSubmissionError */
+export async function traceSubmission(
+  operated: OperatedAgent,
+  submissionId: string,
+): Promise<Trace | null> {
+  const { submissions, think } = operated.capabilities;
+  const found = await submissions.inspect(submissionId);
+  if (found) return submissionTrace(operated, found.submissionId);
+  const thinks = await think.inspect(submissionId);
+  return thinks ? thinkTrace(thinks) : null;
+}
+
+/**
+ * The same at once, for an agent that has started and a submission of its ledger.
+ *
+ * @param scope `"submission"` leaves out the other steps of its workflow, and reads few rows
+ */
+export function submissionTrace(
+  { agent, storage }: Pick<OperatedAgent, "agent" | "storage">,
+  submissionId: string,
+  scope: "workflow" | "submission" = "workflow",
+): Trace | null {
+  const { sql } = storage;
+  const submission = tracedSubmission(sql, submissionId);
+  if (!submission) return null;
+  const { traceId, callerSpanId } = traceOfSubmission(submission);
+  const spans = new Spans(traceId);
+  const of = promptingStepOf(submission);
+  if (!of) addSubmission(sql, spans, submission, callerSpanId);
+  else {
+    const tracked = agent.getWorkflow(of.id) as TrackedWorkflow | undefined;
+    const add = scope === "workflow" ? addWorkflow : addStepOf;
+    add(sql, spans, submission, of, tracked);
+  }
+  return spans.trace(spans.idOf(submissionKey(submissionId)));
+}
+
+/** Of a submission that Think itself accepted, only its times are known. */
+function thinkTrace(found: SubmissionInspection): Trace {
+  const { submissionId, status, createdAt, startedAt, completedAt, error, errorName } = found;
+  const row = { submissionId, run: undefined, metadata: undefined, traceParent: undefined };
+  const spans = new Spans(traceOfSubmission(row).traceId);
+  const key = submissionKey(submissionId);
+  const ended = { endedAt: completedAt, status: statusOf(status), error };
+  const attributes = {
+    "perdure.submission.id": submissionId,
+    "perdure.submission.status": status,
+    "perdure.thread": found.thread,
+    "perdure.accepted_by": "think",
+    "error.type": errorName,
+  };
+  const head = { name: "perdure.submission", kind: "submission", startedAt: createdAt } as const;
+  const parentSpanId = spans.add(key, { ...head, ...ended, attributes });
+  const wait = { name: "perdure.wait", kind: "wait", startedAt: createdAt } as const;
+  const endedAt = startedAt ?? completedAt;
+  spans.add(`wait:${submissionId}:1`, { ...wait, parentSpanId, endedAt });
+  if (startedAt !== undefined) {
+    const turn = { name: "perdure.turn", kind: "attempt", startedAt, parentSpanId } as const;
+    spans.add(`attempt:${submissionId}:1`, { ...turn, ...ended });
+  }
+  return spans.trace(spans.idOf(key));
+}

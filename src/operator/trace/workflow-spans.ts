@@ -1,0 +1,227 @@
+/** The spans of a workflow instance and of its steps, around those of the submissions that its steps wait for. */
+
+import { withKeyPrefix } from "../../submissions/store/keyed.ts";
+import {
+  promptsOfWorkflow,
+  type TracedSubmission,
+  tracedSubmission,
+} from "../../submissions/store/traced.ts";
+import { type PromptingStep, promptingStepOf } from "../../submissions/tracing.ts";
+import { type TracedWait, waitsOfWorkflow } from "../../waits/traced.ts";
+import { keyPrefix } from "../../workflow/names.ts";
+import type { TraceSpan } from "../protocol.ts";
+import type { NewSpan, Spans } from "./spans.ts";
+import { addSubmission, linkTo } from "./submission-spans.ts";
+
+const MAX_STEPS = 200;
+/** How many refused answers before a prompt are followed to the first one. */
+const MAX_REPAIRS = 10;
+
+/** What agents' tracking knows of an instance. */
+export type TrackedWorkflow = {
+  readonly status: string;
+  readonly createdAt: Date;
+  readonly completedAt: Date | null;
+  readonly error: { readonly name: string; readonly message: string } | null;
+};
+
+/** A step, with the submissions that it waits for, oldest first. */
+type Step = {
+  readonly key: string;
+  readonly span: NewSpan;
+  readonly prompts: readonly TracedSubmission[];
+};
+
+/** Adds a workflow instance with all of its steps. */
+export function addWorkflow(
+  sql: SqlStorage,
+  spans: Spans,
+  submission: TracedSubmission,
+  of: PromptingStep,
+  tracked: TrackedWorkflow | undefined,
+): void {
+  const instance = { workflow: of.name, instance: of.id };
+  const found = promptsOfWorkflow(sql, instance, submission.seq, MAX_STEPS);
+  const prompts = found.some(({ seq }) => seq === submission.seq) ? found : [...found, submission];
+  const waits = waitsOfWorkflow(sql, instance, MAX_STEPS);
+  const steps = [...promptSteps(sql, prompts), ...waits.map(waitStep)].sort(
+    (one, other) => one.span.startedAt - other.span.startedAt,
+  );
+  // The one that was asked for comes first, so that it is whole.
+  const all = steps.flatMap((step) => step.prompts);
+  const others = all.filter(({ seq }) => seq !== submission.seq);
+  const parentOf = addSteps(spans, steps, steps, of, tracked);
+  for (const prompt of [submission, ...others]) {
+    addSubmission(sql, spans, prompt, parentOf(prompt));
+  }
+}
+
+/**
+ * Adds a workflow instance with the step that waits for the submission, and with the waits since the prompt before it, which
+ * no other telemetry has.
+ */
+export function addStepOf(
+  sql: SqlStorage,
+  spans: Spans,
+  submission: TracedSubmission,
+  of: PromptingStep,
+  tracked: TrackedWorkflow | undefined,
+): void {
+  const own = promptSteps(sql, [submission]);
+  const start = submission.createdAt;
+  const previous = previousPrompt(sql, of, start);
+  const since = previous?.settledAt ?? 0;
+  const waits = waitsOfWorkflow(sql, { workflow: of.name, instance: of.id }, MAX_STEPS)
+    .filter(({ settledAt }) => settledAt !== null && settledAt >= since && settledAt <= start)
+    .map(waitStep);
+  const steps = [...waits, ...own];
+  const all = previous ? [...promptSteps(sql, [previous]), ...steps] : steps;
+  const parentOf = addSteps(spans, steps, all, of, tracked);
+  addSubmission(sql, spans, submission, parentOf(submission));
+}
+
+/** The last prompt of the workflow that ended before this time. */
+function previousPrompt(
+  sql: SqlStorage,
+  { name, id }: PromptingStep,
+  before: number,
+): TracedSubmission | undefined {
+  const prefix = keyPrefix("prompt", { workflowName: name, workflowId: id });
+  const ended = withKeyPrefix(sql, prefix, MAX_STEPS)
+    .filter(({ settledAt }) => settledAt !== null && settledAt <= before)
+    .sort((one, other) => (one.settledAt ?? 0) - (other.settledAt ?? 0));
+  const last = ended.at(-1);
+  return last && tracedSubmission(sql, last.submissionId);
+}
+
+/**
+ * @param all the steps that links lead to
+ * @returns the span that a submission belongs below
+ */
+function addSteps(
+  spans: Spans,
+  steps: readonly Step[],
+  all: readonly Step[],
+  of: PromptingStep,
+  tracked: TrackedWorkflow | undefined,
+): (prompt: TracedSubmission) => string | undefined {
+  const root = spans.add(`workflow:${of.name}:${of.id}`, workflowSpan(of, steps, tracked));
+  const ids = new Map<number, string | undefined>();
+  for (const step of steps) {
+    const links = linksOf(spans, step, all);
+    const id = spans.add(step.key, { ...step.span, parentSpanId: root, links });
+    for (const prompt of step.prompts) ids.set(prompt.seq, id);
+  }
+  return ({ seq }) => ids.get(seq) ?? root;
+}
+
+/** Infinity for one that runs. */
+const endOf = ({ span }: Step) => span.endedAt ?? Number.POSITIVE_INFINITY;
+
+function workflowSpan(
+  { name, id }: PromptingStep,
+  steps: readonly Step[],
+  tracked: TrackedWorkflow | undefined,
+): NewSpan {
+  const starts = steps.map(({ span }) => span.startedAt);
+  const ends = steps.map(({ span }) => span.endedAt ?? 0);
+  // Tracking has whole seconds.
+  const startedAt = Math.min(...starts, tracked?.createdAt.getTime() ?? Number.POSITIVE_INFINITY);
+  const isOpen = tracked
+    ? tracked.completedAt === null
+    : steps.some(({ span }) => span.endedAt === undefined);
+  const endedAt = Math.max(...ends, tracked?.completedAt?.getTime() ?? 0);
+  return {
+    name: `perdure.workflow ${name}`,
+    kind: "workflow",
+    startedAt,
+    endedAt: isOpen ? undefined : endedAt,
+    status: tracked ? (STATUSES[tracked.status] ?? "unset") : "unset",
+    error: tracked?.error?.message,
+    attributes: {
+      "perdure.workflow.name": name,
+      "perdure.workflow.id": id,
+      "perdure.workflow.status": tracked?.status,
+      // Its end is that of its last step, as far as the agent knows.
+      "perdure.workflow.untracked": tracked ? undefined : true,
+    },
+  };
+}
+
+const STATUSES: Readonly<Record<string, TraceSpan["status"]>> = {
+  complete: "ok",
+  errored: "error",
+};
+
+/** One step for a prompt with its repairs, and one for all items of a batch. */
+function promptSteps(sql: SqlStorage, prompts: readonly TracedSubmission[]): Step[] {
+  const groups = new Map<string, TracedSubmission[]>();
+  for (const prompt of prompts) {
+    const key = stepKeyOf(sql, prompt);
+    groups.set(key, [...(groups.get(key) ?? []), prompt]);
+  }
+  return [...groups].map(([key, all]) => {
+    const last = all.at(-1) as TracedSubmission;
+    const stepName = stepNameOf(last);
+    const isOpen = all.some(({ settledAt }) => settledAt === undefined);
+    const isFailed = last.status === "error";
+    const span: NewSpan = {
+      name: `perdure.step ${stepName}`,
+      kind: "step",
+      startedAt: Math.min(...all.map(({ createdAt }) => createdAt)),
+      endedAt: isOpen ? undefined : Math.max(...all.map(({ settledAt = 0 }) => settledAt)),
+      status: isFailed ? "error" : last.status === "completed" ? "ok" : "unset",
+      error: isFailed ? (last.error ?? last.errorName) : undefined,
+      attributes: {
+        "perdure.step.name": stepName,
+        "perdure.step.kind": last.batch === undefined ? "prompt" : "batch",
+      },
+    };
+    return { key, span, prompts: all };
+  });
+}
+
+/** A prompt whose answer was refused is asked again by another submission, which names the earlier one. */
+function stepKeyOf(sql: SqlStorage, prompt: TracedSubmission): string {
+  if (prompt.batch !== undefined) return `step:batch:${stepNameOf(prompt)}`;
+  let first = prompt;
+  for (let count = 0; count < MAX_REPAIRS; count++) {
+    const { repairs } = first.metadata ?? {};
+    const earlier = typeof repairs === "string" ? tracedSubmission(sql, repairs) : undefined;
+    if (!earlier) break;
+    first = earlier;
+  }
+  return `step:${first.submissionId}`;
+}
+
+function stepNameOf(prompt: TracedSubmission): string {
+  return promptingStepOf(prompt)?.stepName ?? "";
+}
+
+function waitStep({ waitId, kind, status, stepName, createdAt, settledAt }: TracedWait): Step {
+  const isFailed = status === "failed" || status === "expired";
+  const span: NewSpan = {
+    name: `perdure.step ${stepName}`,
+    kind: "step",
+    startedAt: createdAt,
+    endedAt: settledAt ?? undefined,
+    status: isFailed ? "error" : status === "completed" ? "ok" : "unset",
+    error: isFailed ? `The wait has ${status}` : undefined,
+    attributes: {
+      "perdure.step.name": stepName,
+      "perdure.step.kind": kind,
+      "perdure.wait.id": waitId,
+      "perdure.wait.status": status,
+    },
+  };
+  return { key: `step:${waitId}`, span, prompts: [] };
+}
+
+/** From a step to what ended before it: the last submission of the step before, or that step where it is no prompt. */
+function linksOf(spans: Spans, { span }: Step, steps: readonly Step[]): TraceSpan["links"] {
+  const before = steps.filter((step) => endOf(step) <= span.startedAt);
+  const last = before.toSorted((a, b) => endOf(a) - endOf(b)).at(-1);
+  if (!last || last.span === span) return undefined;
+  const prompt = last.prompts.at(-1);
+  return [prompt ? linkTo(prompt) : { traceId: spans.traceId, spanId: spans.idOf(last.key) }];
+}

@@ -1,0 +1,103 @@
+/** What a health report knows of the tasks. Reads a bounded number of rows, and writes nothing. */
+
+import { failureOf } from "../core/failures.ts";
+import { DAY_MS } from "./calendar/civil.ts";
+import type { TaskRow } from "./rows.ts";
+import type { Store } from "./store.ts";
+import type { Declarations } from "./tasks/declarations.ts";
+import type { DeclaredTask } from "./tasks/declared.ts";
+import { fireTime, nextSlots } from "./tasks/slots.ts";
+import type { ScheduledTaskInfo } from "./types.ts";
+
+/** Tasks whose missed occurrences are looked for: each costs a statement. */
+const MOST_CHECKED = 5;
+/** Occurrences of one task that are compared with its runs. */
+const MOST_SLOTS = 1_000;
+
+export type TaskFacts = {
+  readonly taskId: string;
+  readonly state: ScheduledTaskInfo["state"];
+  /** Why it is invalid. */
+  readonly error?: string;
+  readonly paused?: {
+    readonly at: number;
+    readonly by: "hand" | "failure";
+    readonly note?: string;
+  };
+  /** When its next occurrence fires; null: never. */
+  readonly firesAt: number | null;
+  /** Occurrences that have fired. */
+  readonly fired: number;
+  /** Failed runs since the last one that did not fail. */
+  readonly failures: number;
+  readonly lastRun?: { readonly at: number; readonly error?: string };
+  /** Since when the oldest run waits that is due. */
+  readonly waitsSince?: number;
+  /** Occurrences of the last 24 hours without a run. */
+  readonly missed: readonly number[];
+};
+
+export type SchedulerFacts = { readonly tasks: readonly TaskFacts[] };
+
+export function schedulerFacts(
+  { valid, invalid }: Pick<Declarations, "valid" | "invalid">,
+  store: Store,
+  now: number,
+): SchedulerFacts {
+  const latest = valid.size === 0 ? new Map() : store.runs.latest(null);
+  let left = MOST_CHECKED;
+  const tasks = [...valid.values()].flatMap((task): TaskFacts[] => {
+    const row = store.tasks.get(task.taskId);
+    if (!row) return [];
+    const run = latest.get(task.taskId);
+    const waiting = store.runs
+      .open(task.taskId)
+      .filter(({ status, notBefore }) => status === "waiting" && notBefore <= now);
+    const isChecked = row.missed > 0 && left-- > 0;
+    const at = run?.endedAt ?? run?.firedAt;
+    return [
+      {
+        taskId: task.taskId,
+        state: stateOf(task, row),
+        ...pauseOf(row),
+        firesAt: fireTime(task, row),
+        fired: row.fired,
+        failures: row.failures,
+        ...(run && { lastRun: { at, ...(run.errorMessage && { error: run.errorMessage }) } }),
+        ...(waiting.length > 0 && {
+          waitsSince: Math.min(...waiting.map(({ firedAt, notBefore }) => notBefore || firedAt)),
+        }),
+        missed: isChecked ? missedOf(task, row, store, now) : [],
+      },
+    ];
+  });
+  const broken = Array.from(invalid.values(), ({ taskId, error }): TaskFacts => {
+    const none = { firesAt: null, fired: 0, failures: 0, missed: [] };
+    const pause = pauseOf(store.tasks.get(taskId));
+    return { taskId, state: "invalid", error: failureOf(error).message, ...pause, ...none };
+  });
+  return { tasks: [...tasks, ...broken] };
+}
+
+function stateOf({ maxRuns }: DeclaredTask, row: TaskRow): TaskFacts["state"] {
+  if (row.runs >= maxRuns || row.nextAt === null) return "finished";
+  return row.pausedAt === null ? "active" : "paused";
+}
+
+function pauseOf(row: TaskRow | undefined): Pick<TaskFacts, "paused"> {
+  if (!row || row.pausedAt === null) return {};
+  const { pausedAt: at, pausedBy, pausedNote: note } = row;
+  return { paused: { at, by: pausedBy ?? "hand", ...(note !== null && { note }) } };
+}
+
+/** The occurrences that a run or a skipped run would have a row for. */
+function missedOf(task: DeclaredTask, row: TaskRow, store: Store, now: number): number[] {
+  const from = Math.max(now - DAY_MS, row.anchor);
+  // The next one has not passed for the scheduler.
+  const to = Math.min(now - task.offsetMs, row.nextAt ?? Number.POSITIVE_INFINITY);
+  const slots = nextSlots(task, from, row.anchor, MOST_SLOTS).filter((slot) => slot < to);
+  const [first] = slots;
+  if (first === undefined) return [];
+  const known = store.runs.statuses(task.taskId, { from: first, to });
+  return slots.filter((slot) => !known.has(slot));
+}

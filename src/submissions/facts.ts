@@ -1,0 +1,194 @@
+/** What a health report knows of the ledger. Reads a bounded number of rows, and writes nothing. */
+
+import type { SubmissionStatus } from "./states.ts";
+import { QUEUED, SCHEDULED } from "./store/open.ts";
+import { usageOfDay } from "./store/usage.ts";
+
+/** Rows that one report reads at most: the newest of all, and the open ones. */
+const MOST_READ = 10_000;
+/** Open submissions whose latest failed attempt is read. */
+const MOST_TRIED = 500;
+/** Errors with different texts that are kept apart. More of them are counted by their names. */
+const MOST_ERRORS = 500;
+const MOST_IDS = 10;
+/** Characters of an error. */
+const ERROR_LENGTH = 500;
+const HOUR_MS = 3_600_000;
+const HOURS = 24;
+
+/** A submission that has not ended, and whose time has come or that waits for a retry. */
+export type OpenSubmission = {
+  readonly submissionId: string;
+  readonly thread: string;
+  readonly status: "pending" | "running";
+  readonly createdAt: number;
+  /** When it is due; a scheduled one has its time here until it starts. */
+  readonly dueAt: number | null;
+  /** Attempts that have started. */
+  readonly attempts: number;
+  /** Attempts that neither failed nor were reset by the platform: crashes of the object ended them. */
+  readonly crashes: number;
+  /** The latest failed attempt. */
+  readonly failed?: { readonly errorName: string; readonly error: string; readonly at: number };
+  /** When a running one last made progress. */
+  readonly progressAt?: number;
+};
+
+/** Submissions that ended with the same error in the last 24 hours, and that were not submitted again. */
+export type FailedSubmissions = {
+  readonly errorName: string;
+  /** Of the latest one. */
+  readonly error: string;
+  readonly count: number;
+  /** When the first and the latest one ended. */
+  readonly since: number;
+  readonly latest: number;
+  /** When the first one was accepted. */
+  readonly createdAt: number;
+  readonly ids: readonly string[];
+};
+
+export type SubmissionFacts = {
+  /** Of the newest rows; `pending` and `running` of all. */
+  readonly counts: Readonly<Record<SubmissionStatus, number>>;
+  /** Ends of the last 24 hours, oldest hour first. */
+  readonly hourly: { readonly completed: readonly number[]; readonly failed: readonly number[] };
+  readonly failed: readonly FailedSubmissions[];
+  /** By thread, in the order of their turns. */
+  readonly open: readonly OpenSubmission[];
+  readonly tokensToday: number;
+  readonly limits: SubmissionLimits;
+};
+
+type SubmissionLimits = {
+  readonly maxPending: number;
+  readonly maxConcurrentTurns: number;
+  readonly stallTimeoutMs: number;
+  readonly tokensPerDay: number;
+};
+
+type Source = {
+  readonly limits: SubmissionLimits;
+  /** When a running submission last made progress, where this object instance runs it. */
+  readonly progressAt: (seq: number) => number | undefined;
+};
+
+export function submissionFacts(
+  sql: SqlStorage,
+  { limits, progressAt }: Source,
+  now: number,
+): SubmissionFacts {
+  const open = openOf(sql, progressAt);
+  const { counts, ...ended } = endedOf(sql, now);
+  const scheduled = sql.exec<{ count: number }>(`SELECT COUNT(*) AS count ${SCHEDULED}`).one();
+  const running = open.filter(({ status }) => status === "running").length;
+  return {
+    ...ended,
+    counts: { ...counts, running, pending: open.length - running + scheduled.count },
+    open,
+    tokensToday: usageOfDay(sql, Math.floor(now / (HOURS * HOUR_MS))).tokens,
+    limits,
+  };
+}
+
+type OpenRow = {
+  seq: number;
+  id: string;
+  thread: string;
+  status: "pending" | "running";
+  created: number;
+  started: number | null;
+  due: number | null;
+  attempts: number;
+  resets: number;
+};
+
+function openOf(sql: SqlStorage, progressAt: Source["progressAt"]): OpenSubmission[] {
+  const rows = sql
+    .exec<OpenRow>(
+      `SELECT seq, submission_id AS id, thread, status, created_at AS created, started_at AS started, due_at AS due,
+         attempts, resets ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_READ}`,
+    )
+    .toArray();
+  const failures = failuresOf(
+    sql,
+    rows.filter(({ attempts, status }) => attempts > (status === "running" ? 1 : 0)),
+  );
+  return rows.map(({ seq, id, thread, status, created, started, due, attempts, resets }) => {
+    const failed = failures.get(seq);
+    const ended = attempts - (status === "running" ? 1 : 0);
+    return {
+      submissionId: id,
+      thread,
+      status,
+      createdAt: created,
+      dueAt: due,
+      attempts,
+      crashes: Math.max(0, ended - resets - (failed?.count ?? 0)),
+      ...(failed && { failed }),
+      ...(status === "running" && { progressAt: progressAt(seq) ?? started ?? created }),
+    };
+  });
+}
+
+/** The latest failed attempt of each, and how many there are. */
+function failuresOf(sql: SqlStorage, tried: readonly OpenRow[]) {
+  type Row = { seq: number; count: number; attempt: number; errorName: string; error: string };
+  if (tried.length === 0) return new Map<number, Row & { at: number }>();
+  const seqs = tried.slice(0, MOST_TRIED).map(({ seq }) => seq);
+  // SQLite takes the other columns from the row that has the MAX().
+  const rows = sql.exec<Row & { at: number }>(
+    `SELECT seq, COUNT(*) AS count, MAX(attempt) AS attempt, ended_at AS at, error_name AS errorName,
+       substr(error, 1, ${ERROR_LENGTH}) AS error
+     FROM perdure_attempts WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY seq`,
+    JSON.stringify(seqs),
+  );
+  return new Map(Array.from(rows, (row) => [row.seq, row]));
+}
+
+type EndedRow = {
+  id: string;
+  status: SubmissionStatus;
+  created: number;
+  settled: number | null;
+  isRetried: number;
+  errorName: string | null;
+  error: string | null;
+};
+
+/** Of the newest rows, whatever their status. */
+function endedOf(sql: SqlStorage, now: number) {
+  const counts = { pending: 0, running: 0, completed: 0, error: 0, aborted: 0, skipped: 0 };
+  const hourly = { completed: Array(HOURS).fill(0), failed: Array(HOURS).fill(0) };
+  const failed = new Map<string, FailedSubmissions & { ids: string[] }>();
+  const rows = sql.exec<EndedRow>(
+    `SELECT submission_id AS id, status, created_at AS created, settled_at AS settled, retried_by IS NOT NULL AS isRetried,
+       error_name AS errorName, iif(status = 'error', substr(error, 1, ${ERROR_LENGTH}), NULL) AS error
+     FROM perdure_submissions ORDER BY seq DESC LIMIT ${MOST_READ}`,
+  );
+  for (const { id, status, created, settled, isRetried, errorName, error } of rows) {
+    counts[status]++;
+    if (settled === null) continue;
+    const hour = HOURS - 1 - Math.floor((now - settled) / HOUR_MS);
+    if (hour < 0) continue;
+    const ends = status === "completed" ? hourly.completed : hourly.failed;
+    if (status === "completed" || status === "error") ends[Math.min(hour, HOURS - 1)]++;
+    if (status !== "error" || isRetried) continue;
+    const name = errorName ?? "Error";
+    const key = failed.size < MOST_ERRORS ? `${name}\n${error ?? ""}` : name;
+    const known = failed.get(key);
+    const ids = known?.ids ?? [];
+    if (ids.length < MOST_IDS) ids.push(id);
+    const isLatest = !known || settled > known.latest;
+    failed.set(key, {
+      errorName: name,
+      error: isLatest ? (error ?? "") : known.error,
+      count: (known?.count ?? 0) + 1,
+      since: Math.min(settled, known?.since ?? settled),
+      latest: Math.max(settled, known?.latest ?? settled),
+      createdAt: Math.min(created, known?.createdAt ?? created),
+      ids,
+    });
+  }
+  return { counts, hourly: hourly as SubmissionFacts["hourly"], failed: [...failed.values()] };
+}

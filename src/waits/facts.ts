@@ -1,0 +1,73 @@
+/** What a health report knows of the waits of workflows. Reads a bounded number of rows, and writes nothing. */
+
+/** Open approvals that one report reads at most. */
+const MOST_READ = 10_000;
+/** The newest waits, in which one is looked for that asked the same under another name. */
+const MOST_COMPARED = 1_000;
+/** Open waits that are compared with them. */
+const MOST_OPEN = 200;
+
+/** Steps that a workflow runs in parallel are opened within this time of each other. */
+const PARALLEL_MS = 10_000;
+
+/** An approval that waits for a decision. */
+export type OpenApproval = {
+  readonly approvalId: string;
+  readonly workflow: string;
+  readonly instance: string;
+  readonly step: string;
+  readonly createdAt: number;
+  /** When its step stops waiting. */
+  readonly expiresAt: number;
+};
+
+/** An open wait whose workflow has asked the same before, in the same run, under another name of the step. */
+type RenamedStep = {
+  readonly waitId: string;
+  readonly workflow: string;
+  readonly instance: string;
+  readonly step: string;
+  readonly createdAt: number;
+  /** The name of the step before. */
+  readonly before: string;
+};
+
+export type WaitFacts = {
+  /** How many approvals are open. */
+  readonly approvals: number;
+  /** Open waits of every kind. */
+  readonly open: number;
+  readonly pending: readonly OpenApproval[];
+  readonly renamed: readonly RenamedStep[];
+};
+
+/** Live waits, by their own index: the planner would walk all rows. */
+const LIVE = `FROM perdure_waits INDEXED BY perdure_waits_live
+  WHERE done_at IS NULL AND kind IN ('approval', 'agent-tool', 'codemode', 'webhook') AND settled_at IS NULL`;
+
+const RENAMED = `
+  SELECT now.wait_id AS waitId, now.workflow, now.instance, now.step, now.created_at AS createdAt, earlier.step AS before
+  FROM (SELECT wait_id, workflow, instance, run, kind, step, created_at, request
+    ${LIVE} LIMIT ${MOST_OPEN}) AS now
+  CROSS JOIN (SELECT workflow, instance, run, kind, step, status, created_at, settled_at, request FROM perdure_waits
+    ORDER BY seq DESC LIMIT ${MOST_COMPARED}) AS earlier
+  WHERE earlier.instance = now.instance AND earlier.workflow = now.workflow AND earlier.run = now.run
+    AND earlier.kind = now.kind AND earlier.step <> now.step AND earlier.request = now.request
+    AND (earlier.status IN ('completed', 'rejected') AND earlier.settled_at <= now.created_at
+      OR earlier.status = 'open' AND earlier.created_at < now.created_at - ${PARALLEL_MS})`;
+
+/** @param graceMs how long after its step's timeout a wait expires */
+export function waitFacts(sql: SqlStorage, graceMs: number): WaitFacts {
+  const pending: OpenApproval[] = [];
+  let open = 0;
+  const rows = sql.exec<OpenApproval & { kind: string; expires: number }>(
+    `SELECT kind, wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, expires_at AS expires
+     ${LIVE} LIMIT ${MOST_READ}`,
+  );
+  for (const { kind, expires, ...approval } of rows) {
+    open++;
+    if (kind === "approval") pending.push({ ...approval, expiresAt: expires - graceMs });
+  }
+  const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED).toArray();
+  return { approvals: pending.length, open, pending, renamed };
+}

@@ -1,0 +1,229 @@
+/** Threads and workflows in lists for operators, and a workflow with its steps. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import { operatedOf } from "../../src/hosts/verbs.ts";
+import { inspectWorkflow } from "../../src/operator/listing.ts";
+import type { PageOptions, ThreadSummary } from "../../src/operator/protocol.ts";
+import { givenThink, message, refusal, until } from "../support/given.ts";
+import type { ThinkAgent } from "../support/think-agent.ts";
+import { givenWorkflow } from "../support/workflows/approvals.ts";
+import { givenScriptedWorkflow } from "../support/workflows/scripted-workflow.ts";
+
+const hang = () => new Promise(() => {});
+const endless = async () => ({
+  next: async () => {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const stepName = `endless-${crypto.randomUUID()}`;
+    return { done: false, value: { type: "step_started", stepName, timestamp: Date.now() } };
+  },
+  [Symbol.dispose]: () => {},
+});
+
+type Agent = ReturnType<typeof givenThink>;
+
+function inside<T>(
+  agent: Agent,
+  work: (object: ThinkAgent, storage: DurableObjectStorage) => T | Promise<T>,
+): Promise<T> {
+  return runInDurableObject(agent as unknown as DurableObjectStub, (object, { storage }) =>
+    work(object as unknown as ThinkAgent, storage),
+  );
+}
+
+async function allThreads(agent: Agent, limit: number): Promise<ThreadSummary[]> {
+  const all: ThreadSummary[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await agent.listThreads({ limit, ...(cursor !== undefined && { cursor }) });
+    all.push(...page.items);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return all;
+}
+
+describe("threads", () => {
+  it("are listed by their latest submission, in pages, with what is open in each", async () => {
+    const agent = givenThink();
+    const notBefore = new Date(Date.now() + 3_600_000);
+    for (const thread of ["a", "b", "a", "isolated", "c'; --", "b"]) {
+      const { submissionId } = await agent.submitMessages([message("hello")], { thread });
+      await agent.waitForSubmission(submissionId);
+    }
+    await agent.submitMessages([message("later")], { thread: "a", notBefore });
+    await agent.submitMessages([message("later")], { notBefore });
+    expect(await allThreads(agent, 2)).toMatchObject([
+      { thread: "main", open: 1, total: 1 },
+      { thread: "a", open: 1, total: 3 },
+      { thread: "b", open: 0, total: 2 },
+      { thread: "c'; --", open: 0, total: 1 },
+      { thread: "isolated", open: 0, total: 1 },
+    ]);
+    const [latest] = await agent.listSubmissions({ limit: 1 });
+    expect((await agent.listThreads()).items[0]?.lastAt).toBe(latest?.createdAt);
+    expect(await givenThink().listThreads()).toEqual({ items: [] });
+  });
+
+  it("have messages in pages, the last first, which end early where messages are large", async () => {
+    const agent = givenThink();
+    for (const size of [10, 10, 1_800_000, 1_500_000, 900_000]) {
+      const { submissionId } = await agent.submitMessages([message("x".repeat(size))], {
+        thread: "t",
+      });
+      await agent.waitForSubmission(submissionId);
+    }
+    const whole = await agent.threadMessages("t");
+    expect(whole).toHaveLength(10);
+    const walk = async (limit: number) => {
+      const pages: string[][] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await agent.listThreadMessages("t", { limit, ...(cursor && { cursor }) });
+        pages.push(page.items.map(({ id }) => id));
+        cursor = page.cursor;
+      } while (cursor !== undefined);
+      expect(pages.flat()).toEqual(whole.map(({ id }) => id).reverse());
+      return pages.map(({ length }) => length);
+    };
+    expect(Math.max(...(await walk(3)))).toBe(3);
+    // Their texts, and the answers that repeat them, have 8,400,000 characters in all.
+    expect((await walk(100)).length).toBe(3);
+    expect(await agent.listThreadMessages("none")).toEqual({ items: [] });
+    expect(await agent.listThreadMessages("t", { cursor: "0" })).toEqual({ items: [] });
+    const refused = await refusal(agent.listThreadMessages(7 as never));
+    expect(refused.message).toMatch(/^Invalid thread 7: expected/);
+  });
+
+  it("are found among 100,000 submissions with a bounded number of rows read", {
+    timeout: 60_000,
+  }, async () => {
+    const agent = givenThink();
+    await agent.listThreads();
+    const [took, read] = await inside(agent, async (object, storage) => {
+      storage.sql.exec(
+        `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 120000)
+         INSERT INTO perdure_submissions (seq, submission_id, status, thread, created_at, settled_at, messages)
+         SELECT n, 's' || n, 'completed', 'thread ' || (n % 1000), n, n, '[]' FROM n`,
+      );
+      object.meter.reset();
+      const startedAt = Date.now();
+      const { items, cursor } = await object.listThreads({ limit: 100 });
+      expect(items).toHaveLength(100);
+      expect(items[0]).toEqual({ thread: "thread 0", open: 0, total: 100, lastAt: 120_000 });
+      expect(cursor).toBeDefined();
+      await object.listThreads({ limit: 100, cursor: cursor as string });
+      return [Date.now() - startedAt, object.meter.read().rowsRead] as const;
+    });
+    // SQLite reads each row, and sorts it by its thread.
+    expect(read).toBeLessThan(2 * 2 * 100_000 + 10_000);
+    expect(took).toBeLessThan(5_000);
+  });
+
+  it.each<[unknown, RegExp]>([
+    [{ limit: 0 }, /^Invalid limit 0: expected a whole number from 1 to 100/],
+    [{ limit: 101 }, /^Invalid limit 101/],
+    [{ cursor: "x" }, /^Invalid cursor "x": expected the cursor of an earlier page/],
+    [{ before: 1 }, /^Unknown option "before" in options of listThreads\(\)/],
+    [null, /^Invalid options of listThreads\(\) null/],
+  ])("invalid options %j are refused", async (options, expected) => {
+    const agent = givenThink();
+    const error = await refusal(agent.listThreads(options as PageOptions));
+    expect(error).toMatchObject({ name: "InvalidOperationError" });
+    expect(error.message).toMatch(expected);
+  });
+});
+
+describe("workflows", () => {
+  it("are listed in pages, by status and by name", async () => {
+    const workflow = await givenWorkflow([{ name: "first" }]);
+    await workflow.pending();
+    const { agent, id } = workflow;
+    for (let one = 0; one < 3; one++)
+      await agent.startScripted(`missing-${id}-${one}`).catch(() => {});
+    const all = await agent.listWorkflowInstances({ limit: 2 });
+    expect(all.items).toHaveLength(2);
+    const cursor = all.cursor as string;
+    const rest = await agent.listWorkflowInstances({ limit: 2, cursor });
+    const ids = [...all.items, ...rest.items].map(({ workflowId }) => workflowId);
+    expect(new Set(ids).size).toBe(4);
+    const approvals = await agent.listWorkflowInstances({ workflow: "APPROVAL_WORKFLOW" });
+    expect(approvals.items).toMatchObject([{ workflowId: id, workflow: "APPROVAL_WORKFLOW" }]);
+    expect(await agent.listWorkflowInstances({ status: ["paused"] })).toEqual({ items: [] });
+    for (const [options, expected] of [
+      [{ status: "lost" }, /^Invalid status "lost": expected one or more of queued/],
+      [{ status: [] }, /^Invalid status/],
+      [{ cursor: "x" }, /^Invalid cursor "x": expected the cursor of an earlier page/],
+      [{ name: "x" }, /^Unknown option "name"/],
+    ] as const) {
+      const error = await refusal(agent.listWorkflowInstances(options as never));
+      expect(error).toMatchObject({ name: "InvalidOperationError" });
+      expect(error.message).toMatch(expected);
+    }
+  });
+
+  it.each<[string, object]>([
+    ["hangs", { get: () => new Promise(() => {}) }],
+    ["has an instance that hangs", { get: async () => ({ status: hang, subscribe: hang }) }],
+    ["fails", { get: () => Promise.reject(new Error("not now")) }],
+    ["has no events", { get: async () => ({ status: async () => ({ status: "waiting" }) }) }],
+    ["has endless events", { get: async () => ({ status: hang, subscribe: endless }) }],
+    ["is gone", {}],
+  ])("one is shown within seconds where the platform %s", async (_, binding) => {
+    const workflow = await givenWorkflow([{ name: "first" }]);
+    await workflow.pending();
+    await inside(workflow.agent, async (object) => {
+      const operated = operatedOf(object);
+      const startedAt = performance.now();
+      const env = { APPROVAL_WORKFLOW: binding };
+      const found = await inspectWorkflow({ ...operated, env }, workflow.id);
+      expect(performance.now() - startedAt).toBeLessThan(4_000);
+      expect(found?.status).toMatch(/queued|running|waiting/);
+      expect(found?.steps).toContainEqual(
+        expect.objectContaining({ name: "first", kind: "approval", status: "pending" }),
+      );
+    });
+  });
+
+  it("W1: one is shown with its steps: those that wait at the agent, and those of the platform", async () => {
+    const workflow = await givenScriptedWorkflow(async (step) => {
+      await step.do("prepare", async () => 1);
+      await step.do("prepare", async () => 2);
+      const answer = await step.prompt("ask", { prompt: "hello" });
+      await step.promptAll("many", ["a", "b"], { prompt: (item) => item });
+      await step.sleep("rest", 10);
+      await step.approval("decide", { title: "Go on?", timeout: "1 hour" });
+      return { answer };
+    });
+    await workflow.start();
+    const { agent, id } = workflow;
+    const [approval] = await until(async () => {
+      const found = await agent.listApprovals();
+      return found.length > 0 && found;
+    });
+    const details = await agent.inspectWorkflowInstance(id);
+    expect(details).toMatchObject({ workflowId: id, workflow: "SCRIPTED_WORKFLOW" });
+    const steps = details?.steps ?? [];
+    expect(steps.map(({ name, kind, status }) => [name, kind, status])).toEqual([
+      ["prepare", "do", "completed"],
+      ["prepare", "do", "completed"],
+      ["ask", "prompt", "completed"],
+      ["many", "batch", "completed"],
+      ["rest", "sleep", "completed"],
+      ["decide", "approval", "pending"],
+    ]);
+    expect(steps[1]?.count).toBe(2);
+    expect(steps[2]?.submissionIds).toHaveLength(1);
+    expect(steps[3]?.submissionIds).toHaveLength(2);
+    expect(steps[5]?.approvalId).toBe(approval?.approvalId);
+    expect(steps.every(({ startedAt }) => startedAt > 0)).toBe(true);
+    await agent.grantApproval(approval?.approvalId as string);
+    await workflow.output();
+    const ended = await agent.inspectWorkflowInstance(id);
+    expect(ended).toMatchObject({ status: "complete", output: { answer: expect.any(String) } });
+    expect(ended?.steps.at(-1)).toMatchObject({ name: "decide", status: "approved" });
+    expect(await agent.inspectWorkflowInstance("none")).toBeNull();
+    const error = await refusal(agent.inspectWorkflowInstance(7 as never));
+    expect(error).toMatchObject({ name: "InvalidOperationError" });
+    await workflow[Symbol.asyncDispose]();
+  });
+});

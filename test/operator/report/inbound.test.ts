@@ -1,0 +1,71 @@
+/** What the report finds wrong with inbound deliveries. */
+
+import { describe, expect, it } from "vitest";
+import { message, until } from "../../support/given.ts";
+import { arrival, call } from "../../support/inbound.ts";
+import { codesIn, found, givenAgent, gone, MINUTE, reportOf } from "./support.ts";
+
+const hello = () => [[message("hi")]];
+
+describe("findings of inbound deliveries", () => {
+  it("inbound-refused: deliveries that were refused are one finding for each source and error", async () => {
+    const agent = givenAgent();
+    for (const id of ["d1", "d2"]) await agent.acceptDelivery(call(arrival(id), "notThere"));
+    const finding = await found(agent, "inbound-refused");
+    expect(finding.title).toMatch(
+      /^2 deliveries of github were refused since \d\d:\d\d UTC with InvalidCallError\.$/,
+    );
+    expect(finding.evidence).toMatchObject({ count: 2, ids: ["github/d2", "github/d1"] });
+    expect(finding.fix.action).toEqual({
+      do: "replay",
+      filter: { source: "github", verdict: "refused" },
+    });
+    const report = await reportOf(agent);
+    expect(report.verdicts.starts).toBe(false);
+    expect(report.counts.inbound).toEqual({ accepted: 0, filtered: 0, refused: 2 });
+    for (const id of ["d1", "d2"]) {
+      // Their sender sends them again, to a handler that was corrected.
+      expect(
+        await agent.acceptDelivery(call(arrival(id), "submitMessages", hello())),
+      ).toMatchObject({ verdict: "accepted" });
+    }
+    await gone(agent, "inbound-refused");
+  });
+
+  it("inbound-unfinished: a delivery whose handler has stopped between two calls is found", async () => {
+    const agent = givenAgent();
+    const delivery = arrival("d1");
+    await agent.acceptDelivery(call(delivery, "submitMessages", hello()));
+    await agent.acceptDelivery(call(delivery, "submitMessages", hello(), 1));
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    const later = { later: 2 * MINUTE };
+    const finding = await found(agent, "inbound-unfinished", later);
+    expect(finding.evidence).toMatchObject({ count: 1, ids: ["github/d1"] });
+    expect(finding.fix.action).toEqual({ do: "replay", filter: { source: "github" } });
+    await agent.acceptDelivery({ delivery, ended: true });
+    await gone(agent, "inbound-unfinished", later);
+  });
+
+  it("inbound-poison: one that fails while later ones of its source succeed is found apart", async () => {
+    const agent = givenAgent();
+    await agent.acceptDelivery(call(arrival("bad"), "notThere"));
+    for (const id of ["d1", "d2", "d3"])
+      await agent.acceptDelivery(call(arrival(id), "submitMessages", hello()));
+    const finding = await found(agent, "inbound-poison");
+    expect(finding.title).toContain("while 3 later ones were accepted");
+    expect(finding.fix.action).toEqual({ do: "replay", source: "github", id: "bad" });
+    await until(async () => (await agent.submissionStats()).pending === 0);
+    expect(codesIn(await reportOf(agent))).toEqual(["inbound-poison"]);
+    await agent.acceptDelivery(call(arrival("bad"), "submitMessages", hello()));
+    await gone(agent, "inbound-poison");
+  });
+
+  it("makes no table where no delivery has come", async () => {
+    const agent = givenAgent();
+    expect((await reportOf(agent)).counts.inbound).toEqual({
+      accepted: 0,
+      filtered: 0,
+      refused: 0,
+    });
+  });
+});

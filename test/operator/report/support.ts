@@ -1,0 +1,132 @@
+/** Reports of real agents, and their fixes applied. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { expect } from "vitest";
+import { operatedOf } from "../../../src/hosts/verbs.ts";
+import type { Action, AgentReport, Finding } from "../../../src/operator/protocol.ts";
+import type { FindingCode } from "../../../src/operator/report/codes.ts";
+import { healthReport } from "../../../src/operator/report/report.ts";
+import type { ScheduledTask } from "../../../src/scheduler/index.ts";
+import { givenThink, until } from "../../support/given.ts";
+import { type Agent, again } from "../../support/think.ts";
+import {
+  type Declared,
+  declared,
+  type ThinkAgent,
+  thinkOptions,
+} from "../../support/think-agent.ts";
+
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+
+/** A new agent with options, and tasks. */
+export function givenAgent(
+  options: object = {},
+  tasks?: () => Readonly<Record<string, ScheduledTask>>,
+): Agent {
+  const name = `report-${crypto.randomUUID()}`;
+  thinkOptions.set(name, options);
+  // The types of Think know fewer schedules.
+  if (tasks) declared.set(name, { tasks: tasks as unknown as Declared["tasks"] });
+  return givenThink(name) as unknown as Agent;
+}
+
+/** The same agent after a crash. */
+export async function crashed(agent: Agent): Promise<Agent> {
+  await inside(agent, (object) => object.die()).catch(() => {});
+  return again(agent);
+}
+
+type ReportOptions = {
+  /** How much later the report is made, for the rules that judge by time. */
+  readonly later?: number;
+  /** Bindings that the deployed Worker has in place of those of the test. */
+  readonly env?: object;
+};
+
+export function reportOf(
+  agent: Agent,
+  { later = 0, env }: ReportOptions = {},
+): Promise<AgentReport> {
+  return inside(agent, (object) => {
+    const operated = operatedOf(object);
+    const clock = { now: () => Date.now() + later, random: Math.random };
+    return healthReport({ ...operated, clock, ...(env && { env }) });
+  });
+}
+
+export function inside<T>(
+  agent: Agent,
+  work: (object: ThinkAgent, state: DurableObjectState) => T | Promise<T>,
+): Promise<T> {
+  return runInDurableObject<ThinkAgent, T>(agent, work);
+}
+
+/** Waits until the report has a finding with this code, and checks what every finding has. */
+export async function found(
+  agent: Agent,
+  code: FindingCode,
+  options: ReportOptions = {},
+): Promise<Finding> {
+  let last: AgentReport | undefined;
+  const finding = await until(async () => {
+    last = await reportOf(agent, options);
+    return last.findings.find((one) => one.code === code);
+  }, 10_000).catch(() => {
+    throw new Error(`There is no finding ${code}, but ${JSON.stringify(last?.findings)}`);
+  });
+  const { title, cause, fix, evidence, link } = finding;
+  for (const sentence of [title, cause, fix.text]) expect(sentence.length).toBeGreaterThan(10);
+  expect(title).toMatch(/[.:]/);
+  expect(evidence.ids.length).toBeLessThanOrEqual(10);
+  expect(link.view).not.toBe("");
+  expect(JSON.stringify(finding)).not.toMatch(/NaN|Infinity|undefined|1970/);
+  return finding;
+}
+
+/** Waits until the report has no finding with this code. */
+export async function gone(
+  agent: Agent,
+  code: FindingCode,
+  options: ReportOptions = {},
+): Promise<void> {
+  await until(async () => !codesIn(await reportOf(agent, options)).includes(code), 10_000);
+}
+
+export function codesIn({ findings }: AgentReport): FindingCode[] {
+  return findings.map(({ code }) => code);
+}
+
+/** Does what an action says, by the agent's verbs. */
+export async function apply(agent: Agent, action: Action | undefined): Promise<void> {
+  if (action === undefined) throw new Error("The fix has no action");
+  if ("filter" in action) await applyToAll(agent, action);
+  else if ("submissionId" in action) {
+    if (action.do === "cancel") await agent.cancelSubmission(action.submissionId);
+    else await agent.retrySubmission(action.submissionId);
+  } else if ("url" in action) {
+    if (action.do === "enable-endpoint") await agent.enableEndpoint(action.url);
+    else await agent.disableEndpoint(action.url);
+  } else if (action.do === "redrive" && "deliveryId" in action)
+    await agent.redriveDeadLetter(action.deliveryId);
+  else if (action.do === "replay") await agent.replayInboundDelivery(action.source, action.id);
+  else if (action.do === "resume-task") await agent.resumeScheduledTask(action.taskId);
+  else if (action.do === "trigger-task") await agent.triggerScheduledTask(action.taskId);
+  else if (action.do === "backfill") {
+    const { taskId, from, to } = action;
+    await agent.backfillScheduledTask(taskId, { from, to });
+  } else if (action.do === "restart-workflow") await agent.restart(action.workflowId);
+  else throw new Error(`The tests do not know the action ${action.do}`);
+}
+
+async function applyToAll(agent: Agent, action: Extract<Action, { filter: object }>) {
+  if (action.do === "cancel" || action.do === "retry") {
+    const some = await agent.listSubmissions({ ...action.filter, limit: 1_000 });
+    for (const { submissionId } of some) {
+      if (action.do === "cancel") await agent.cancelSubmission(submissionId);
+      else await agent.retrySubmission(submissionId);
+    }
+  } else if (action.do === "redrive") await agent.redriveDeadLetters(action.filter);
+  else if (action.do === "replay") await agent.replayInboundDeliveries(action.filter);
+  else throw new Error(`The tests do not know the action ${action.do}`);
+}

@@ -1,0 +1,129 @@
+/** What the report finds wrong with approvals, and with workflows. */
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { outputOf, restartFrom } from "../../support/engine.ts";
+import { until } from "../../support/given.ts";
+import type { Agent } from "../../support/think.ts";
+import { givenWorkflow } from "../../support/workflows/approvals.ts";
+import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
+import {
+  apply,
+  codesIn,
+  found,
+  givenAgent,
+  gone,
+  HOUR,
+  inside,
+  MINUTE,
+  reportOf,
+} from "./support.ts";
+
+const HOURS_48 = 48 * HOUR;
+
+describe("findings of approvals", () => {
+  it("approval-waits-long: an approval is an information after a minute, and a warning after an hour", async () => {
+    const workflow = await givenWorkflow([{ name: "refund", timeout: HOURS_48 }]);
+    const agent = workflow.agent as unknown as Agent;
+    const { approvalId } = await workflow.pending();
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    const soon = await found(agent, "approval-waits-long", { later: 2 * MINUTE });
+    expect(soon.severity).toBe("info");
+    expect(soon.title).toMatch(
+      /^1 approval of the step "refund" of APPROVAL_WORKFLOW waits since \d\d:\d\d UTC\.$/,
+    );
+    expect((await reportOf(agent, { later: 2 * MINUTE })).verdicts.onTime).toBe(true);
+    const late = { later: 2 * HOUR };
+    const finding = await found(agent, "approval-waits-long", late);
+    expect(finding).toMatchObject({
+      severity: "warning",
+      evidence: { count: 1, ids: [approvalId] },
+      link: { view: "approvals", id: approvalId },
+    });
+    const report = await reportOf(agent, late);
+    expect(report.verdicts.onTime).toBe(false);
+    expect(report.counts.approvals).toBe(1);
+    await agent.grantApproval(approvalId);
+    await gone(agent, "approval-waits-long", late);
+  });
+
+  it("approval-expires-soon: an approval near its timeout is found once, with the time", async () => {
+    const workflow = await givenWorkflow([{ name: "refund", timeout: HOURS_48 }]);
+    const agent = workflow.agent as unknown as Agent;
+    const { approvalId } = await workflow.pending();
+    const late = { later: HOURS_48 - 30 * MINUTE };
+    const finding = await found(agent, "approval-expires-soon", late);
+    expect(finding.title).toMatch(/expires at \d\d:\d\d UTC\.$/);
+    expect(codesIn(await reportOf(agent, late))).toEqual(["approval-expires-soon"]);
+    await agent.rejectApproval(approvalId);
+    await gone(agent, "approval-expires-soon", late);
+  });
+});
+
+describe("findings of workflows", () => {
+  it("workflow-step-renamed: a step that asks again under a new name after a deploy is found", async () => {
+    const agent = givenAgent();
+    const id = `renamed-${crypto.randomUUID()}`;
+    let name = "approve refund";
+    workflowBodies.set(id, async (step) => {
+      const ask = () => step.approval(name, { title: "Refund?", data: { order: 7 } });
+      const { approved } = await ask();
+      return approved;
+    });
+    await agent.startScripted(id);
+    const first = await until(async () => (await agent.listApprovals())[0]);
+    // A deploy renames the step while the instance waits.
+    name = "approve the refund";
+    const waiting = { name: "approve refund:approval-wait", type: "waitForEvent" } as const;
+    await restartFrom(env.SCRIPTED_WORKFLOW, id, waiting);
+    const second = await until(async () =>
+      (await agent.listApprovals()).find(({ approvalId }) => approvalId !== first.approvalId),
+    );
+    expect(second.workflow.stepName).toBe(name);
+    // In this test the second comes at once, as if the workflow had asked both at the same time.
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    const earlier = "UPDATE perdure_waits SET created_at = created_at - 60000 WHERE wait_id = ?";
+    await inside(agent, (_, { storage }) => void storage.sql.exec(earlier, first.approvalId));
+    const finding = await found(agent, "workflow-step-renamed");
+    expect(finding.title).toContain('"approve the refund"');
+    expect(finding.title).toContain('"approve refund"');
+    expect(finding.evidence.ids).toEqual([id]);
+    await agent.grantApproval(second.approvalId);
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, id)).toBe(true);
+    await gone(agent, "workflow-step-renamed");
+  });
+
+  it("workflow-failed: instances that failed are grouped by their error, and a restart fixes it", async () => {
+    const agent = givenAgent();
+    const id = `failing-${crypto.randomUUID()}`;
+    let isBroken = true;
+    workflowBodies.set(id, async () => {
+      if (isBroken) throw new TypeError("no such order");
+      return "done";
+    });
+    await agent.startScripted(id);
+    const finding = await found(agent, "workflow-failed");
+    expect(finding).toMatchObject({
+      evidence: { count: 1, ids: [id], lastError: expect.stringContaining("no such order") },
+      fix: { action: { do: "restart-workflow", workflowId: id } },
+    });
+    expect((await reportOf(agent)).counts.workflows).toEqual({ errored: 1 });
+    isBroken = false;
+    await apply(agent, finding.fix.action);
+    await gone(agent, "workflow-failed");
+  });
+
+  it("workflow-missing: instances whose binding the Worker no longer has are found", async () => {
+    const agent = givenAgent();
+    const id = `missing-${crypto.randomUUID()}`;
+    workflowBodies.set(id, async (step) => (await step.approval("wait", { title: "?" })).approved);
+    await agent.startScripted(id);
+    const { approvalId } = await until(async () => (await agent.listApprovals())[0]);
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    const finding = await found(agent, "workflow-missing", { env: { OTHER: {} } });
+    expect(finding.title).toContain("SCRIPTED_WORKFLOW");
+    expect(finding.evidence.ids).toEqual([id]);
+    await agent.grantApproval(approvalId);
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, id)).toBe(true);
+  });
+});
