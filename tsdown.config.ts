@@ -13,6 +13,7 @@ export default defineConfig({
     webhooks: "src/webhooks/index.ts",
     email: "src/webhooks/email/index.ts",
     mcp: "src/mcp/index.ts",
+    dashboard: "src/dashboard/index.ts",
     operator: "src/operator/index.ts",
     testing: "src/testing/index.ts",
   },

@@ -33,7 +33,7 @@ export class Runtime {
       ([name, value]) => `${name}=${JSON.stringify(value)}\n`,
     );
     writeFileSync(this.#envFile, lines.join(""), { mode: 0o600 });
-    writeFileSync(this.#config, configFor(example));
+    writeFileSync(this.config, configFor(example));
   }
 
   get url(): string {
@@ -106,7 +106,14 @@ export class Runtime {
     }
   }
 
-  get #config(): string {
+  /** Changes the configuration. A running Worker is loaded again. */
+  editConfig(edit: (config: Config) => Config): void {
+    const config = JSON.parse(readFileSync(this.config, "utf8")) as Config;
+    writeFileSync(this.config, JSON.stringify(edit(config), null, 2));
+  }
+
+  /** The file that the runtime reads. */
+  get config(): string {
     return join(this.#state, "wrangler.json");
   }
 
@@ -119,7 +126,7 @@ export class Runtime {
     return [
       join(dirname(wrangler), "bin", "wrangler.js"),
       "dev",
-      ...["--config", this.#config],
+      ...["--config", this.config],
       ...["--ip", "127.0.0.1", "--port", String(this.#port), "--inspector-port", "0"],
       ...["--persist-to", join(this.#state, "state")],
       ...["--env-file", this.#envFile],
@@ -140,6 +147,16 @@ export class Runtime {
     };
   }
 }
+
+/** The parts of a Wrangler configuration that examples change. */
+export type Config = {
+  readonly main: string;
+  readonly vars?: Readonly<Record<string, string>>;
+  readonly durable_objects: { readonly bindings: readonly object[] };
+  readonly workflows: readonly object[];
+  readonly migrations: readonly object[];
+  readonly queues?: object;
+};
 
 /** A run of an example. With `crash`, the runtime is killed meanwhile. */
 export type Run = {

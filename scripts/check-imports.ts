@@ -28,6 +28,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   operator: { imports: INNER, typesOnly: ["hosts"] },
   hosts: { imports: [...INNER, "operator"] },
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
+  dashboard: { imports: ["core", "scheduler", "operator"] },
   codemode: { imports: ["core", "waits", "workflow", "hosts"] },
   testing: { imports: [...INNER, "hosts"] },
 };

@@ -21,11 +21,11 @@ const DEPENDENCIES = [
 const GOAL_KB = 40;
 /** The current size, so that growth is noticed. */
 const FLOOR = {
-  atMost: 190,
+  atMost: 224,
   why:
-    "Perdure's own code is 136 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits, inbound deliveries, replies and " +
-    "their SQL, all of which a Think agent constructs at its start, so that no bundler drops it. Our dependencies are 52 kB (luxon 22, " +
-    "croner 10, @cfworker/json-schema 7, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 136 kB.",
+    "Perdure's own code is 169 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits, inbound deliveries, replies, and " +
+    "the operator's report, actions and traces, with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
+    "are 52 kB (luxon 22, croner 10, @cfworker/json-schema 7, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 169 kB.",
 };
 
 const WORKFLOW = "workflow/index.ts";

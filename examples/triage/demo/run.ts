@@ -29,6 +29,8 @@ export interface Scenario {
   webhookSecret: string;
   adminToken: string;
   crash: boolean;
+  /** Prints the address of the dashboard. */
+  open: boolean;
   /** The offline model answers every call, so each delivery needs exactly one. A provider may fail and be called again. */
   offline: boolean;
   signal: AbortSignal;
@@ -54,12 +56,13 @@ export class Demo {
 
   /** Resolves with the problems. An empty list is success. */
   async run(): Promise<string[]> {
-    const { runtime, crash, signal } = this.#scenario;
+    const { runtime, crash, open, signal } = this.#scenario;
     const { feed, progress } = this;
     progress.note(
       "Starting the local Cloudflare runtime (wrangler dev), state in a temporary folder.",
     );
     await runtime.start(signal);
+    if (open) progress.note(`The dashboard: ${runtime.url}/perdure`);
     progress.note(
       `Posting ${feed.length} signed GitHub deliveries to ${runtime.url}/webhooks/github, for ${this.#agents.length} issues and pull requests.`,
     );
@@ -179,7 +182,10 @@ export class Demo {
     for (const { id, event, action, agent } of this.feed) {
       const { status, approval } = rows.get(id) ?? {};
       if (status !== "waiting" || !approval) continue;
-      await this.#call("/approve", { agent, approvalId: approval.approvalId, by: "demo" });
+      await this.#call(`/perdure/api/agents/TriageAgent/${encodeURIComponent(agent)}/actions`, {
+        action: { do: "approve", approvalId: approval.approvalId },
+        reason: "The demo plays the person who decides",
+      });
       this.progress.note(
         `Critical: ${event}.${action} "${approval.title}" waits for a person. The demo plays that person and approves.`,
       );
@@ -248,7 +254,10 @@ export class Demo {
 
   /** An operator's call: GET, or POST with a body. */
   async #call<Answer>(path: string, body?: object): Promise<Answer> {
-    const headers = { Authorization: `Bearer ${this.#scenario.adminToken}` };
+    const headers = {
+      Authorization: `Bearer ${this.#scenario.adminToken}`,
+      "Content-Type": "application/json",
+    };
     const request = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) };
     const { status, text } = await this.#fetch(path, request);
     if (status !== 200) throw new Error(`${path} answered ${status}: ${text}`);

@@ -1,19 +1,24 @@
 /** One agent for each issue or pull request. It answers the workflows' prompts, and stores labels and the counts of the proof. */
 
+import { agent } from "perdure/outbox";
 import { DurableThink } from "perdure/think";
+import type { Directory } from "./directory.ts";
 import { countedModel, modelFor } from "./models.ts";
 import { SYSTEM_PROMPT, type Triage } from "./triage.ts";
 
 /** The bindings of wrangler.jsonc, and secrets that are set outside of it. */
 export interface Env extends Cloudflare.Env {
   TriageAgent: DurableObjectNamespace<TriageAgent>;
+  Directory: DurableObjectNamespace<Directory>;
   TRIAGE_WORKFLOW: Workflow;
   /** `offline-rules`, `openai/<model>` or `anthropic/<model>`. */
   MODEL?: string;
   /** The secret that GitHub signs its deliveries with. Without it every delivery is refused. */
   WEBHOOK_SECRET?: string;
-  /** The bearer token of the operator's routes. Without it these routes refuse every request. */
+  /** The bearer token of operators. Without it, they are refused. */
   ADMIN_TOKEN?: string;
+  /** Opens the dashboard to everybody on this machine: set by `npm run demo -- --open`. */
+  OPEN_DASHBOARD?: string;
   OPENAI_API_KEY?: string;
   ANTHROPIC_API_KEY?: string;
 }
@@ -34,6 +39,12 @@ export class TriageAgent extends DurableThink<Env> {
     this.sql`CREATE TABLE IF NOT EXISTS triage_proof (
       delivery TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 0,
       labelRequests INTEGER NOT NULL DEFAULT 0, triage TEXT NOT NULL DEFAULT 'null') WITHOUT ROWID`;
+  }
+
+  override onStart() {
+    // At each start. The directory ignores a name that it has.
+    const directory = agent({ agent: "Directory", name: "all", method: "add" });
+    this.outbox.put(directory, { name: this.name }, { id: "directory" });
   }
 
   override getModel() {

@@ -3,18 +3,19 @@
  *
  *   POST /webhooks/github            one delivery; 200 once its workflow is started
  *   GET  /results?agent=owner/repo#1 the reports of these agents (the parameter repeats; &platform=1 also asks Workflows)
- *   POST /approve                    { agent, approvalId, by }
+ *   GET  /perdure                    the dashboard, and its API
  *   GET  /health
  */
 
-import { createHash, timingSafeEqual } from "node:crypto";
 import { getAgentByName } from "agents";
+import { dashboard } from "perdure/dashboard";
 import { github, webhooks } from "perdure/webhooks";
-import { z } from "zod";
 import type { Env, TriageAgent } from "./agent.ts";
 import { githubEvent } from "./github.ts";
+import { isOperator, operators } from "./operators.ts";
 
 export { TriageAgent } from "./agent.ts";
+export { Directory } from "./directory.ts";
 export { TriageWorkflow } from "./workflow.ts";
 
 const hooks = webhooks(
@@ -29,15 +30,11 @@ const hooks = webhooks(
   }),
 );
 
-const operatorInput = z.object({
-  agent: z.string(),
-  approvalId: z.string().default(""),
-  by: z.string().min(1).max(100).default("operator"),
-});
+const operate = dashboard(operators);
 
 export default {
   async fetch(request, env, ctx) {
-    const answer = await hooks(request, env, ctx);
+    const answer = (await hooks(request, env, ctx)) ?? (await operate(request, env));
     if (answer) return answer;
     const { pathname, searchParams } = new URL(request.url);
     if (pathname === "/health") return Response.json({ ok: true });
@@ -49,26 +46,12 @@ export default {
       const reports = agents.map(async (agent) => (await agent).report({ platform }));
       return Response.json(await Promise.all(reports));
     }
-    if (request.method === "POST" && pathname === "/approve") {
-      const input = operatorInput.safeParse(await request.json().catch(() => undefined));
-      if (!input.success) return refuse(400, z.prettifyError(input.error));
-      const agent = await agentFor(env, input.data.agent);
-      const { approvalId, by } = input.data;
-      return Response.json({ outcome: (await agent.grantApproval(approvalId, { by })).outcome });
-    }
     return refuse(
       404,
       `There is no ${request.method} ${pathname}. GitHub posts to /webhooks/github.`,
     );
   },
 } satisfies ExportedHandler<Env>;
-
-/** Compares hashes, so that the comparison takes constant time. */
-function isOperator(request: Request, { ADMIN_TOKEN }: Env): boolean {
-  const hash = (text: string) => createHash("sha256").update(text).digest();
-  const given = request.headers.get("Authorization") ?? "";
-  return !!ADMIN_TOKEN && timingSafeEqual(hash(given), hash(`Bearer ${ADMIN_TOKEN}`));
-}
 
 function refuse(status: number, error: string): Response {
   return Response.json({ error }, { status });

@@ -30,7 +30,10 @@ export async function send(path: string, init?: RequestInit) {
 
 /** A call of the operator: GET without a body, POST with one. */
 export function operate(path: string, body?: object) {
-  const headers = { Authorization: `Bearer ${env.ADMIN_TOKEN}` };
+  const headers = {
+    Authorization: `Bearer ${env.ADMIN_TOKEN}`,
+    "Content-Type": "application/json",
+  };
   return send(path, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });
 }
 

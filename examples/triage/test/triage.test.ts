@@ -47,11 +47,15 @@ it("a critical delivery writes no label until a person approves, and an approval
   expect(waiting).toMatchObject({ labelRequests: 0, triage: null });
 
   const { approvalId } = waiting?.approval ?? {};
-  const approve = async (by: string) => (await operate("/approve", { agent, approvalId, by })).body;
-  expect(await approve("ann")).toEqual({ outcome: "decided" });
+  const approve = async () => {
+    const path = `/perdure/api/agents/TriageAgent/${encodeURIComponent(agent)}/actions`;
+    const action = { do: "approve", approvalId };
+    return (await operate(path, { action, reason: "It reads well" })).body;
+  };
+  expect(await approve()).toMatchObject({ outcome: "done" });
   const complete = await reportWhen(delivery, "complete");
-  expect(complete.deliveries).toMatchObject([{ ...ONCE, approval: { by: "ann" } }]);
-  expect(await approve("bob")).toEqual({ outcome: "already_decided" });
+  expect(complete.deliveries).toMatchObject([{ ...ONCE, approval: { by: "operator" } }]);
+  expect(await approve()).toMatchObject({ outcome: "unchanged" });
   expect(await report(agent)).toEqual(complete);
 });
 

@@ -39,7 +39,7 @@ export type OperatorHandler<Env = Cloudflare.Env> = (
 ) => Promise<Response | null>;
 
 /** Answers a request that is not one of the API, e.g. with a page. */
-type AnswerPage = (request: Request, path: string) => Response | Promise<Response>;
+export type AnswerPage = (request: Request, path: string) => Response | Promise<Response>;
 
 /** How long an agent may take. */
 const TIME_LIMIT_MS = 10_000;
@@ -76,7 +76,7 @@ export function operator<Env = Cloudflare.Env>(
 }
 
 /** @param page answers the paths outside of the API */
-function handlerOf<Env>(
+export function handlerOf<Env>(
   where: string,
   options: OperatorOptions<Env>,
   page: AnswerPage | undefined,
@@ -127,7 +127,7 @@ function errorPage({ status, message, headers }: HttpError): Response {
 type Checked<Env> = ReturnType<typeof checkOptions<Env>>;
 
 /** Answers a request of the API by this caller. @throws HttpError */
-async function answerAs<Env>(
+export async function answerAs<Env>(
   identity: Identity,
   request: Request,
   env: Env,
@@ -317,7 +317,7 @@ async function reportAll<Env>(
 }
 
 /** The body of a request. @throws HttpError 413 above the limit, 408 where it does not arrive in time */
-async function bytesOf(request: Request, maxBytes: number): Promise<Uint8Array> {
+export async function bytesOf(request: Request, maxBytes: number): Promise<Uint8Array> {
   const bytes = await within(bytesUpTo(request.body, maxBytes)).catch(() => {
     const message = "The body did not arrive, or not within 10 seconds.";
     throw new HttpError(408, "RequestTimeout", message);

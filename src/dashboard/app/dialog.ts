@@ -1,0 +1,185 @@
+/** The dialog of an action: it asks for a reason, counts what a filter selects, and shows the progress. */
+
+import { signal } from "@preact/signals-core";
+import { commandOf } from "../../operator/command-line.ts";
+import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts";
+import { html } from "./html.ts";
+import { Value } from "./parts.ts";
+import { client, refresh } from "./state.ts";
+import type { ActionButton } from "./views.ts";
+
+type Running = {
+  readonly ref: AgentRef;
+  readonly button: ActionButton;
+  /** For a filter: how many a dry run has counted; undefined while it counts. */
+  readonly expected?: number | undefined;
+  readonly isBulk: boolean;
+  readonly state: "asking" | "working" | "ended";
+  readonly count: number;
+  readonly failed: readonly { readonly id: string; readonly error: string }[];
+  readonly outcome?: string;
+  readonly error?: string | undefined;
+};
+
+/** Of the failures, these are shown; the audit log counts all. */
+const MAX_FAILED = 50;
+
+const current = signal<Running | undefined>(undefined);
+let opener: Element | null = null;
+/** Counts the dialogs: what an earlier one still waits for does not change a later one. */
+let opened = 0;
+
+/** Opens the dialog. For a filter, it counts first what would change. */
+export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
+  opener = document.activeElement;
+  const mine = ++opened;
+  const isBulk = "filter" in button.action;
+  current.value = { ref, button, isBulk, state: "asking", count: 0, failed: [] };
+  if (!isBulk) return;
+  await attempt(mine, async () => {
+    for await (const { count } of pages(mine, ref, button.action, "Dry run", true)) {
+      change(mine, { count: (current.value?.count ?? 0) + count });
+    }
+    change(mine, { expected: current.value?.count });
+  });
+}
+
+async function* pages(
+  mine: number,
+  ref: AgentRef,
+  action: Action,
+  reason: string,
+  dryRun: boolean,
+): AsyncGenerator<OperateResult> {
+  let cursor: string | undefined;
+  do {
+    const request = {
+      action,
+      reason,
+      ...(dryRun && { dryRun }),
+      ...(cursor !== undefined && { cursor }),
+    };
+    const result = await client.act(ref, request);
+    if (mine !== opened) return;
+    yield result;
+    cursor = result.cursor;
+  } while (cursor !== undefined && mine === opened);
+}
+
+function change(mine: number, parts: Partial<Running>): void {
+  if (mine === opened && current.value) current.value = { ...current.value, ...parts };
+}
+
+async function attempt(mine: number, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { state, isBulk, count = 0 } = current.value ?? {};
+    change(mine, {
+      error: error instanceof Error ? error.message : String(error),
+      // What some pages have done stays done, and the number in the dialog is no longer right.
+      state: state === "working" && isBulk && count > 0 ? "ended" : "asking",
+    });
+  }
+}
+
+async function run(form: HTMLFormElement): Promise<void> {
+  const running = current.value;
+  if (!running) return;
+  const fields = new FormData(form);
+  const { ref, button } = running;
+  const mine = opened;
+  await attempt(mine, async () => {
+    const action = withFields(button, fields);
+    change(mine, { state: "working", count: 0, failed: [], error: undefined });
+    const reason = String(fields.get("reason"));
+    for await (const result of pages(mine, ref, action, reason, false)) {
+      const { count, failed } = current.value ?? running;
+      change(mine, {
+        count: count + result.count,
+        failed: [...failed, ...result.failed],
+        outcome: result.outcome,
+      });
+    }
+    change(mine, { state: "ended" });
+    await refresh();
+  });
+}
+
+function withFields({ action, asks }: ActionButton, fields: FormData): Action {
+  const text = (name: string) => String(fields.get(name) ?? "").trim();
+  if (asks === "payload" && text("payload") !== "") {
+    return { ...action, payload: jsonOf(text("payload")) } as Action;
+  }
+  if (asks === "period")
+    return { ...action, from: Date.parse(text("from")), to: Date.parse(text("to")) } as Action;
+  if (asks === "step" && text("step") !== "")
+    return { ...action, step: { name: text("step") } } as Action;
+  return action;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("The payload is not JSON. Write a text in double quotes.");
+  }
+}
+
+/** Pages of a bulk action that have not begun are not done. */
+function close(): void {
+  opened++;
+  current.value = undefined;
+  // An action may have removed the button.
+  const target = opener?.isConnected ? opener : document.getElementById("main");
+  (target as HTMLElement | null)?.focus();
+}
+
+export function ActionDialog() {
+  const running = current.value;
+  if (!running) return null;
+  const { ref, button, state, isBulk, expected, count, failed, outcome, error } = running;
+  const { do: verb, ...target } = button.action;
+  const show = (dialog: HTMLDialogElement | null) => {
+    if (dialog && !dialog.open) dialog.showModal();
+  };
+  const submit = (event: Event) => {
+    event.preventDefault();
+    void run(event.currentTarget as HTMLFormElement);
+  };
+  return html`<dialog ref=${show} onClose=${close} aria-labelledby="dialog-title">
+    <form onSubmit=${submit}>
+      <h2 id="dialog-title">${button.label}</h2>
+      <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}</p><${Value} of=${target} isOwn /></div>
+      ${isBulk && state === "asking" && html`<p role="status">${expected !== undefined ? `${expected} would change.` : error ? "" : `Counting… ${count}`}</p>`}
+      ${state !== "ended" && html`<${Fields} asks=${button.asks} />`}
+      ${state !== "ended" && html`<label>Reason<textarea name="reason" required maxlength="500" rows="2" autofocus></textarea></label>`}
+      ${state === "working" && html`<p role="status">${isBulk ? `${count} of ${expected ?? "?"} done…` : "Working…"}</p>`}
+      ${state === "ended" && html`<p role="status">${error === undefined ? outcomeText(outcome, count) : `${count} of ${expected} changed before the error. Choose the action again for the rest.`}</p>`}
+      ${failed.length > 0 && html`<p class="problem">${failed.length} failed:</p><ul class="failed">${failed.slice(0, MAX_FAILED).map((each) => html`<li key=${each.id}>${each.id}: ${each.error}</li>`)}</ul>`}
+      ${error !== undefined && html`<p class="problem" role="alert">${error}</p>`}
+      <details><summary>Command line</summary><code>${commandOf(ref, button.action)} --reason "..."</code></details>
+      <menu>
+        <button type="button" onClick=${close}>${{ asking: "Back", working: isBulk ? "Stop" : "Back", ended: "Close" }[state]}</button>
+        ${state !== "ended" && html`<button type="submit" class=${button.isDangerous ? "danger" : "primary"} disabled=${state === "working" || (isBulk && !expected)}>${button.label}${isBulk && expected ? ` (${expected})` : ""}</button>`}
+      </menu>
+    </form>
+  </dialog>`;
+}
+
+function outcomeText(outcome: string | undefined, count: number): string {
+  if (outcome === "unchanged") return "Nothing has changed.";
+  if (outcome === "not-found") return "It does not exist any more.";
+  return outcome === "failed" ? "It failed." : `Done: ${count} changed.`;
+}
+
+function Fields({ asks }: { asks: ActionButton["asks"] }) {
+  if (asks === "payload")
+    return html`<label>Payload, as JSON<textarea name="payload" rows="4" class="code"></textarea></label>`;
+  if (asks === "step")
+    return html`<label>From the step (empty: from the beginning)<input name="step" /></label>`;
+  if (asks !== "period") return null;
+  return html`<p class="quiet">Times are in the zone of this browser.</p>
+    <label>From<input name="from" type="datetime-local" required /></label>
+    <label>To<input name="to" type="datetime-local" required /></label>`;
+}

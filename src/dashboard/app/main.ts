@@ -1,0 +1,178 @@
+/** The page: navigation, keyboard, and the view that the URL names. */
+
+import { effect, signal } from "@preact/signals-core";
+import { render } from "preact";
+import { loadDetails } from "./details.ts";
+import { ActionDialog } from "./dialog.ts";
+import { closeDetails, move } from "./focus.ts";
+import { html } from "./html.ts";
+import { List, loadList } from "./list.ts";
+import { loadReport, Overview } from "./overview.ts";
+import {
+  agent,
+  agents,
+  go,
+  linkTo,
+  loadedAt,
+  now,
+  part,
+  problem,
+  refresh,
+  report,
+  session,
+  show,
+  theme,
+  times,
+} from "./state.ts";
+import { agoText } from "./text/times.ts";
+import { VIEWS } from "./views.ts";
+
+/** `g`, then the letter, opens a view. */
+const LETTERS: Readonly<Record<string, string>> = {
+  o: "",
+  s: "submissions",
+  w: "workflows",
+  a: "approvals",
+  i: "inbound",
+  d: "deliveries",
+  l: "dead-letters",
+  e: "endpoints",
+  t: "tasks",
+  h: "threads",
+  u: "actions",
+  n: "agents",
+};
+const NAVIGATION: readonly (readonly [string, string])[] = [
+  ["", "Overview"],
+  ...Object.entries(VIEWS).map(([name, { title }]) => [name, title] as const),
+  ["agents", "Agents"],
+];
+
+const isHelpOpen = signal(false);
+
+function App() {
+  const name = part("view");
+  const view = VIEWS[name];
+  return html`
+    <a class="skip" href="#main">Skip to the content</a>
+    <header class="top">
+      <strong>Perdure</strong>
+      <${AgentChoice} />
+      <${Live} />
+      <${Choice} label="Times" of=${times} values=${["relative", "local", "utc"]} />
+      <${Choice} label="Theme" of=${theme} values=${["auto", "light", "dark"]} />
+      <button onClick=${() => (isHelpOpen.value = true)} aria-label="Keyboard shortcuts">?</button>
+      ${session.value && html`<span class="quiet who">${session.value.id}${session.value.can === "read" ? ", read only" : ""}</span>`}
+    </header>
+    ${problem.value !== undefined && html`<p class="banner" role="alert">${problem.value} Trying again… <button onClick=${refresh}>Try now</button></p>`}
+    <nav aria-label="Views">${NAVIGATION.map(
+      ([key, title]) =>
+        html`<a key=${key} aria-current=${key === name ? "page" : null} ...${linkTo({ view: key })}>${title}</a>`,
+    )}</nav>
+    <main id="main" tabindex="-1">
+      ${name === "" ? html`<${Overview} />` : view ? html`<${List} name=${name} view=${view} />` : html`<${Agents} />`}
+    </main>
+    <${ActionDialog} />
+    ${isHelpOpen.value && html`<${Help} />`}`;
+}
+
+function Live() {
+  const at = loadedAt.value;
+  const text = at === 0 ? "loading" : `updated ${agoText(at, Math.max(at, now.value))}`;
+  return html`<span class=${`live ${problem.value === undefined ? "" : "stale"}`}>${text}</span>`;
+}
+
+type ChoiceProps = { label: string; of: typeof times; values: readonly string[] };
+
+function Choice({ label, of, values }: ChoiceProps) {
+  const choose = (event: Event) => of.set((event.currentTarget as HTMLSelectElement).value);
+  return html`<label><span>${label}</span> <select value=${of.current.value} onChange=${choose}>
+    ${values.map((value) => html`<option key=${value} value=${value}>${value}</option>`)}
+  </select></label>`;
+}
+
+function AgentChoice() {
+  const current = agent.value;
+  const shown = current ? `${current.agent}/${current.name}` : "";
+  const choose = (event: Event) =>
+    go({ agent: (event.currentTarget as HTMLSelectElement).value, id: "" });
+  const all = agents.value.map(({ agent: key, name }) => `${key}/${name}`);
+  const listed = shown === "" || all.includes(shown) ? all : [shown, ...all];
+  return html`<label><span>Agent</span> <select value=${shown} onChange=${choose}>
+    ${listed.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+  </select></label>`;
+}
+
+function Agents() {
+  return html`<section aria-label="Agents"><h1>Agents</h1>
+    ${agents.value.length === 0 && html`<p class="empty">No agent is named in the options of dashboard().</p>`}
+    <ul class="agents">${agents.value.map(({ agent: key, name }) => html`<li key=${`${key}/${name}`}><a ...${linkTo({ view: "submissions", agent: `${key}/${name}` })}>${name}</a> <span class="quiet">${key}</span></li>`)}</ul>
+  </section>`;
+}
+
+function Help() {
+  const show = (dialog: HTMLDialogElement | null) => {
+    if (dialog && !dialog.open) dialog.showModal();
+  };
+  return html`<dialog ref=${show} onClose=${() => (isHelpOpen.value = false)} aria-labelledby="help-title">
+    <h2 id="help-title">Keyboard</h2>
+    <dl>
+      <div><dt><kbd>/</kbd></dt><dd>filter</dd></div>
+      <div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next and previous row</dd></div>
+      <div><dt><kbd>Enter</kbd></dt><dd>open the row</dd></div>
+      <div><dt><kbd>Esc</kbd></dt><dd>close</dd></div>
+      ${NAVIGATION.map(([key, title]) => html`<div key=${key}><dt><kbd>g</kbd> <kbd>${Object.entries(LETTERS).find(([, view]) => view === key)?.[0]}</kbd></dt><dd>${title}</dd></div>`)}
+    </dl>
+    <form method="dialog"><button>Close</button></form>
+  </dialog>`;
+}
+
+let wasG = false;
+addEventListener("keydown", (event) => {
+  const target = event.target as HTMLElement;
+  if (
+    event.metaKey ||
+    event.ctrlKey ||
+    event.altKey ||
+    /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
+  )
+    return;
+  if (document.querySelector("dialog[open]")) return;
+  const { key } = event;
+  const letter = wasG ? LETTERS[key] : undefined;
+  wasG = key === "g";
+  if (letter !== undefined) go({ view: letter, id: "", q: "" });
+  else if (key === "/") document.getElementById("filter")?.focus();
+  else if (key === "j") move(1);
+  else if (key === "k") move(-1);
+  else if (key === "Escape" && part("id")) closeDetails();
+  else if (key === "?") isHelpOpen.value = true;
+  else return;
+  event.preventDefault();
+});
+
+effect(() => {
+  const [view, chosen, q, id] = ["view", "agent", "q", "id"].map(part);
+  void [chosen, q, agents.value];
+  show(async () => {
+    if (view === "") return loadReport();
+    const isList = view !== undefined && view in VIEWS;
+    const loads = isList ? [loadList(view), ...(id ? [loadDetails(view)] : [])] : [];
+    const found = await Promise.all(loads);
+    return () => {
+      for (const present of found) present();
+    };
+  });
+});
+effect(() => {
+  const { dataset } = document.documentElement;
+  if (theme.current.value === "auto") delete dataset.theme;
+  else dataset.theme = theme.current.value;
+});
+effect(() => {
+  const count = report.value?.findings.length ?? 0;
+  const title = NAVIGATION.find(([key]) => key === part("view"))?.[1] ?? "";
+  document.title = `${count > 0 ? `(${count}) ` : ""}${title} · Perdure`;
+});
+
+render(html`<${App} />`, document.body);

@@ -1,0 +1,247 @@
+/** The MCP server for assistants that operate agents, called by the client of the MCP SDK. */
+
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { afterEach, expect, it, vi } from "vitest";
+import { type OperatorMcpOptions, operatorMcp } from "../../../src/mcp/index.ts";
+
+afterEach(() => vi.restoreAllMocks());
+
+const URL_OF_SERVER = "http://localhost/perdure/mcp";
+type Options = Partial<OperatorMcpOptions<Cloudflare.Env>>;
+
+/** The token is what the caller may do. */
+const serverFor = (stub: object, options: Options = {}) =>
+  operatorMcp<Cloudflare.Env>({
+    agents: { Support: { namespace: () => ({ getByName: () => stub }), names: ["main"] } },
+    authorize: (request) => {
+      const can = request.headers.get("authorization")?.slice("Bearer ".length);
+      return can === "read" || can === "act" ? { id: "assistant", can } : null;
+    },
+    ...options,
+  });
+type Server = ReturnType<typeof serverFor>;
+
+const clients: Client[] = [];
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()));
+});
+
+async function clientOf(server: Server, can = "act", headers: HeadersInit = {}): Promise<Client> {
+  const client = new Client({ name: "test", version: "1.0.0" });
+  clients.push(client);
+  const transport = new StreamableHTTPClientTransport(new URL(URL_OF_SERVER), {
+    requestInit: { headers: { authorization: `Bearer ${can}`, ...headers } },
+    fetch: async (url, init) => {
+      const request = new Request(url, init);
+      if (!request.headers.has("host")) request.headers.set("host", "localhost");
+      const response = await server(request, env, createExecutionContext());
+      return response ?? new Response(null, { status: 404 });
+    },
+  });
+  await client.connect(transport);
+  return client;
+}
+
+type Called = { readonly isError?: boolean; readonly content: { readonly text: string }[] };
+
+async function call(client: Client, name: string, args: object = {}) {
+  const { isError, content } = (await client.callTool({
+    name,
+    arguments: args as Record<string, unknown>,
+  })) as Called;
+  const text = content[0]?.text ?? "";
+  return isError ? text : JSON.parse(text);
+}
+
+const MAIN = { agent: "Support", name: "main" };
+
+it("offers tools that read, and those that change something only where both the app and the caller allow it", async () => {
+  const names = async (options: Options, can: string) => {
+    const { tools } = await (await clientOf(serverFor({}, options), can)).listTools();
+    return tools;
+  };
+  const reads = [
+    "list_agents",
+    "report",
+    "list",
+    "get",
+    "list_parts",
+    "trace",
+    "explain_schedule",
+    "search_docs",
+  ];
+  for (const [options, can] of [
+    [{}, "act"],
+    [{ write: true }, "read"],
+    [{}, "read"],
+  ] as const) {
+    const tools = await names(options, can);
+    expect(tools.map(({ name }) => name)).toEqual(reads);
+    expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
+  }
+  const writes = (await names({ write: true }, "act")).slice(reads.length);
+  expect(writes.map(({ name, annotations }) => [name, annotations?.destructiveHint])).toEqual([
+    ["cancel", true],
+    ["retry", false],
+    ["redrive", false],
+    ["enable_endpoint", false],
+    ["disable_endpoint", false],
+    ["replay", false],
+    ["pause_task", false],
+    ["resume_task", false],
+    ["trigger_task", false],
+    ["skip_next", false],
+    ["backfill", false],
+    ["pause_workflow", false],
+    ["resume_workflow", false],
+    ["terminate_workflow", true],
+    ["restart_workflow", true],
+  ]);
+  expect(writes.every(({ annotations }) => annotations?.readOnlyHint === false)).toBe(true);
+});
+
+it("no tool decides an approval, whatever the options are", async () => {
+  const operate = vi.fn();
+  const client = await clientOf(serverFor({ operate }, { write: true }));
+  const { tools } = await client.listTools();
+  expect(tools.filter(({ name }) => /approv|reject|grant/i.test(name))).toEqual([]);
+  for (const name of ["approve", "reject"]) {
+    await client.callTool({ name, arguments: { ...MAIN, approvalId: "a" } }).catch(() => undefined);
+  }
+  expect(operate).not.toHaveBeenCalled();
+});
+
+it("reads through the operator API, with its checks and its messages", async () => {
+  const listSubmissions = vi.fn(async ({ before }: { before?: string }) =>
+    before === undefined ? [{ submissionId: "s-1", status: "error" }] : [],
+  );
+  const inspectSubmission = async (id: string) => (id === "s-1" ? { submissionId: id } : null);
+  const healthReport = async () => ({ findings: [] });
+  const client = await clientOf(
+    serverFor({ listSubmissions, inspectSubmission, healthReport }),
+    "read",
+  );
+  expect(await call(client, "list_agents")).toEqual({ items: [MAIN] });
+  expect(await call(client, "report")).toMatchObject({ verdict: "healthy" });
+  expect(await call(client, "report", MAIN)).toEqual({ findings: [] });
+  const filter = { status: ["error", "aborted"], thread: "main" };
+  expect(
+    await call(client, "list", { ...MAIN, collection: "submissions", filter, limit: 5 }),
+  ).toEqual({
+    items: [{ submissionId: "s-1", status: "error" }],
+  });
+  expect(listSubmissions).toHaveBeenCalledWith({ ...filter, limit: 6 });
+  expect(
+    await call(client, "list", { ...MAIN, collection: "submissions", filter: { statsu: "x" } }),
+  ).toMatch(/^Unknown parameter "statsu"\. Valid parameters: status/);
+  expect(await call(client, "get", { ...MAIN, collection: "submissions", id: "s-1" })).toEqual({
+    submissionId: "s-1",
+  });
+  expect(await call(client, "get", { ...MAIN, collection: "submissions", id: "s-2" })).toBe(
+    'Nothing in submissions has the id "s-2".',
+  );
+  expect(await call(client, "list", { agent: "Support", name: "other", collection: "tasks" })).toBe(
+    'The agent "Support/other" was not found.',
+  );
+});
+
+it("acts under the caller's identity, with a reason", async () => {
+  const operate = vi.fn(async () => ({ outcome: "done", count: 1, failed: [] }));
+  const client = await clientOf(serverFor({ operate }, { write: true }));
+  const reason = "it hangs";
+  expect(await call(client, "cancel", { ...MAIN, submissionId: "s-1", reason })).toMatchObject({
+    outcome: "done",
+  });
+  await call(client, "retry", { ...MAIN, filter: { status: ["error"] }, reason, dryRun: true });
+  await call(client, "replay", { ...MAIN, source: "github", id: "d/1", reason });
+  await call(client, "backfill", {
+    ...MAIN,
+    taskId: "t",
+    from: "2026-01-01T00:00:00Z",
+    to: "2026-01-02T00:00:00Z",
+    reason,
+  });
+  const by = "assistant";
+  expect(operate.mock.calls).toEqual([
+    [{ action: { do: "cancel", submissionId: "s-1" }, reason, by }],
+    [{ action: { do: "retry", filter: { status: ["error"] } }, reason, dryRun: true, by }],
+    [{ action: { do: "replay", source: "github", id: "d/1" }, reason, by }],
+    [
+      {
+        action: { do: "backfill", taskId: "t", from: 1_767_225_600_000, to: 1_767_312_000_000 },
+        reason,
+        by,
+      },
+    ],
+  ]);
+  expect(await call(client, "cancel", { ...MAIN, reason })).toBe(
+    "Pass either submissionId or filter.",
+  );
+  expect(await call(client, "replay", { ...MAIN, source: "github", reason })).toBe(
+    "Pass either source and id, or filter.",
+  );
+  await call(client, "cancel", { ...MAIN, submissionId: "s" }).catch(() => undefined); // without a reason
+  expect(operate).toHaveBeenCalledTimes(4);
+});
+
+it("explains schedules, and finds sections of the documentation", async () => {
+  const client = await clientOf(serverFor({}), "read");
+  const schedule = "every day at 02:30 in Europe/Berlin";
+  const explained = await call(client, "explain_schedule", { schedule, count: 2 });
+  expect(explained).toMatchObject({ timezone: "Europe/Berlin", occurrences: [{}, {}] });
+  expect(await call(client, "explain_schedule", { schedule: "every dya" })).toMatch(/every dya/);
+  const { sections } = await call(client, "search_docs", {
+    query: "redrive dead letters",
+    limit: 3,
+  });
+  expect(sections).toHaveLength(3);
+  expect(JSON.stringify(sections)).toMatch(/redriveDeadLetter/);
+  expect(await call(client, "search_docs", { query: "zzzzqqqq" })).toEqual({ sections: [] });
+});
+
+it("a foreign origin, another host, a missing token and a large request are refused", async () => {
+  const server = serverFor({});
+  const init = { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} };
+  const send = async (headers: Record<string, string>, body = JSON.stringify(init)) => {
+    const request = new Request(URL_OF_SERVER, {
+      method: "POST",
+      body,
+      headers: {
+        ...{ "content-type": "application/json", accept: "application/json, text/event-stream" },
+        ...{ host: "localhost", authorization: "Bearer read", ...headers },
+      },
+    });
+    return (await server(request, env, createExecutionContext()))?.status;
+  };
+  expect(await send({ authorization: "" })).toBe(401);
+  expect(await send({ origin: "https://evil.example" })).toBe(403);
+  expect(await send({ host: "evil.example" })).toBe(403);
+  expect(await send({}, "x".repeat(262_145))).toBe(413);
+  const elsewhere = new Request("http://localhost/mcp", { method: "POST" });
+  expect(await server(elsewhere, env, createExecutionContext())).toBeNull();
+});
+
+it("an answer that is too large says how to make it smaller, and a failure keeps its words in the log", async () => {
+  const log = vi.spyOn(console, "error").mockReturnValue();
+  const big = await clientOf(
+    serverFor({ healthReport: async () => ({ findings: ["x".repeat(300_000)] }) }),
+  );
+  expect(await call(big, "report", MAIN)).toMatch(/^The answer is larger than 262144 bytes/);
+  const failing = await clientOf(
+    serverFor({ healthReport: () => Promise.reject(new Error("at row 7")) }),
+  );
+  expect(await call(failing, "report", MAIN)).not.toContain("at row 7");
+  expect(log.mock.calls.join()).toContain("at row 7");
+});
+
+it("options are checked when the server is made", () => {
+  expect(() => serverFor({}, { write: "yes" as never })).toThrow(
+    /Invalid write "yes": expected true or false/,
+  );
+  expect(() => serverFor({}, { authorize: undefined as never })).toThrow(
+    /Invalid authorize undefined/,
+  );
+  expect(() => serverFor({}, { wirte: true } as never)).toThrow(/Unknown option "wirte"/);
+});
