@@ -1,7 +1,7 @@
 import { defineConfig } from "tsdown";
 
 /** One entry for each public name, as in `exports` of package.json and `paths` of tsconfig.json. `schedule` is the scheduler for Node. */
-export default defineConfig({
+const library = defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
     workflow: "src/workflow/index.ts",
@@ -27,3 +27,20 @@ export default defineConfig({
   dts: true,
   deps: { neverBundle: [/^cloudflare:/, /^node:/] },
 });
+
+/** `npx perdure`, with everything that it needs: its packages are development dependencies, so users install none of them. */
+export const cli = defineConfig({
+  entry: { cli: "src/cli/main.ts" },
+  format: "esm",
+  platform: "node",
+  target: "node20",
+  fixedExtension: false,
+  clean: false,
+  dts: false,
+  tsconfig: "tsconfig.build.json",
+  deps: { alwaysBundle: [/./] },
+  // jsonc-parser's other build requires its files at run time.
+  inputOptions: { resolve: { mainFields: ["module", "main"] } },
+});
+
+export default [library, cli];

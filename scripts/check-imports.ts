@@ -29,6 +29,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   hosts: { imports: [...INNER, "operator"] },
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
   dashboard: { imports: ["core", "scheduler", "operator"] },
+  cli: { imports: ["core", "scheduler", "operator"] },
   codemode: { imports: ["core", "waits", "workflow", "hosts"] },
   testing: { imports: [...INNER, "hosts"] },
 };

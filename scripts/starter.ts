@@ -1,6 +1,7 @@
 /**
  * `npm run starter`: runs the commands of the README's "Start" in an empty folder, with the packed tarball instead of the published
- * package. Then runs the starter's tests and types. Prints the time of each step. Run after `npm run build`.
+ * package, and the starter's tests and types. Then runs the commands of "Add it to an app" in another one, and operates the
+ * agent that they add. Prints the time of each step. Run after `npm run build`.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
@@ -23,7 +24,7 @@ for (const file of ["src/worker.ts", "wrangler.jsonc"]) {
 }
 
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-starter-"));
-const folder = path.join(scratch, "app");
+let folder = path.join(scratch, "app");
 /** Debian's Node is too old for wrangler. The dev dependency `node` has a newer one. */
 const bin = path.join(root, "node_modules/node/bin");
 const env = {
@@ -47,8 +48,7 @@ const [post = "", get = ""] = commandsOf("curl -d");
 const startedAt = performance.now();
 run(install.replace(/ perdure$/, ` ${tarball}`));
 run(copy);
-step(dev);
-const server = spawn("bash", ["-c", dev], { cwd: folder, env, detached: true, stdio: "ignore" });
+let server = start(dev);
 process.on("exit", stopServer);
 await until(START_TIMEOUT_MS, "the server answers", async () => (await fetch(URL)).ok);
 const { id } = JSON.parse(run(post)) as { id: string };
@@ -62,12 +62,40 @@ console.log(`${seconds()} s from an empty folder to a completed workflow`);
 run("npm test");
 run("npm run types");
 
+folder = path.join(scratch, "project");
+mkdirSync(folder);
+const [packages = "", init = ""] = commandsOf("npm install perdure agents");
+run(packages.replace(" perdure ", ` ${tarball} wrangler typescript `));
+run(init);
+run("npx wrangler types");
+const strict =
+  "--noEmit --strict --skipLibCheck --target es2024 --module esnext --moduleResolution bundler";
+run(`npx tsc ${strict} worker-configuration.d.ts src/worker.ts`);
+server = start("npx wrangler dev");
+const asked = { method: "POST", body: "hi" };
+await until(START_TIMEOUT_MS, "the agent answers", async () => {
+  const answer = await (await fetch("http://localhost:8787/ask", asked)).json();
+  return (answer as { status: string }).status === "completed";
+});
+assert.match(run("npx perdure report"), /^healthy/);
+const [{ submissionId }] = JSON.parse(run("npx perdure ls submissions --json")).items;
+assert.match(run(`npx perdure show ${submissionId}`), /completed/);
+// Accepted without a token, and completed submissions stay as they are.
+assert.match(run(`npx perdure retry ${submissionId} --reason "once more"`), /^Nothing has changed/);
+run("npx perdure doctor");
+stopServer();
+
 /** The commands of the README's block that begins so, without their comments. */
 function commandsOf(start: string): string[] {
   const block = readme.split("```sh\n").find((text) => text.startsWith(start));
   assert(block, `README.md has no sh block that begins with ${start}`);
   const lines = block.slice(0, block.indexOf("```")).trim().split("\n");
   return lines.map((line) => line.replace(/ +#.*$/, ""));
+}
+
+function start(command: string) {
+  step(command);
+  return spawn("bash", ["-c", command], { cwd: folder, env, detached: true, stdio: "ignore" });
 }
 
 function stopServer(): void {

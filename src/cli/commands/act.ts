@@ -1,0 +1,305 @@
+/** Commands that change something. Each is recorded in the agent's audit log with its reason. */
+
+import type { Command } from "commander";
+import type { OperatorClient } from "../../operator/client.ts";
+import { TIMES } from "../../operator/command-line.ts";
+import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts";
+import {
+  agentOf,
+  CliError,
+  type Common,
+  clientOf,
+  EXIT,
+  note,
+  print,
+  printJson,
+  question,
+} from "../context.ts";
+import { plain } from "../print/text.ts";
+import { pairOf } from "./read.ts";
+
+type Options = Common & {
+  readonly reason?: string;
+  readonly filter?: readonly string[];
+  readonly all?: boolean;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+  readonly payload?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly count?: string;
+};
+
+type Verb = {
+  readonly name: string;
+  readonly description: string;
+  /** Names of the arguments: fields of the action. */
+  readonly fields: readonly string[];
+  /** Whether it also works by filter. */
+  readonly many?: boolean;
+  readonly extra?: (command: Command) => Command;
+  /** Reads the further options. */
+  readonly read?: (options: Options) => object;
+  readonly action?: Action["do"];
+};
+
+const VERBS: readonly Verb[] = [
+  {
+    name: "cancel",
+    description: "end submissions that are open",
+    fields: ["submissionId"],
+    many: true,
+  },
+  {
+    name: "retry",
+    description: "submit ended submissions again",
+    fields: ["submissionId"],
+    many: true,
+  },
+  { name: "redrive", description: "send dead letters again", fields: ["deliveryId"], many: true },
+  {
+    name: "delete-dead-letter",
+    description: "delete dead letters",
+    fields: ["deliveryId"],
+    many: true,
+  },
+  {
+    name: "replay",
+    description: "offer inbound deliveries to their handlers again",
+    fields: ["source", "id"],
+    many: true,
+  },
+  {
+    name: "approve",
+    description: "approve",
+    fields: ["approvalId"],
+    extra: (command) => command.option("--payload <json>", "what the approval asks for"),
+    read: ({ payload }) => (payload === undefined ? {} : { payload: jsonOf(payload) }),
+  },
+  { name: "reject", description: "reject", fields: ["approvalId"] },
+  { name: "enable-endpoint", description: "send to a URL again", fields: ["url"] },
+  { name: "disable-endpoint", description: "send nothing more to a URL", fields: ["url"] },
+  { name: "pause-task", description: "stop a scheduled task", fields: ["taskId"] },
+  { name: "resume-task", description: "let a paused task run again", fields: ["taskId"] },
+  { name: "trigger-task", description: "run a scheduled task now", fields: ["taskId"] },
+  { name: "skip-next", description: "skip the next run of a task", fields: ["taskId"] },
+  {
+    name: "backfill",
+    description: "run the occurrences of a past period",
+    fields: ["taskId"],
+    extra: (command) =>
+      command.requiredOption("--from <time>", "ISO 8601").requiredOption("--to <time>", "ISO 8601"),
+    read: ({ from = "", to = "" }) => ({
+      from: instantOf("--from", from),
+      to: instantOf("--to", to),
+    }),
+  },
+  { name: "pause-workflow", description: "pause a workflow", fields: ["workflowId"] },
+  { name: "resume-workflow", description: "resume a paused workflow", fields: ["workflowId"] },
+  {
+    name: "terminate-workflow",
+    description: "end a workflow, and cancel what it waits for",
+    fields: ["workflowId"],
+  },
+  {
+    name: "restart",
+    description: "start a workflow again, from its beginning or from a step",
+    fields: ["workflowId"],
+    action: "restart-workflow",
+    extra: (command) =>
+      command
+        .option("--from <step>", "the step's name")
+        .option("--count <number>", "which of the steps of this name"),
+    read: ({ from, count }) =>
+      from === undefined
+        ? {}
+        : { step: { name: from, ...(count !== undefined && { count: Number(count) }) } },
+  },
+  {
+    name: "clear-thread",
+    description: "delete the messages of a thread, and end what is open in it",
+    fields: ["thread"],
+  },
+];
+
+/** @param run does an action; a test looks at it */
+export function addActions(program: Command, run: typeof act = act): void {
+  for (const verb of VERBS) {
+    const { name, description, fields, many = false, extra } = verb;
+    const command = program.command(name).description(description);
+    for (const field of fields) command.argument(many ? `[${field}]` : `<${field}>`);
+    if (many) {
+      command
+        .option("--filter <name=value...>", "all that match, e.g. status=error")
+        .option("--all", "all there are")
+        .option("--dry-run", "only count them")
+        .option("--yes", "do not ask");
+    }
+    extra?.(command);
+    command
+      .option("--reason <text>", "why: it is recorded")
+      .option("--agent <Class/name>", "which agent; by default the only one")
+      .option("--json", "as JSON")
+      .action(async (...given: unknown[]) => {
+        const options = command.opts<Options>();
+        await run(
+          actionOf(verb, given.slice(0, fields.length) as (string | undefined)[], options),
+          options,
+        );
+      });
+  }
+}
+
+/** The action that a command line means. @throws CliError */
+function actionOf(verb: Verb, values: readonly (string | undefined)[], options: Options): Action {
+  const { name, fields, many = false, read } = verb;
+  const given = values.filter((value) => value !== undefined);
+  const isMany = options.filter !== undefined || options.all === true;
+  if (isMany && given.length > 0)
+    throw new CliError(EXIT.usage, `Pass either ${fields.join(" and ")}, or --filter.`);
+  if (!isMany && given.length < fields.length) {
+    const remedy = many ? ", --filter name=value, or --all" : "";
+    throw new CliError(
+      EXIT.usage,
+      `Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`,
+    );
+  }
+  const target = isMany
+    ? { filter: filterOf(options.filter ?? []) }
+    : Object.fromEntries(fields.map((field, at) => [field, values[at]]));
+  return { do: verb.action ?? name, ...target, ...read?.(options) } as Action;
+}
+
+/** Lists are separated by commas; a value that is JSON, and no text, is read as such. */
+function filterOf(pairs: readonly string[]): Record<string, unknown> {
+  const filter: Record<string, unknown> = {};
+  for (const [name, value] of pairs.map(pairOf)) {
+    if (name.startsWith("metadata.")) {
+      filter.metadata = {
+        ...(filter.metadata as object),
+        [name.slice("metadata.".length)]: parsedOf(value),
+      };
+    } else if (TIMES.has(name) && /^\d{4}-/.test(value)) filter[name] = instantOf(name, value);
+    else
+      filter[name] =
+        LISTS.has(name) && value.includes(",") && !/^["[]/.test(value)
+          ? value.split(",")
+          : parsedOf(value);
+  }
+  return filter;
+}
+
+const LISTS = new Set(["status", "verdict", "state"]);
+
+function parsedOf(text: string): unknown {
+  if (!/^(true|false|-?\d|[[{"])/.test(text)) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CliError(
+      EXIT.usage,
+      `Invalid --payload: expected JSON, e.g. '{"amount":5}'. ${(error as Error).message}`,
+    );
+  }
+}
+
+function instantOf(option: string, text: string): number {
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) return at;
+  throw new CliError(
+    EXIT.usage,
+    `Invalid ${option} ${JSON.stringify(text)}: expected a time such as 2026-11-01T09:00:00Z.`,
+  );
+}
+
+async function act(action: Action, options: Options): Promise<void> {
+  const { json = false, dryRun = false } = options;
+  const client = clientOf();
+  const ref = await agentOf(client, options);
+  if ("filter" in action) {
+    const expected = await countOf(client, ref, action);
+    if (dryRun) return json ? printJson({ count: expected }) : print(`${expected} would change.`);
+    if (expected === 0)
+      return json ? printJson({ count: 0, failed: [] }) : note("Nothing matches.");
+    await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
+  }
+  const reason = options.reason ?? (await question("Reason: "));
+  if (!reason)
+    throw new CliError(
+      EXIT.usage,
+      'Missing --reason. It is recorded in the audit log, e.g. --reason "the provider is back".',
+    );
+  let count = 0;
+  const failed: OperateResult["failed"][number][] = [];
+  let result: OperateResult | undefined;
+  for await (const page of pagesOf(client, ref, action, reason, false)) {
+    result = page;
+    count += page.count;
+    failed.push(...page.failed);
+    if (page.cursor !== undefined) note(`${count} done...`);
+  }
+  if (!result) return;
+  const isFailed = result.outcome === "failed" || failed.length > 0;
+  process.exitCode = isFailed
+    ? EXIT.found
+    : result.outcome === "not-found"
+      ? EXIT.notFound
+      : EXIT.ok;
+  if (json) return printJson({ ...result, count, failed });
+  const { status, state } = (result.after ?? {}) as { status?: unknown; state?: unknown };
+  const now = status ?? state;
+  const words = {
+    done: `Done: ${count} changed.`,
+    unchanged: `Nothing has changed${now === undefined ? "" : `: it is ${plain(now)}`}.`,
+    "not-found": "It does not exist.",
+    failed: "It failed.",
+  };
+  print(words[result.outcome]);
+  for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
+}
+
+async function countOf(client: OperatorClient, ref: AgentRef, action: Action): Promise<number> {
+  let count = 0;
+  for await (const page of pagesOf(client, ref, action, "Dry run", true)) count += page.count;
+  return count;
+}
+
+async function* pagesOf(
+  client: OperatorClient,
+  ref: AgentRef,
+  action: Action,
+  reason: string,
+  dryRun: boolean,
+) {
+  for (let cursor: string | undefined; ; ) {
+    const result = await client.act(ref, {
+      action,
+      reason,
+      ...(dryRun && { dryRun }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    yield result;
+    cursor = result.cursor;
+    if (cursor === undefined) return;
+  }
+}
+
+/** @throws CliError where the answer is no, or there is no terminal */
+async function confirm(text: string, { yes = false }: Options): Promise<void> {
+  if (yes) return;
+  const answer = await question(text);
+  if (answer === undefined)
+    throw new CliError(
+      EXIT.usage,
+      `${text.replace(" Continue? [y/N] ", "")} Pass --yes to do it without a terminal.`,
+    );
+  if (!/^y(es)?$/i.test(answer)) throw new CliError(EXIT.usage, "Nothing was changed.");
+}

@@ -1,0 +1,133 @@
+/** The Wrangler configuration of a project: wrangler.jsonc, wrangler.json or wrangler.toml. */
+
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
+import { parse as parseToml, TomlError } from "smol-toml";
+
+/** In the order in which Wrangler looks for them. */
+const NAMES = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
+const MAX_BYTES = 1_048_576;
+
+export type WranglerConfig = {
+  readonly file: string;
+  readonly format: "jsonc" | "toml";
+  readonly text: string;
+  readonly settings: Settings;
+};
+
+/** The parts that are checked. Anything can stand in a file: read them with {@link listOf} and {@link textOf}. */
+export type Settings = Readonly<Record<string, unknown>>;
+
+export class ProjectError extends Error {
+  override readonly name = "ProjectError";
+}
+
+/** The nearest folder with a Wrangler configuration or a package.json, from `start` upwards; `start` if there is none. */
+export function projectFolder(start: string): string {
+  for (let folder = path.resolve(start); ; folder = path.dirname(folder)) {
+    if ([...NAMES, "package.json"].some((name) => existsSync(path.join(folder, name))))
+      return folder;
+    if (folder === path.dirname(folder)) return path.resolve(start);
+  }
+}
+
+/**
+ * Reads the configuration in a folder. Undefined if there is none.
+ * @throws ProjectError for one that cannot be read or parsed, with its line
+ */
+export function readConfig(folder: string): WranglerConfig | undefined {
+  const file = NAMES.map((name) => path.join(folder, name)).find((each) => existsSync(each));
+  return file === undefined ? undefined : parseConfig(file, readText(file));
+}
+
+/** @throws ProjectError @internal */
+export function parseConfig(file: string, text: string): WranglerConfig {
+  const format = file.endsWith(".toml") ? "toml" : "jsonc";
+  const settings = format === "toml" ? tomlOf(file, text) : jsoncOf(file, text);
+  if (!isRecord(settings)) throw new ProjectError(`Invalid ${file}: expected an object.`);
+  return { file, format, text, settings };
+}
+
+function readText(file: string): string {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8").replace(/^\ufeff/, "");
+  } catch (cause) {
+    throw new ProjectError(`Cannot read ${file}: ${(cause as Error).message}`, { cause });
+  }
+  if (text.length > MAX_BYTES) {
+    throw new ProjectError(`Cannot read ${file}: it has more than ${MAX_BYTES} characters.`);
+  }
+  return text;
+}
+
+function jsoncOf(file: string, text: string): unknown {
+  const errors: ParseError[] = [];
+  const settings: unknown = parseJsonc(text, errors, { allowTrailingComma: true });
+  const [error] = errors;
+  if (!error) return settings;
+  const line = text.slice(0, error.offset).split("\n").length;
+  throw new ProjectError(`Invalid ${file}, line ${line}: ${printParseErrorCode(error.error)}.`);
+}
+
+function tomlOf(file: string, text: string): unknown {
+  try {
+    return parseToml(text);
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause;
+    const [first = ""] = cause.message.split("\n");
+    throw new ProjectError(`Invalid ${file}, line ${cause.line}: ${first}`, { cause });
+  }
+}
+
+/**
+ * The settings of an environment: its own bindings, because Wrangler inherits none, and the others of the top level.
+ * @throws ProjectError for an unknown environment
+ */
+export function settingsOf(config: WranglerConfig, environment: string | undefined): Settings {
+  if (environment === undefined) return config.settings;
+  const all = isRecord(config.settings.env) ? config.settings.env : {};
+  const own = all[environment];
+  if (!isRecord(own)) {
+    const known = Object.keys(all).join(", ") || "none";
+    throw new ProjectError(
+      `No environment "${environment}" in ${config.file} (there are: ${known}).`,
+    );
+  }
+  const inherited = Object.entries(config.settings).filter(([name]) => !NOT_INHERITED.has(name));
+  return { ...Object.fromEntries(inherited), ...own };
+}
+
+/** @see https://developers.cloudflare.com/workers/wrangler/configuration/#non-inheritable-keys */
+const NOT_INHERITED = new Set([
+  ...[
+    "env",
+    "define",
+    "vars",
+    "durable_objects",
+    "workflows",
+    "kv_namespaces",
+    "r2_buckets",
+    "queues",
+  ],
+  ...["d1_databases", "services", "send_email", "ai", "browser", "vectorize", "secrets"],
+]);
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The objects of a list; of anything else, none. */
+export function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}
+
+/** The texts of a list; of anything else, none. */
+export function textsOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
+}
+
+export function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
