@@ -225,6 +225,20 @@ it("never shows a token or a password", async () => {
   expect(sent).toEqual(["Bearer t0ken"]);
 });
 
+it("shows times as texts, also inside of a value, and other numbers as they are", async () => {
+  const item = {
+    approvalId: "a1",
+    status: "approved",
+    createdAt: 1_790_000_000_000,
+    decision: { by: "ann", at: 1_790_000_060_000, amount: 1_790_000_000_000 },
+  };
+  const url = await given({ [`${AGENT}/approvals/a1`]: json(item) });
+  const { out } = await run(url, ["show", "approvals", "a1"]);
+  expect(out).toContain("2026-09-21T14:13:20Z");
+  expect(out).toContain('{"by":"ann","at":"2026-09-21T14:14:20Z","amount":1790000000000}');
+  expect(JSON.parse((await run(url, ["show", "approvals", "a1", "--json"])).out)).toEqual(item);
+});
+
 it("ends where a deployment sends the same cursor again", async () => {
   const same = json({ items: [rowOf(1)], cursor: "again" });
   const act = json({ outcome: "done", count: 1, failed: [], cursor: "again" });

@@ -66,6 +66,10 @@ it("errors name the part that is wrong, and what is valid", () => {
   expect(errorOf("since:yesterday")).toBe(
     '"yesterday" is no time. Use 2h, 7d or 2026-11-01T09:00:00Z.',
   );
+  expect(errorOf("since:2026-02-30")).toBe(
+    '"2026-02-30" is no time. Use 2h, 7d or 2026-11-01T09:00:00Z.',
+  );
+  expect(errorOf("since:2028-02-29")).toBeUndefined();
   expect(errorOf("thread:a thread:b")).toBe('"thread" is there twice.');
   expect(errorOf('thread:"a')).toBe('"thread:" needs a value.');
 });

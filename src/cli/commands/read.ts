@@ -262,16 +262,18 @@ async function showParts(
 
 const IS_TIME = /(At|^at|^since|^next|For|Until)$/;
 
+/** A value of that name, with times as texts, also inside of it. */
+const readable = (name: string, value: unknown): unknown =>
+  typeof value === "number" && IS_TIME.test(name) && value > 1e11 ? time(value) : value;
+
 function printFields(item: object): void {
   const entries = Object.entries(item).filter(([, value]) => value !== undefined);
   const width = Math.max(...entries.map(([name]) => name.length)) + 2;
   for (const [name, value] of entries) {
-    const isTime = typeof value === "number" && IS_TIME.test(name) && value > 1e11;
-    const text = isTime
-      ? time(value)
-      : name === "status" || name === "state"
-        ? status(value)
-        : plain(value);
+    const shown = readable(name, value);
+    const isStatus = name === "status" || name === "state";
+    const inside = typeof shown === "string" ? shown : JSON.stringify(shown, readable);
+    const text = isStatus ? status(shown) : plain(inside);
     print(`${name.padEnd(width)}${text}`);
   }
 }

@@ -70,11 +70,15 @@ const UNITS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
+/** `Date` takes February 30 for March 2. */
+const isDay = (day: string) => new Date(Date.parse(day)).toJSON()?.slice(0, 10) === day;
+
 /** Epoch milliseconds of a time, or of how long before `now` it is. */
 function timeOf(value: string, now: number): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(value) ?? [];
   if (count !== undefined) return now - Number(count) * (UNITS[unit] ?? 0);
-  const at = /^\d{4}-\d\d-\d\d/.test(value) ? Date.parse(value) : Number.NaN;
+  const [day = ""] = /^\d{4}-\d\d-\d\d/.exec(value) ?? [];
+  const at = isDay(day) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(at) ? undefined : at;
 }
 
