@@ -19,7 +19,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/hosts/think/schedules.test.ts": 36,
   "test/hosts/think/turns/reset.test.ts": 34,
   "test/submissions/turns/answers.test.ts": 30,
-  "test/operator/actions/bulk.test.ts": 24,
+  "test/operator/actions/bulk.test.ts": 10,
   "test/outbox/crash.test.ts": 18,
   "test/submissions/crash.test.ts": 14,
   "test/workflow/prompt-answers.test.ts": 13,

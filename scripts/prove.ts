@@ -23,6 +23,7 @@ const PROOFS: readonly Proof[] = [
   { file: "test/workflow/steps/crash-prompts.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/workflow/steps/crash-waits.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/workflow/steps/prompt-all.test.ts", sizes: { BATCH_ITEMS: 1_000 } },
+  { file: "test/operator/actions/bulk.test.ts", sizes: { BULK_ITEMS: 10_000 } },
   { file: "test/submissions/model.test.ts", sizes: { MODEL_RUNS: 1_000 } },
   { file: "test/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
   { file: "test/scheduler/model.test.ts", sizes: { SCHEDULER_MODEL_RUNS: 200 } },

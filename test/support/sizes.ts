@@ -13,6 +13,7 @@
  *   INBOUND_RUNS           40, 1000        for the delivery log; also INBOUND_SEED, INBOUND_PATH
  *   BATCH_RUNS             15, 200         batches of any size with a crash at any time
  *   BATCH_ITEMS            250, 1000       items of the largest batch
+ *   BULK_ITEMS             2000, 10000     submissions that one action cancels
  *   NAMES_RUNS             40, 400         pairs of names for each of their rules
  *   SCALE_ROWS             100000, 1000000 submissions stored
  *   SCALE_LOAD             2000, 10000     submissions at once
