@@ -24,7 +24,7 @@ const BROWSER = ["test/**/browser/*.test.ts"];
 /** Tests that run in Node. */
 const PURE = [
   "test/scheduler/{calendar,language}/**/*.test.ts",
-  "test/bench/**/*.test.ts",
+  "test/{bench,scripts}/**/*.test.ts",
   "test/cli/**/*.test.ts",
   "test/dashboard/*.test.ts",
   // They start runtimes of their own.

@@ -9,6 +9,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { deal, filesOf } from "./deal.ts";
 import { offline } from "./offline.ts";
+import { repeatOf, type TestReport } from "./repeat.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const MEMORY = "/dev/shm";
@@ -116,17 +117,8 @@ async function run([name, [script = "", ...args]]: Check): Promise<{
   return { isOk, output: output.join("") };
 }
 
-type Report = {
-  readonly numPassedTests: number;
-  readonly numFailedTests: number;
-  readonly testResults: readonly {
-    readonly name: string;
-    readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
-  }[];
-};
-
 /** The report of Vitest, or an empty one if there is none. */
-function readReport(run: Run): Report {
+function readReport(run: Run): TestReport {
   try {
     return JSON.parse(readFileSync(reportOf(run), "utf8"));
   } catch {
@@ -134,31 +126,19 @@ function readReport(run: Run): Report {
   }
 }
 
-/** More files than these do not fail because the machine is busy. */
-const MOST_ALONE = 2;
-/** Tests that try crashes or random sequences: a defect may fail once, and pass the next time. */
-const NEVER_ALONE = /crash|model/;
-
 /**
  * Runs the files with a failed test once more, without the other processes: a test that measures time may fail where eight
  * processes share two cores. A defect fails again.
  * @returns the failed tests, if all have passed now; undefined if the run has failed
  */
-async function passedAlone({ name, projects, ...first }: Run): Promise<string[] | undefined> {
-  const found = readReport({ name, projects, ...first }).testResults.map(
-    ({ name, assertionResults }) => ({
-      file: name,
-      failed: assertionResults.filter(({ status }) => status === "failed"),
-    }),
-  );
-  const failed = found.filter((each) => each.failed.length > 0);
-  const files = failed.map(({ file }) => path.relative(root, file));
-  if (files.length === 0 || files.length > MOST_ALONE) return undefined;
-  if (files.some((file) => NEVER_ALONE.test(file))) return undefined;
-  const alone: Run = { name: `${name} alone`, projects, files };
-  const { isOk, output } = await run([alone.name, tests(alone)]);
-  if (isOk) return failed.flatMap((each) => each.failed.map(({ fullName }) => fullName));
-  console.log(output);
+async function passedAlone(tested: Run, output: string): Promise<readonly string[] | undefined> {
+  const repeat = repeatOf(readReport(tested), output, (file) => readFileSync(file, "utf8"));
+  if (!repeat) return undefined;
+  const files = repeat.files.map((file) => path.relative(root, file));
+  const alone: Run = { name: `${tested.name} alone`, projects: tested.projects, files };
+  const end = await run([alone.name, tests(alone)]);
+  if (end.isOk) return repeat.tests;
+  console.log(end.output);
   return undefined;
 }
 
@@ -182,7 +162,7 @@ for (const stage of STAGES) {
     if (end.isOk) continue;
     console.log(end.output);
     const tested = RUNS.find(({ name }) => name === stage[index]?.[0]);
-    const names = tested && (await passedAlone(tested));
+    const names = tested && (await passedAlone(tested, end.output));
     if (names) late.push(...names);
     else isOk = false;
   }
