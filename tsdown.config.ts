@@ -4,6 +4,7 @@ import { defineConfig } from "tsdown";
 const library = defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
+    agent: "src/hosts/agent/index.ts",
     workflow: "src/workflow/index.ts",
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",

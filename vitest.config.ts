@@ -18,6 +18,9 @@ const SCHEDULER = ["test/scheduler/*.test.ts", "test/scheduler/{tasks,runs}/**/*
 /** Tests that run in Node and in Workers: Zod compiles its schemas where `new Function` is allowed, as in Node. */
 const BOTH = ["test/core/options.test.ts"];
 
+/** The contract of every host: `npm run test:contract`. */
+const CONTRACT = ["test/contract/*.test.ts"];
+
 /** Tests of pages in Chromium: `npm run test:browser`. */
 const BROWSER = ["test/**/browser/*.test.ts"];
 
@@ -52,7 +55,7 @@ export default defineConfig({
         test: {
           name: "modules",
           include: ["test/**/*.test.ts"],
-          exclude: [...THINK, ...SCHEDULER, ...PURE, ...BROWSER],
+          exclude: [...THINK, ...SCHEDULER, ...PURE, ...BROWSER, ...CONTRACT],
           setupFiles: ["./test/workers/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
@@ -74,6 +77,11 @@ export default defineConfig({
       },
       { extends: true, test: { name: "pure", include: [...BOTH, ...PURE] } },
       { extends: true, test: { name: "browser", include: BROWSER } },
+      {
+        extends: true,
+        plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/contract.jsonc" } })],
+        test: { name: "contract", include: CONTRACT },
+      },
       {
         extends: true,
         plugins: [

@@ -36,6 +36,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
 
 /** Packages that only one folder of src/ may import. */
 const PACKAGES: Readonly<Record<string, string>> = {
+  "@cloudflare/ai-chat": "hosts/chat",
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
   luxon: "scheduler/calendar",

@@ -35,6 +35,8 @@ declare namespace Cloudflare {
     >;
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
+    AgentHost: DurableObjectNamespace<import("./contract/hosts/agent-host.ts").AgentHost>;
+    CONTRACT_WORKFLOW: Workflow;
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;

@@ -62,7 +62,6 @@ import type {
 import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
-import type { ThinkHost } from "./think/think-host.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -70,27 +69,30 @@ export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
 
 /** What the verbs of an agent work on. */
 export type Capabilities = {
+  readonly outbox: Outbox;
   readonly submissions: Submissions;
   /** Submissions that Think itself has accepted. */
-  readonly think: ThinkLedger;
+  readonly think: ThinkLedger | undefined;
   readonly scheduler: Scheduler;
   readonly waits: Waits;
   readonly approvals: Approvals;
-  readonly agentTools: AgentTools;
+  /** Undefined for a host without sub-agents. */
+  readonly agentTools: AgentTools | undefined;
   readonly webhookWaits: WebhookWaits;
   readonly links: Links;
   readonly workflows: Workflows;
   readonly inbound: Inbound;
-  readonly threads: Pick<ThinkHost, "messages" | "clear">;
-  /** The path from the root agent to this one. */
-  readonly path: () => readonly AgentPathStep[];
+  readonly threads: {
+    messages(thread: string): Promise<UIMessage[]>;
+    clear(thread: string): Promise<void>;
+  };
   readonly operated: Omit<OperatedAgent, "agent" | "capabilities">;
 };
 
 /** The agent for the verbs of operators. */
 export function operatedOf(agent: AgentVerbs): OperatedAgent {
   const capabilities = agent[CAPABILITIES];
-  return { ...capabilities.operated, capabilities, agent: agent as OperatedAgent["agent"] };
+  return { ...capabilities.operated, capabilities, agent };
 }
 
 /** Copies the verbs to the prototype of a host's class. */
@@ -134,8 +136,8 @@ export abstract class AgentVerbs {
     options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
     const { submissions, think } = this[CAPABILITIES];
-    if (think.isThinkPrompt(options)) return think.submit(messages, options);
-    const known = await think.find(options);
+    if (think?.isThinkPrompt(options)) return think.submit(messages, options);
+    const known = await think?.find(options);
     return known ? { ...known, accepted: false } : submissions.submit(messages, options);
   }
 
@@ -147,7 +149,7 @@ export abstract class AgentVerbs {
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     const { submissions: ledger, think } = this[CAPABILITIES];
-    if (!Array.isArray(submissions) || (await think.isEmpty())) {
+    if (!Array.isArray(submissions) || !think || (await think.isEmpty())) {
       return ledger.submitMany(submissions);
     }
     const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
@@ -163,7 +165,7 @@ export abstract class AgentVerbs {
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
-    const found = (await submissions.inspect(submissionId)) ?? (await think.inspect(submissionId));
+    const found = (await submissions.inspect(submissionId)) ?? (await think?.inspect(submissionId));
     // Think's outputs are texts, and no id of Think's has another type.
     return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
@@ -172,9 +174,9 @@ export abstract class AgentVerbs {
   async listSubmissions(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     const { submissions, think } = this[CAPABILITIES];
     const { before, limit = 100 } = options ?? {};
-    if (before !== undefined && (await think.inspect(before))) return think.list(options);
+    if (before !== undefined && (await think?.inspect(before))) return think?.list(options) ?? [];
     const page = await submissions.list(options);
-    if (page.length >= limit || (await think.isEmpty())) return page;
+    if (page.length >= limit || !think || (await think.isEmpty())) return page;
     // A page can be shorter than its limit and not the last.
     const last = page.at(-1)?.submissionId;
     const rest = last ? await submissions.list({ ...options, before: last, limit: 1 }) : [];
@@ -192,7 +194,7 @@ export abstract class AgentVerbs {
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
     const again = await submissions.retry(submissionId);
-    if (again || !(await think.inspect(submissionId))) return again;
+    if (again || !(await think?.inspect(submissionId))) return again;
     throw new InvalidSubmissionError(
       "submissionId",
       `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
@@ -204,6 +206,7 @@ export abstract class AgentVerbs {
   async submissionStats(): Promise<SubmissionStats> {
     const { submissions, think } = this[CAPABILITIES];
     const ours = await submissions.stats();
+    if (!think) return ours;
     const thinks = await think.stats();
     const since = [ours, thinks].flatMap(({ oldestPendingAt: at }) => (at === undefined ? [] : at));
     return {
@@ -217,7 +220,8 @@ export abstract class AgentVerbs {
   async cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     const { submissions, think } = this[CAPABILITIES];
     const result = await submissions.cancel(submissionId, reason);
-    return result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
+    if (!think || result.outcome !== "not_found") return result;
+    return think.cancel(submissionId, reason);
   }
 
   /**
@@ -231,14 +235,14 @@ export abstract class AgentVerbs {
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
     const found =
-      (await submissions.wait(submissionId, options)) ?? (await think.wait(submissionId, options));
+      (await submissions.wait(submissionId, options)) ?? (await think?.wait(submissionId, options));
     return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
   /** Deletes an ended submission. Returns whether there was one. */
   async deleteSubmission(submissionId: string): Promise<boolean> {
     const { submissions, think } = this[CAPABILITIES];
-    return (await submissions.delete(submissionId)) || think.delete(submissionId);
+    return (await submissions.delete(submissionId)) || (think?.delete(submissionId) ?? false);
   }
 
   /**
@@ -249,7 +253,8 @@ export abstract class AgentVerbs {
     const { submissions, think } = this[CAPABILITIES];
     const count = await submissions.deleteMany(options);
     const left = (options?.limit ?? 100) - count;
-    return left > 0 ? count + (await think.deleteMany({ ...options, limit: left })) : count;
+    if (!think || left <= 0) return count;
+    return count + (await think.deleteMany({ ...options, limit: left }));
   }
 
   // Threads
@@ -371,37 +376,37 @@ export abstract class AgentVerbs {
    * @example const { deliveries } = await agent.listDeliveries({ submissionId })
    */
   listDeliveries(options?: ListDeliveriesOptions) {
-    return this.outbox.listDeliveries(options);
+    return this[CAPABILITIES].outbox.listDeliveries(options);
   }
 
   /** The state of a delivery; null for an unknown id, or for a delivered one that is not kept. */
   inspectDelivery(id: string) {
-    return this.outbox.inspect(id);
+    return this[CAPABILITIES].outbox.inspect(id);
   }
 
   /** The whole event of a delivery that was sent as a reference; null for an unknown id. */
   readDelivery(id: string) {
-    return this.outbox.read(id);
+    return this[CAPABILITIES].outbox.read(id);
   }
 
   /** How many deliveries wait, and how many are dead letters. */
   outboxStats() {
-    return this.outbox.stats();
+    return this[CAPABILITIES].outbox.stats();
   }
 
   /** Dead letters, newest first. */
   listDeadLetters(options?: ListDeadLettersOptions) {
-    return this.outbox.listDeadLetters(options);
+    return this[CAPABILITIES].outbox.listDeadLetters(options);
   }
 
   /** How many dead letters there are. */
   countDeadLetters(filter?: DeadLetterFilter) {
-    return this.outbox.countDeadLetters(filter);
+    return this[CAPABILITIES].outbox.countDeadLetters(filter);
   }
 
   /** Sends a dead letter again. Returns whether it is sent: false for an unknown id, and for one to a disabled endpoint. */
   redriveDeadLetter(id: string) {
-    return this.outbox.redrive(id);
+    return this[CAPABILITIES].outbox.redrive(id);
   }
 
   /**
@@ -409,37 +414,37 @@ export abstract class AgentVerbs {
    * Those to disabled endpoints stay dead letters, and so do those that may have been delivered, without `isUncertain: true`.
    */
   redriveDeadLetters(filter: DeadLetterFilter) {
-    return this.outbox.redriveAll(filter);
+    return this[CAPABILITIES].outbox.redriveAll(filter);
   }
 
   /** Deletes a dead letter. Returns whether there was one. */
   deleteDeadLetter(id: string) {
-    return this.outbox.deleteDeadLetter(id);
+    return this[CAPABILITIES].outbox.deleteDeadLetter(id);
   }
 
   /** Deletes the dead letters of before a time. Returns how many were deleted. */
   deleteDeadLetters(options: { before: Instant }) {
-    return this.outbox.deleteDeadLetters(options);
+    return this[CAPABILITIES].outbox.deleteDeadLetters(options);
   }
 
   /** The state of a webhook's URL. */
   inspectEndpoint(url: string) {
-    return this.outbox.inspectEndpoint(url);
+    return this[CAPABILITIES].outbox.inspectEndpoint(url);
   }
 
   /** The URLs of webhooks that are not healthy. */
   listEndpoints() {
-    return this.outbox.listEndpoints();
+    return this[CAPABILITIES].outbox.listEndpoints();
   }
 
   /** Sends to a webhook's URL again, starting with its dead letters. Returns how many dead letters are sent. */
   enableEndpoint(url: string) {
-    return this.outbox.enableEndpoint(url);
+    return this[CAPABILITIES].outbox.enableEndpoint(url);
   }
 
   /** Sends nothing more to a webhook's URL until it is enabled again. */
   disableEndpoint(url: string, reason?: string) {
-    return this.outbox.disableEndpoint(url, reason);
+    return this[CAPABILITIES].outbox.disableEndpoint(url, reason);
   }
 
   // Workflows
@@ -587,7 +592,7 @@ export abstract class AgentVerbs {
 
   /** For workflows of a sub-agent: where it is. */
   agentPath(): AgentPathStep[] {
-    return [...this[CAPABILITIES].path()];
+    return [...this[CAPABILITIES].operated.host.selfPath];
   }
 
   /** For `links()` of `perdure/webhooks`: does what a signed link asks for, here or in the sub-agent at the end of the path. */
@@ -610,6 +615,6 @@ export abstract class AgentVerbs {
     run: AgentToolRunInfo,
     result: AgentToolLifecycleResult,
   ): Promise<void> {
-    await this[CAPABILITIES].agentTools.finished(run, result);
+    await this[CAPABILITIES].agentTools?.finished(run, result);
   }
 }

@@ -99,7 +99,7 @@ const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
 
 /** @throws InvalidOperationError for invalid options */
 export async function listWorkflows(
-  { agent, capabilities, storage }: OperatedAgent,
+  { host, capabilities, storage }: OperatedAgent,
   options: Filters["workflows"] & PageOptions = {},
 ): Promise<Page<WorkflowSummary>> {
   const name = "options of listWorkflowInstances()";
@@ -108,7 +108,7 @@ export async function listWorkflows(
   const wanted = status === undefined ? undefined : [status].flat();
   await capabilities.submissions.ready();
   try {
-    const { workflows, nextCursor } = agent.getWorkflows({
+    const { workflows, nextCursor } = host.getWorkflows({
       limit,
       ...(wanted !== undefined && { status: trackedAs(wanted) }),
       ...(workflow !== undefined && { workflowName: workflow }),
@@ -158,7 +158,7 @@ export async function inspectWorkflow(
 ): Promise<WorkflowDetails | null> {
   readOptions(ID, workflowId, "workflowId", invalidOperation);
   await operated.capabilities.submissions.ready();
-  const tracked = operated.agent.getWorkflow(workflowId);
+  const tracked = operated.host.getWorkflow(workflowId);
   if (!tracked) return null;
   const [live, steps] = await Promise.all([
     liveStatus(operated, tracked),

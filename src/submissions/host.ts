@@ -2,6 +2,7 @@
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
+import type { NewSubmission } from "./store/rows.ts";
 import type { AttemptPlan } from "./turns/attempt-plan.ts";
 import type { EndedCall } from "./turns/timeline.ts";
 import type { SubmissionInspection, TokenUsage } from "./types.ts";
@@ -229,8 +230,13 @@ export type ConversationState = {
 /** What identifies a turn in the conversation. */
 export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
+/** What a host checks of a submission before it is stored. */
+export type CheckedSubmission = Pick<NewSubmission, "thread" | "channel" | "answer" | "retry">;
+
 /** A kind of agent, as the ledger needs it. */
 export interface TurnHost {
+  /** @throws NotSupportedByHostError for a submission that the host cannot run; nothing is stored then */
+  check?(submission: CheckedSubmission): void;
   /** The object starts. The hooks of the app's class can be wrapped now. */
   start(): void;
   /** Runs a turn to its end. A thrown error is the turn's error. */

@@ -3,6 +3,7 @@
 export {
   type AnswerState,
   type AttemptRef,
+  type CheckedSubmission,
   type ConversationState,
   endWithAnswer,
   isIsolated,

@@ -306,8 +306,18 @@ export class Submissions extends Capability implements TurnLedger {
   /** For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages. */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
     checkNamedThread(thread);
-    await this.lifecycle.ready();
     const failure = { name: "ThreadClearedError", message: `The thread ${thread} was cleared.` };
+    await this.#clear(thread, failure, empty);
+  }
+
+  /** For hosts that keep the main conversation as a thread: the same for that. */
+  async clearMain(empty: () => Promise<void>): Promise<void> {
+    const failure = { name: "TurnResetError", message: "Submission was skipped by turn reset." };
+    await this.#clear(MAIN, failure, empty);
+  }
+
+  async #clear(thread: string, failure: Failure, empty: () => Promise<void>): Promise<void> {
+    await this.lifecycle.ready();
     this.#engine.clear(thread, failure);
     await empty();
   }

@@ -16,7 +16,7 @@ import type { RunWorkflow, Workflows } from "./workflows.ts";
 type Item = { messages: UIMessage[]; options?: SubmitMessagesOptions };
 type Of = {
   readonly submissions: Submissions;
-  readonly think: ThinkLedger;
+  readonly think: ThinkLedger | undefined;
   readonly workflows: Workflows;
   readonly storage: DurableObjectStorage;
 };
@@ -48,8 +48,8 @@ export function deliveryVerbs(
     });
   const submitMessages: TransactionalVerb = async (args, commit) => {
     const [messages, options] = args as [UIMessage[], SubmitMessagesOptions];
-    if (think.isThinkPrompt(options)) return commit(await think.submit(messages, options));
-    const known = await think.find(options);
+    if (think?.isThinkPrompt(options)) return commit(await think.submit(messages, options));
+    const known = await think?.find(options);
     if (known) return commit({ ...known, accepted: false });
     checkPublic(options);
     await accept(
@@ -61,7 +61,7 @@ export function deliveryVerbs(
   const submitMany: TransactionalVerb = async (args, commit) => {
     const [items] = args as [Item[]];
     checkMany(items);
-    const known = await Promise.all(items.map(({ options = null }) => think.find(options)));
+    const known = await Promise.all(items.map(({ options = null }) => think?.find(options)));
     const unknown = items.filter((_, index) => !known[index]);
     await accept(
       unknown,

@@ -22,6 +22,7 @@ import {
   type LinkAnswer,
   type LinkCall,
 } from "../../waits/index.ts";
+import type { HostAgent } from "../host-agent.ts";
 import { isAlike, namespacesOf } from "./workflows.ts";
 
 /** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
@@ -77,9 +78,6 @@ function isUrl(value: unknown): boolean {
   return isHttp && url.search === "" && url.hash === "" && url.username === "";
 }
 
-/** An agent with those members that are protected in its type, as they are for its own class. */
-type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
-
 type AnswersLinks = {
   followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
 };
@@ -92,17 +90,17 @@ type LinkContent = Link extends infer Each
   : never;
 
 export class Links {
-  readonly #agent: OwnAgent;
+  readonly #agent: HostAgent;
   readonly #settings: LinkSettings | undefined;
 
   /** @throws InvalidOptionError for invalid settings */
   constructor(
-    agent: Agent,
+    agent: HostAgent,
     settings: LinkSettings | undefined,
     private readonly approvals: Approvals,
     private readonly clock: Clock = systemClock,
   ) {
-    this.#agent = agent as unknown as OwnAgent;
+    this.#agent = agent;
     this.#settings = settings && readOptions(SETTINGS, settings, "links");
   }
 

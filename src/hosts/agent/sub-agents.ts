@@ -3,8 +3,15 @@
 import type { Agent } from "agents";
 import type { Capability } from "../../core/lifecycle/capability.ts";
 import type { AgentPath, WakesVerb } from "../../core/lifecycle/wake.ts";
+import type { Capabilities } from "../verbs.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
+
+/** The capabilities that have wakes. */
+export function wakingOf(capabilities: Capabilities): readonly Capability[] {
+  const { outbox, submissions, waits, scheduler } = capabilities;
+  return [outbox, submissions, waits, scheduler];
+}
 
 /** The sub-agents of the agent at `path`. Deleting one also removes its wakes from the root agent. */
 export function deletedWithWakes(

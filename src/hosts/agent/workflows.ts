@@ -3,7 +3,6 @@
  * instance and tracks it; only the callers that wait for it are in memory.
  */
 
-import type { Agent } from "agents";
 import type { RunWorkflowOptions } from "agents/workflows";
 import { preview, shorten } from "../../core/json.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
@@ -23,12 +22,10 @@ import {
   workflowEvent,
 } from "../../outbox/index.ts";
 import type { Waits } from "../../waits/index.ts";
+import type { HostAgent } from "../host-agent.ts";
 
 /** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
 export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;
-
-/** An agent with those members that are protected in its type, as they are for its own class. */
-type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
@@ -47,19 +44,19 @@ type PutStart = {
 export class Workflows {
   /** Callers that wait, by {@link instanceKey}. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
-  readonly #agent: OwnAgent;
+  readonly #agent: HostAgent;
 
   /**
    * @param own the SDK's own methods, which the agent's class overrides
    * @param waits what terminated workflows may have left open
    */
   constructor(
-    agent: Agent,
-    private readonly own: Pick<Agent, "runWorkflow" | "terminateWorkflow">,
+    agent: HostAgent,
+    private readonly own: Pick<HostAgent, "runWorkflow" | "terminateWorkflow">,
     private readonly outbox: Outbox,
     private readonly waits: Pick<Waits, "cancelFor">,
   ) {
-    this.#agent = agent as unknown as OwnAgent;
+    this.#agent = agent;
   }
 
   /**

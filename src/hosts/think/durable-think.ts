@@ -3,17 +3,12 @@
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
-import { systemClock } from "../../core/clock.ts";
-import { objectOf } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import { Inbound, type InboundSettings } from "../../inbound/index.ts";
-import { telemetryOf } from "../../operator/otlp/telemetry.ts";
-import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
+import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
   checkId,
   type DeleteSubmissionsOptions,
-  type LedgerOptions,
   type ListSubmissionsOptions,
   type OutputOfRef,
   type OutputSchema,
@@ -23,48 +18,23 @@ import {
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import {
-  AgentTools,
-  type Approval,
-  Approvals,
-  BatchKind,
-  PromptKind,
-  Waits,
-  WebhookWaits,
-} from "../../waits/index.ts";
+import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
-import { deliveryVerbs, notOverridden } from "../agent/delivery-verbs.ts";
-import { type LinkSettings, Links } from "../agent/links.ts";
-import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
+import { notOverridden } from "../agent/delivery-verbs.ts";
+import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
-import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
-import {
-  type AgentVerbs,
-  addVerbs,
-  CAPABILITIES,
-  type Capabilities,
-  operatedOf,
-} from "../verbs.ts";
+import type { RunWorkflow } from "../agent/workflows.ts";
+import type { HostAgent } from "../host-agent.ts";
+import { type HostOptions, modulesOf } from "../modules.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { thinkScheduler } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
 import { ThinkLedger } from "./think-ledger.ts";
 
 /** Limits and retention, each with a default. */
-export type DurableThinkOptions = LedgerOptions & {
-  /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
-  readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
-  /** Options of the log of inbound deliveries. */
-  readonly inbound?: InboundSettings;
-  /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
-  readonly links?: LinkSettings;
-};
-
-/** A trace shows deliveries that have a row. */
-const KEPT_FOR_TRACES = {
-  keepDelivered: { maxAge: "1 hour", maxCount: 1_000 },
-} as const satisfies OutboxSettings;
+export type DurableThinkOptions = HostOptions;
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions, and whose workflows can wait for them with
@@ -93,64 +63,33 @@ export class DurableThink<
   constructor(ctx: DurableObjectState, env: Env, options: DurableThinkOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
-    const checked = objectOf("options of DurableThink", options);
-    const { outbox = {}, inbound = {}, links: linkSettings, ...limits } = checked;
     const agent = this as unknown as HookedThink;
-    const onProblem = (problem: Problem) => this.onProblem(problem);
-    this.outbox = new Outbox({
-      ...(limits.tracing && KEPT_FOR_TRACES),
-      ...objectOf("outbox", outbox),
-      onProblem,
-      host: this,
-      env,
-      onDeadLetter: (letter) => this.onDeadLetter(letter),
-      startWorkflow: (start, create) => workflows.start(start, create),
-      problemOfStart: (start) => workflows.problemOf(start),
-      telemetryOf: (event) => telemetryOf(operatedOf(this), event),
-    });
     const think = new ThinkLedger(agent);
     const clients = new SubmissionClients(agent, DurableThink.prototype.shouldSendSubmission);
-    this.#host = new ThinkHost(agent, think, clients, this.outbox, { ...limits, onProblem });
-    const { submissions } = this.#host;
-    const scheduler = thinkScheduler(agent, think, submissions, onProblem);
-    const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
-    const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
-    const waits: Waits = new Waits({
-      outbox: this.outbox,
-      kinds: () => ({
-        prompt: new PromptKind(submissions, think),
-        batch: new BatchKind(submissions),
-        approval: approvalsWithClients(agent),
-        "agent-tool": agentTools,
-        webhook: webhookWaits,
-      }),
-    });
-    const approvals = new Approvals(waits);
-    const links: Links = new Links(agent, linkSettings, approvals);
-    const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
-    const deliveries: Inbound = new Inbound({
-      ...objectOf("inbound", inbound),
-      agent,
-      verbs: deliveryVerbs({ submissions, think, workflows, storage: ctx.storage }, isBuiltIn),
-      matchWaits: (delivery) => webhookWaits.match(delivery),
-      onProblem,
-    });
-    this[CAPABILITIES] = {
-      submissions,
-      think,
-      scheduler,
-      waits,
-      approvals,
-      agentTools,
-      webhookWaits,
-      links,
-      workflows,
-      inbound: deliveries,
-      threads: this.#host,
-      path: () => this.selfPath,
-      operated: { storage: ctx.storage, env, clock: systemClock },
-    };
-    this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler).use(deliveries);
+    const modules = modulesOf(
+      {
+        object: this,
+        agent: agent as unknown as HostAgent,
+        verbs: this,
+        lifecycle: this.lifecycle,
+        hooks: {
+          onProblem: (problem) => this.onProblem(problem),
+          onDeadLetter: (letter) => this.onDeadLetter(letter),
+        },
+        own: Think.prototype,
+        isBuiltIn,
+        approvals: approvalsWithClients(agent),
+        agentTools: agentToolPort(agent, "finishAgentToolStep"),
+        think,
+        turns: (outbox, limits) => new ThinkHost(agent, think, clients, outbox, limits),
+        scheduler: (submissions, onProblem) => thinkScheduler(agent, think, submissions, onProblem),
+      },
+      options,
+      "options of DurableThink",
+    );
+    this[CAPABILITIES] = modules;
+    this.outbox = modules.outbox;
+    this.#host = modules.threads;
   }
 
   /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */
@@ -219,20 +158,15 @@ export class DurableThink<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, this.#capabilities);
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
   }
 
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
     if (this.parentPath.length > 0)
-      await changeWakes(this.#capabilities, this.selfPath, "expedite");
+      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
     await super.destroy();
-  }
-
-  get #capabilities() {
-    const { submissions, waits, scheduler } = this[CAPABILITIES];
-    return [this.outbox, submissions, waits, scheduler];
   }
 
   /** The turn that the caller runs in. A submission's turn has the submission's `requestId`, and the trigger `"submission"`. */

@@ -179,8 +179,9 @@ async function ofThinkItself(
   { capabilities }: OperatedAgent,
   action: SubmissionAction,
 ): Promise<string[]> {
-  if (action.do === "retry") return [];
-  const found = await capabilities.think.list({ ...action.filter, status: statusesOf(action) });
+  const { think } = capabilities;
+  if (!think || action.do === "retry") return [];
+  const found = await think.list({ ...action.filter, status: statusesOf(action) });
   return found.map(({ submissionId }) => submissionId);
 }
 

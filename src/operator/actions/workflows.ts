@@ -35,7 +35,7 @@ function onWorkflow<One extends WorkflowAction>(
   ) => Promise<Effect>,
 ): ItemVerb<One> {
   const find = async (operated: OperatedAgent, { workflowId }: One) => {
-    const found = operated.agent.getWorkflow(workflowId);
+    const found = operated.host.getWorkflow(workflowId);
     if (!found) return undefined;
     // The tracked status is that of the last report.
     const live = await liveStatus(operated, found);
@@ -69,8 +69,8 @@ export const pauseWorkflow = onWorkflow<WorkflowAction>(
     if (ENDED.includes(status)) return hasEnded(id, status, "paused");
     return PAUSED.includes(status) ? UNCHANGED : done();
   },
-  async ({ agent }, { workflowId }) => {
-    await agent.pauseWorkflow(workflowId);
+  async ({ host }, { workflowId }) => {
+    await host.pauseWorkflow(workflowId);
     return done();
   },
 );
@@ -80,8 +80,8 @@ export const resumeWorkflow = onWorkflow<WorkflowAction>(
     if (ENDED.includes(status)) return hasEnded(id, status, "resumed");
     return PAUSED.includes(status) ? done() : UNCHANGED;
   },
-  async ({ agent }, { workflowId }) => {
-    await agent.resumeWorkflow(workflowId);
+  async ({ host }, { workflowId }) => {
+    await host.resumeWorkflow(workflowId);
     return done();
   },
 );
@@ -108,9 +108,9 @@ export const terminateWorkflow: ItemVerb<WorkflowAction> = {
 export const restartWorkflow = onWorkflow<Of<"restart-workflow">>(
   () => done(),
   async (operated, { workflowId, step }, found, { auditId }) => {
-    const { agent } = operated;
+    const { host } = operated;
     if (step === undefined) {
-      await agent.restartWorkflow(workflowId);
+      await host.restartWorkflow(workflowId);
       return done();
     }
     const instance = await instanceOf(operated, found);
@@ -127,7 +127,7 @@ export const restartWorkflow = onWorkflow<Of<"restart-workflow">>(
     if (startedAt !== undefined) endRun(operated, found, startedAt, `restart-${auditId}`);
     await instance.restart({ from });
     // Reads the new status, and tracks it.
-    await agent.getWorkflowStatus(found.workflowName as never, workflowId);
+    await host.getWorkflowStatus(found.workflowName as never, workflowId);
     return done();
   },
 );

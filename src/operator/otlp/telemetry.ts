@@ -6,13 +6,13 @@ import { submissionTrace } from "../trace/trace.ts";
 import { metricsBody, traceBody } from "./encode.ts";
 
 export function telemetryOf(
-  operated: Pick<OperatedAgent, "agent" | "storage" | "clock">,
+  operated: Pick<OperatedAgent, "host" | "storage" | "clock">,
   { signal, submissionId }: TelemetryEvent,
 ): ReturnType<TelemetryOf> {
   // Other steps of the same workflow are in the telemetry of their own submissions.
   const trace = submissionTrace(operated, submissionId, "submission");
   if (!trace) return null;
-  const [{ className, name } = { className: "", name: "" }] = operated.agent.selfPath.slice(-1);
+  const [{ className, name } = { className: "", name: "" }] = operated.host.selfPath.slice(-1);
   const resource = { "service.name": className, "service.instance.id": name };
   const encode = signal === "traces" ? traceBody : metricsBody;
   const isComplete = trace.spans.every(

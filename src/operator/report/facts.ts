@@ -32,7 +32,7 @@ export async function readFacts(
   operated: OperatedAgent,
   now: number,
 ): Promise<{ facts: ReportFacts; broken: BrokenPart[] }> {
-  const { agent, capabilities, env } = operated;
+  const { agent, host, capabilities, env } = operated;
   const broken: BrokenPart[] = [];
   const read = async <Facts>(part: Part, work: () => Promise<Facts>): Promise<Facts | undefined> =>
     work().catch((error: unknown) => {
@@ -45,7 +45,7 @@ export async function readFacts(
     read("inbound", () => capabilities.inbound.facts()),
     read("waits", () => capabilities.waits.facts()),
     read("scheduler", () => capabilities.scheduler.facts(now)),
-    read("workflows", async () => workflowFacts(agent, env)),
+    read("workflows", async () => workflowFacts(host, env)),
   ]);
   const parts = {
     ...(submissions && { submissions }),
@@ -65,9 +65,9 @@ export function brokenPart(part: Part, error: unknown): BrokenPart {
   return { part, error: `${name}: ${message}`.slice(0, 500) };
 }
 
-function workflowFacts(agent: OperatedAgent["agent"], env: object): WorkflowFacts {
-  const { workflows: newest } = agent.getWorkflows({ limit: MOST_WORKFLOWS });
-  const { workflows: errored } = agent.getWorkflows({ status: "errored", limit: MOST_WORKFLOWS });
+function workflowFacts(host: OperatedAgent["host"], env: object): WorkflowFacts {
+  const { workflows: newest } = host.getWorkflows({ limit: MOST_WORKFLOWS });
+  const { workflows: errored } = host.getWorkflows({ status: "errored", limit: MOST_WORKFLOWS });
   return { newest, errored, env };
 }
 

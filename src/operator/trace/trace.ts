@@ -20,7 +20,7 @@ export async function traceSubmission(
   const { submissions, think } = operated.capabilities;
   const found = await submissions.inspect(submissionId);
   if (found) return submissionTrace(operated, found.submissionId);
-  const thinks = await think.inspect(submissionId);
+  const thinks = await think?.inspect(submissionId);
   return thinks ? thinkTrace(thinks) : null;
 }
 
@@ -30,7 +30,7 @@ export async function traceSubmission(
  * @param scope `"submission"` leaves out the other steps of its workflow, and reads few rows
  */
 export function submissionTrace(
-  { agent, storage }: Pick<OperatedAgent, "agent" | "storage">,
+  { host, storage }: Pick<OperatedAgent, "host" | "storage">,
   submissionId: string,
   scope: "workflow" | "submission" = "workflow",
 ): Trace | null {
@@ -42,7 +42,7 @@ export function submissionTrace(
   const of = promptingStepOf(submission);
   if (!of) addSubmission(sql, spans, submission, callerSpanId);
   else {
-    const tracked = agent.getWorkflow(of.id) as TrackedWorkflow | undefined;
+    const tracked = host.getWorkflow(of.id) as TrackedWorkflow | undefined;
     const add = scope === "workflow" ? addWorkflow : addStepOf;
     add(sql, spans, submission, of, tracked);
   }

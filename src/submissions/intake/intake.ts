@@ -41,7 +41,8 @@ export type Repair = {
  * (new) → pending, or the submission that is known under the same key or id.
  *
  * @param current returns what runs in a thread, or is about to
- * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError
+ * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError, and what the host
+ *   refuses it with
  */
 export function take(
   ledger: Ledger,
@@ -51,6 +52,7 @@ export function take(
 ): IntakeResult {
   const { store, clock } = ledger;
   const submission = prepare(ledger, messages, options);
+  ledger.host.check?.(submission);
   const known = findKnown(ledger, options);
   // A key may expire, an id never does.
   const isKeyFree =

@@ -8,7 +8,7 @@ import { WaitStore } from "../../../src/waits/store.ts";
 import { type Ledger, within } from "../../support/ledger.ts";
 
 /** An agent without tracked workflows. */
-const agent = { getWorkflow: () => undefined } as unknown as OperatedAgent["agent"];
+const host = { getWorkflow: () => undefined } as unknown as OperatedAgent["host"];
 
 export function traceOn(
   stub: Ledger,
@@ -19,9 +19,9 @@ export function traceOn(
     await lifecycle.start();
     // The object has no waits of its own.
     new WaitStore(storage).migrate();
-    const trace = submissionTrace({ agent, storage }, submissionId, scope);
+    const trace = submissionTrace({ host, storage }, submissionId, scope);
     if (!trace) throw new Error(`No trace of ${submissionId}`);
-    expect(submissionTrace({ agent, storage }, submissionId, scope)).toEqual(trace);
+    expect(submissionTrace({ host, storage }, submissionId, scope)).toEqual(trace);
     return checked(trace);
   });
 }

@@ -1,0 +1,18 @@
+/** The members of an object that the modules use, with those that are protected in the type of `Agent`. */
+
+import type { Agent } from "agents";
+
+export type HostAgent = Pick<
+  Agent,
+  | "name"
+  | "selfPath"
+  | "parentPath"
+  | "runWorkflow"
+  | "terminateWorkflow"
+  | "pauseWorkflow"
+  | "resumeWorkflow"
+  | "restartWorkflow"
+  | "getWorkflow"
+  | "getWorkflows"
+  | "getWorkflowStatus"
+> & { env: object; readonly ctx: DurableObjectState };

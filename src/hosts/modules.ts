@@ -1,0 +1,144 @@
+/** Makes the modules of an object and connects them, the same for every host. */
+
+import type { Lifecycle } from "agents/lifecycle";
+import { systemClock } from "../core/clock.ts";
+import { objectOf } from "../core/options/options.ts";
+import type { Problem } from "../core/problems.ts";
+import { Inbound, type InboundSettings } from "../inbound/index.ts";
+import { telemetryOf } from "../operator/otlp/telemetry.ts";
+import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
+import type { Scheduler } from "../scheduler/index.ts";
+import type { LedgerOptions, Submissions } from "../submissions/index.ts";
+import {
+  type AgentToolPort,
+  AgentTools,
+  Approvals,
+  type approvalKind,
+  BatchKind,
+  PromptKind,
+  Waits,
+  WebhookWaits,
+} from "../waits/index.ts";
+import { deliveryVerbs } from "./agent/delivery-verbs.ts";
+import { type LinkSettings, Links } from "./agent/links.ts";
+import { Workflows } from "./agent/workflows.ts";
+import type { HostAgent } from "./host-agent.ts";
+import type { ThinkLedger } from "./think/think-ledger.ts";
+import { type AgentVerbs, type Capabilities, operatedOf } from "./verbs.ts";
+
+/** Limits and retention, each with a default. */
+export type HostOptions = LedgerOptions & {
+  /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
+  /** Options of the log of inbound deliveries. */
+  readonly inbound?: InboundSettings;
+  /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
+  readonly links?: LinkSettings;
+};
+
+/** How a host runs turns: its ledger, and the conversations. */
+export type HostTurns = Capabilities["threads"] & { readonly submissions: Submissions };
+
+export type TurnOptions = LedgerOptions & { readonly onProblem: OnProblem };
+
+type OnProblem = (problem: Problem) => void | Promise<void>;
+
+/** What differs between the hosts. */
+export type Host<Turns extends HostTurns> = {
+  /** The app's object, whose methods deliveries and the outbox call. */
+  readonly object: object;
+  readonly agent: HostAgent;
+  /** The object's verbs: the object itself, if its class has them. */
+  readonly verbs: AgentVerbs;
+  readonly lifecycle: Lifecycle;
+  readonly hooks: {
+    readonly onProblem: OnProblem;
+    readonly onDeadLetter: (letter: DeadLetter) => void | Promise<void>;
+  };
+  /** The SDK's own methods, which the object's class may override. */
+  readonly own: Pick<HostAgent, "runWorkflow" | "terminateWorkflow">;
+  /** Whether the app does not override a verb. */
+  readonly isBuiltIn: (verb: string) => boolean;
+  readonly approvals: ReturnType<typeof approvalKind>;
+  /** Undefined for a host without sub-agents. */
+  readonly agentTools?: AgentToolPort;
+  /** Submissions that Think itself has accepted. */
+  readonly think?: ThinkLedger;
+  readonly turns: (outbox: Outbox, options: TurnOptions) => Turns;
+  readonly scheduler: (submissions: Submissions, onProblem: OnProblem) => Scheduler;
+};
+
+/** A trace shows deliveries that have a row. */
+const KEPT_FOR_TRACES = {
+  keepDelivered: { maxAge: "1 hour", maxCount: 1_000 },
+} as const satisfies OutboxSettings;
+
+/**
+ * @param options as the app gave them
+ * @param name of the options, for errors
+ * @throws InvalidOptionError for an invalid option
+ */
+export function modulesOf<Turns extends HostTurns>(
+  host: Host<Turns>,
+  options: HostOptions,
+  name: string,
+): Capabilities & { readonly threads: Turns } {
+  const { agent, hooks, think } = host;
+  const { env, ctx } = agent;
+  const { storage } = ctx;
+  const checked = objectOf(name, options);
+  const { outbox: outboxOptions = {}, inbound = {}, links: linkSettings, ...limits } = checked;
+  const { onProblem } = hooks;
+  const outbox = new Outbox({
+    ...(limits.tracing && KEPT_FOR_TRACES),
+    ...objectOf("outbox", outboxOptions),
+    onProblem,
+    host: host.object,
+    env,
+    onDeadLetter: hooks.onDeadLetter,
+    startWorkflow: (start, create) => workflows.start(start, create),
+    problemOfStart: (start) => workflows.problemOf(start),
+    telemetryOf: (event) => telemetryOf(operatedOf(host.verbs), event),
+  });
+  const threads = host.turns(outbox, { ...limits, onProblem });
+  const { submissions } = threads;
+  const scheduler = host.scheduler(submissions, onProblem);
+  const agentTools = host.agentTools && new AgentTools(host.agentTools, () => waits);
+  const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
+  const waits: Waits = new Waits({
+    outbox,
+    kinds: () => ({
+      prompt: new PromptKind(submissions, think),
+      batch: new BatchKind(submissions),
+      approval: host.approvals,
+      ...(agentTools && { "agent-tool": agentTools }),
+      webhook: webhookWaits,
+    }),
+  });
+  const approvals = new Approvals(waits);
+  const links: Links = new Links(agent, linkSettings, approvals);
+  const workflows = new Workflows(agent, host.own, outbox, waits);
+  const deliveries: Inbound = new Inbound({
+    ...objectOf("inbound", inbound),
+    agent: host.object,
+    verbs: deliveryVerbs({ submissions, think, workflows, storage }, host.isBuiltIn),
+    matchWaits: (delivery) => webhookWaits.match(delivery),
+    onProblem,
+  });
+  host.lifecycle.use(outbox).use(submissions).use(waits).use(scheduler).use(deliveries);
+  return {
+    outbox,
+    submissions,
+    think,
+    scheduler,
+    waits,
+    approvals,
+    agentTools,
+    webhookWaits,
+    links,
+    workflows,
+    inbound: deliveries,
+    threads,
+    operated: { host: agent, storage, env, clock: systemClock },
+  };
+}

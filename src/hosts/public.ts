@@ -1,0 +1,65 @@
+/** What the entry of every host exports besides its class. */
+
+export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
+export {
+  type Acceptance,
+  type AcceptRequest,
+  type Arrival,
+  InboundBusyError,
+  type InboundFilter,
+  type InboundPage,
+  type InboundSettings,
+  type InspectedDelivery,
+  InvalidCallError,
+  InvalidDeliveryError,
+  InvalidInboundFilterError,
+  type ListInboundOptions,
+  type LoggedCall,
+  type LoggedDelivery,
+  type LoggedWait,
+  ReplayError,
+  type ReplayFilter,
+  type ReplayPage,
+  type ReplayResult,
+  type WaitMatch,
+} from "../inbound/index.ts";
+export { InvalidOperationError } from "../operator/errors.ts";
+export {
+  InvalidDestinationError,
+  InvalidEventError,
+  InvalidFilterError,
+  OutboxFullError,
+  WorkflowExistsError,
+} from "../outbox/index.ts";
+export {
+  InvalidTaskError,
+  PromptLostError,
+  RunCancelledError,
+  RunInterruptedError,
+  RunTimeoutError,
+  ScheduleSyntaxError,
+  UnknownTaskError,
+} from "../scheduler/index.ts";
+export * from "../submissions/public.ts";
+export {
+  type Approval,
+  type ApprovalDecisionResult,
+  type ApprovalMessage,
+  type ApprovalRefusal,
+  type ApprovalStatus,
+  type ApprovalSummary,
+  type GrantApprovalOptions,
+  InvalidApprovalError,
+  InvalidWaitError,
+  type ListApprovalsOptions,
+  type RejectApprovalOptions,
+} from "../waits/index.ts";
+export type { ApprovalLinkOptions, LinkSettings } from "./agent/links.ts";
+export type {
+  ReplyMessage,
+  SubmissionAudience,
+  SubmissionMessage,
+} from "./agent/submission-clients.ts";
+export type { ThreadMessage } from "./sdk/threads.ts";
+export { safeToRepeat } from "./sdk/tools.ts";
+export { type HostName, NotSupportedByHostError } from "./support.ts";

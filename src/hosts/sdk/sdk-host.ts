@@ -1,0 +1,118 @@
+/** A host whose turns all run by the AI SDK, in the main conversation as in other threads. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { getCurrentAgent } from "agents";
+import type { Sessions } from "agents/sessions";
+import type { UIMessage } from "ai";
+import type { Outbox } from "../../outbox/index.ts";
+import {
+  type CheckedSubmission,
+  type ConversationState,
+  type SubmissionInspection,
+  Submissions,
+  type SubmittedTurn,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+} from "../../submissions/index.ts";
+import type { SubmissionClients } from "../agent/submission-clients.ts";
+import type { TurnOptions } from "../modules.ts";
+import { checkChannel, NotSupportedByHostError } from "../support.ts";
+import { SdkTurns } from "./sdk-turns.ts";
+import type { TurnSource } from "./turn-source.ts";
+
+export type SdkHostOptions = {
+  readonly name: "perdure/agent" | "perdure/chat" | "perdure/object";
+  /** Whether the app has one model, and cannot choose it by its id. */
+  readonly hasOneModel: boolean;
+  /** The app's object. */
+  readonly object: object;
+  readonly source: TurnSource;
+  /** Where the conversations are kept. */
+  readonly sessions: Sessions;
+  readonly clients: SubmissionClients | undefined;
+  /** Calls the app's status hook. */
+  readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
+};
+
+export class SdkHost implements TurnHost {
+  readonly submissions: Submissions;
+  readonly #turns: SdkTurns;
+  /** The turn that the caller runs in. */
+  readonly #turn = new AsyncLocalStorage<{ isOver: boolean }>();
+
+  constructor(
+    private readonly options: SdkHostOptions,
+    outbox: Outbox,
+    limits: TurnOptions,
+  ) {
+    this.submissions = new Submissions(this, outbox, limits);
+    this.#turns = new SdkTurns({
+      source: options.source,
+      sessions: options.sessions,
+      ledger: () => this.submissions,
+      maxThreadMessages: () => this.submissions.maxThreadMessages,
+      watch: (turn, attempt) => options.clients?.reply(turn, attempt),
+    });
+  }
+
+  check(submission: CheckedSubmission): void {
+    const { name, hasOneModel } = this.options;
+    checkChannel(name, submission);
+    const { models = [] } = submission.answer ?? {};
+    if (name === "perdure/object" && hasOneModel && models.length > 0)
+      throw new NotSupportedByHostError(name, "models");
+  }
+
+  start(): void {}
+
+  async run(turn: Turn): Promise<TurnEnd> {
+    const own = { isOver: false };
+    try {
+      return await this.#turn.run(own, () => this.#turns.run(turn));
+    } finally {
+      own.isOver = true;
+    }
+  }
+
+  /** The ledger itself recovers turns. */
+  stop(): void {}
+
+  inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
+    return this.#turns.inspectConversation(turn);
+  }
+
+  removeMessages(turn: SubmittedTurn): Promise<void> {
+    return this.#turns.removeMessages(turn);
+  }
+
+  async isRecovering(): Promise<boolean> {
+    return false;
+  }
+
+  /** A turn has its submission's id. */
+  submissionOf(requestId: string): string {
+    return requestId;
+  }
+
+  async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.options.clients?.status(submission);
+    await this.options.onStatus(submission);
+  }
+
+  isInHostContext(): boolean {
+    return getCurrentAgent().agent === this.options.object;
+  }
+
+  isInsideTurn(): boolean {
+    return this.#turn.getStore()?.isOver === false;
+  }
+
+  messages(thread: string): Promise<UIMessage[]> {
+    return this.#turns.threads.messages(thread);
+  }
+
+  async clear(thread: string): Promise<void> {
+    await this.#turns.threads.clear(thread);
+  }
+}

@@ -1,0 +1,10 @@
+/** The worker of the contract: the same app on every host. */
+
+import { crashable } from "../../src/testing/index.ts";
+import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";
+
+export { ContractWorkflow } from "../contract/hosts/workflows.ts";
+
+export const AgentHost = crashable(Agent);
+
+export default { fetch: () => new Response("The test worker has no page", { status: 404 }) };
