@@ -5,6 +5,7 @@ const library = defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
     agent: "src/hosts/agent/index.ts",
+    object: "src/hosts/object/index.ts",
     workflow: "src/workflow/index.ts",
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",

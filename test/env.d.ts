@@ -36,7 +36,9 @@ declare namespace Cloudflare {
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     AgentHost: DurableObjectNamespace<import("./contract/hosts/agent-host.ts").AgentHost>;
+    ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;
     CONTRACT_WORKFLOW: Workflow;
+    OBJECT_WORKFLOW: Workflow;
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;

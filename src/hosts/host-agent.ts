@@ -15,4 +15,9 @@ export type HostAgent = Pick<
   | "getWorkflow"
   | "getWorkflows"
   | "getWorkflowStatus"
-> & { env: object; readonly ctx: DurableObjectState };
+> & {
+  env: object;
+  readonly ctx: DurableObjectState;
+  /** The binding that leads to the object, for a host that finds it by the object's id. The SDK finds it by the name of the class. */
+  ownBinding?(): string | undefined;
+};

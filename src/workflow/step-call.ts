@@ -1,7 +1,7 @@
 /** What every step uses: calls of the agent that are repeated until they succeed, names that a run has used, rollbacks. */
 
+import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
-import type { AgentWorkflowStep } from "agents/workflows";
 import { preview } from "../core/json.ts";
 import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
 import { invalidStep } from "./options.ts";
@@ -17,7 +17,7 @@ export interface StepAgent {
 
 /** One step of one run of a workflow. */
 export type StepCall<Agent = StepAgent> = {
-  readonly step: AgentWorkflowStep;
+  readonly step: WorkflowStep;
   /** Asked anew for each attempt: a stub stays broken when its agent went down. */
   readonly agent: () => Agent | Promise<Agent>;
   readonly workflowName: string;
@@ -37,7 +37,7 @@ export const CALL_OF: unique symbol = Symbol("perdure.call");
  *
  * @throws NonRetryableError for a step of another workflow class
  */
-export function callOf<Agent>(step: AgentWorkflowStep, name: string): StepCall<Agent> {
+export function callOf<Agent>(step: WorkflowStep, name: string): StepCall<Agent> {
   const make = (step as { [CALL_OF]?: (name: string) => StepCall<Agent> })[CALL_OF];
   if (make) return make(name);
   throw new NonRetryableError(
@@ -57,7 +57,7 @@ const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as 
  * @throws NonRetryableError for what the agent refuses; the platform's own way to say so loses the reason
  */
 export async function durably<T>(
-  step: AgentWorkflowStep,
+  step: WorkflowStep,
   name: string,
   work: () => Promise<T>,
   rollback?: (result: T) => Promise<void>,
@@ -97,6 +97,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   "InvalidWaitError",
   "InvalidOptionError",
   "InvalidSubmissionError",
+  "NotSupportedByHostError",
 ]);
 
 /** Whether the agent would refuse the call again. By its exact name: the app and the platform have errors with similar names. */
@@ -112,7 +113,7 @@ function isNoAgent({ message }: Error): boolean {
 
 function reasonOf(error: Error): string {
   if (!isNoAgent(error)) return error.message;
-  return `${error.message.replace(/[.]+$/, "")}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
+  return `${error.message.replace(/[.]+$/, "")}. The class of the agent has to extend DurableThink of perdure/think, or another host of Perdure, in the version of this workflow.`;
 }
 
 /** A copy without the remote handle that an RPC result carries, which would outlive its call. */
@@ -160,7 +161,7 @@ export type Rollback<Result> = (result: Result) => Promise<void>;
 
 /** Returns the step's value. Where a rollback is given, makes a step of the platform that has it; the value stays in the workflow. */
 export async function compensated<Value>(
-  step: AgentWorkflowStep,
+  step: WorkflowStep,
   name: string,
   value: Value,
   rollback: Rollback<Value> | undefined,

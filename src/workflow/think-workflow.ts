@@ -95,7 +95,7 @@ export class ThinkWorkflow<
 }
 
 /** @throws NonRetryableError for a name that no step can have */
-function checkedName(name: string): string {
+export function checkedName(name: string): string {
   const isText = typeof name === "string" && name !== "";
   if (isText && name.isWellFormed()) return name;
   const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
@@ -105,7 +105,7 @@ function checkedName(name: string): string {
   );
 }
 
-function once<T>(work: () => Promise<T>): () => Promise<T> {
+export function once<T>(work: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => {
     result ??= work();
@@ -113,7 +113,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-interface ThinkWorkflowSteps {
+export interface ThinkWorkflowSteps {
   /**
    * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
    * workflow, instance, step name and key; what it returns matches `output`.

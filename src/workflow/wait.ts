@@ -3,7 +3,7 @@
  * now and then, `readLarge()` reads what is too large for an event. `passWait()` is all of it, for kinds whose waits have rows.
  */
 
-import type { AgentWorkflowStep } from "agents/workflows";
+import type { WorkflowStep } from "cloudflare:workers";
 import { type Json, preview } from "../core/json.ts";
 import type {
   Closing,
@@ -222,7 +222,7 @@ type EventWait = {
  * @internal
  */
 export async function eventOrEnd<End>(
-  step: AgentWorkflowStep,
+  step: WorkflowStep,
   nameOf: NameOf,
   { type, proof, timeoutMs, startedAt }: EventWait,
   ask: (isOver: boolean) => Promise<End | null>,
@@ -265,7 +265,7 @@ function isProven(payload: unknown, proof: string | undefined): payload is { eve
 
 /** An event and when it came, or undefined when the time was over. */
 export async function eventOf(
-  step: AgentWorkflowStep,
+  step: WorkflowStep,
   name: string,
   wait: { type: string; timeout: number },
 ): Promise<{ payload: unknown; at: number } | undefined> {

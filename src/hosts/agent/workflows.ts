@@ -129,6 +129,7 @@ export class Workflows {
     if (root === undefined) return undefined;
     const there = [...namespaces.keys()].slice(0, MAX_LISTED).join(", ") || "none";
     if (agentBinding === undefined) {
+      if (this.#agent.ownBinding?.() !== undefined) return undefined;
       if ([...namespaces.keys()].some((name) => isAlike(name, root.className))) return undefined;
       return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className} (there are: ${there}). Pass the option agentBinding of runWorkflow(), or name the binding like the class.`;
     }

@@ -1,0 +1,209 @@
+/** `durable()`: the modules on a plain Durable Object with a `Lifecycle`, and their verbs. */
+
+import type { DurableObject } from "cloudflare:workers";
+import type { Lifecycle } from "agents/lifecycle";
+import { Sessions } from "agents/sessions";
+import { systemClock } from "../../core/clock.ts";
+import type { Failure } from "../../core/failures.ts";
+import { invalidOption } from "../../core/options/options.ts";
+import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Outbox } from "../../outbox/index.ts";
+import { Scheduler } from "../../scheduler/index.ts";
+import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { Approval } from "../../waits/index.ts";
+import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { SubmissionClients } from "../agent/submission-clients.ts";
+import { modulesOf } from "../modules.ts";
+import { promptsTo } from "../scheduled-tasks.ts";
+import { appSource } from "../sdk/app-source.ts";
+import { SdkHost } from "../sdk/sdk-host.ts";
+import { AgentVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { ObjectAgent } from "./object-agent.ts";
+import { type DurableOptions, readDurableOptions, type Settings } from "./options.ts";
+
+/** A Durable Object with an installed Lifecycle. */
+export type LifecycleDurableObject = DurableObject & { readonly lifecycle: Lifecycle };
+
+/** The verbs of a durable object, for its own code and over RPC. */
+export class Durable extends AgentVerbs {
+  readonly outbox: Outbox;
+  /** @internal */
+  readonly [CAPABILITIES]: Capabilities;
+  /** @internal */
+  readonly agent: ObjectAgent;
+
+  /** @internal */
+  constructor(object: LifecycleDurableObject, options: DurableOptions) {
+    super();
+    const { lifecycle } = object;
+    const { ctx, env } = object as unknown as { ctx: DurableObjectState; env: object };
+    this.agent = new ObjectAgent(object, ctx, env, () => lifecycle.name, systemClock);
+    const { settings, limits } = readDurableOptions(options);
+    const { sessions = new Sessions(), onProblem = logOf(this.agent) } = settings;
+    if (!settings.sessions) lifecycle.use(sessions);
+    const connections = {
+      getConnections: () => settings.webSockets?.getConnections() ?? [][Symbol.iterator](),
+      broadcast: (message: string, without: string[] = []) => {
+        for (const connection of settings.webSockets?.getConnections() ?? [])
+          if (!without.includes(connection.id)) connection.send(message);
+      },
+    } as const;
+    const shouldSend = () => false as const;
+    const clients = new SubmissionClients(
+      {
+        ...connections,
+        shouldSendSubmission: settings.shouldSendSubmission ?? shouldSend,
+      } as never,
+      shouldSend,
+    );
+    const modules = modulesOf(
+      {
+        object,
+        agent: this.agent,
+        verbs: this,
+        lifecycle,
+        hooks: { onProblem, onDeadLetter: async (letter) => settings.onDeadLetter?.(letter) },
+        own: this.agent,
+        isBuiltIn: (verb) => isOwnVerb(object, verb),
+        approvals: approvalsWithClients({
+          ...connections,
+          shouldSendApproval: settings.shouldSendApproval ?? (() => false),
+          onApproval: async (approval: Approval) => settings.onApproval?.(approval),
+        } as never),
+        turns: (outbox, given) =>
+          new SdkHost(this.#turns(object, settings, sessions, clients), outbox, given),
+        scheduler: (submissions, report) =>
+          new Scheduler({
+            tasks: async () => (await settings.scheduledTasks?.()) ?? {},
+            defaultTimezone: () => settings.timezone,
+            prompts: promptsTo(submissions),
+            ...(settings.onTaskError && {
+              onFailure: settings.onTaskError,
+              onInvalid: settings.onTaskError,
+            }),
+            onProblem: report,
+          }),
+      },
+      limits,
+      "options of durable()",
+    );
+    this[CAPABILITIES] = modules;
+    this.outbox = modules.outbox;
+  }
+
+  #turns(
+    object: LifecycleDurableObject,
+    settings: Settings,
+    sessions: Sessions,
+    clients: SubmissionClients,
+  ) {
+    const { model, instructions, tools, maxSteps } = settings;
+    return {
+      name: "perdure/object",
+      hasOneModel: typeof model !== "function",
+      object,
+      source: appSource({
+        model: (id) => (typeof model === "function" ? model(id) : model),
+        instructions: () => (typeof instructions === "function" ? instructions() : instructions),
+        tools: () => (typeof tools === "function" ? tools() : tools),
+        maxSteps: () => maxSteps,
+        beforeTurn: (turn) => settings.beforeTurn?.(turn),
+        agentName: object.constructor.name,
+        agentId: () => this.agent.name,
+      }),
+      sessions,
+      clients,
+      onStatus: (submission: SubmissionInspection) => settings.onSubmissionStatus?.(submission),
+    } as const;
+  }
+
+  /** Deletes the main conversation, and ends its running and pending turns. */
+  async clearMessages(): Promise<void> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.clearMain(() => threads.clear("main"));
+  }
+
+  /** The workflows that the object has started, as `getWorkflows()` of an Agent. */
+  getWorkflows(criteria?: Parameters<ObjectAgent["getWorkflows"]>[0]) {
+    return this.agent.getWorkflows(criteria);
+  }
+
+  /** One of them, or undefined for an id that is not tracked. */
+  getWorkflow(workflowId: string) {
+    return this.agent.getWorkflow(workflowId);
+  }
+
+  /** For DurableWorkflow: the run of a workflow has ended. */
+  async endWorkflow(workflowId: string, failure: Failure | null): Promise<void> {
+    await this[CAPABILITIES].submissions.ready();
+    this.agent.ended(workflowId, failure);
+  }
+}
+
+const OBJECTS = new WeakMap<object, Durable>();
+
+/** Over RPC an object has these methods, if its class calls {@link durable}. Declare them with `interface MyObject extends DurableVerbs {}`. */
+export type DurableVerbs = Omit<Durable, "outbox" | "agent" | typeof CAPABILITIES>;
+
+/**
+ * Makes the turns of a Durable Object durable: submissions, threads, workflows that wait for them, approvals, schedules and an
+ * outbox. Call it in a field after that of the Lifecycle. The verbs of the result are also methods of the object over RPC.
+ *
+ * @throws InvalidOptionError for an invalid option, or for an object without a Lifecycle
+ * @example
+ * export class Reports extends DurableObject<Env> {
+ *   readonly lifecycle = Lifecycle.install(this);
+ *   readonly durable = durable(this, { model: createOpenAI({ apiKey })("gpt-4o-mini") });
+ * }
+ * export interface Reports extends DurableVerbs {}
+ */
+export function durable(object: LifecycleDurableObject, options: DurableOptions): Durable {
+  if (typeof object?.lifecycle?.use !== "function") {
+    throw invalidOption(
+      "object",
+      object,
+      "a Durable Object with a Lifecycle. Add before it: readonly lifecycle = Lifecycle.install(this)",
+    );
+  }
+  if (OBJECTS.has(object))
+    throw invalidOption("object", object, "an object on which durable() was not called yet");
+  const made = new Durable(object, options);
+  OBJECTS.set(object, made);
+  addToClass(Object.getPrototypeOf(object) as object);
+  return made;
+}
+
+/** RPC finds methods on the prototype. Those of the app's class stay as they are. */
+function addToClass(prototype: object): void {
+  for (const verbs of [Durable.prototype, AgentVerbs.prototype]) {
+    for (const verb of Object.getOwnPropertyNames(verbs)) {
+      if (verb in prototype) continue;
+      const value = async function (this: LifecycleDurableObject, ...args: unknown[]) {
+        // RPC does not start the Lifecycle.
+        await this.lifecycle.start();
+        const made = OBJECTS.get(this) as unknown as Record<
+          string,
+          (...args: unknown[]) => unknown
+        >;
+        return made[verb]?.(...args);
+      };
+      FORWARDERS.add(value);
+      Object.defineProperty(prototype, verb, { value, configurable: true, writable: true });
+    }
+  }
+}
+
+const FORWARDERS = new WeakSet<object>();
+
+/** Whether the app's class does not have a verb of its own by this name. */
+function isOwnVerb(object: object, verb: string): boolean {
+  const value: unknown = Reflect.get(object, verb);
+  return typeof value !== "function" || FORWARDERS.has(value);
+}
+
+function logOf(agent: ObjectAgent) {
+  return (problem: Problem) => {
+    const [{ className, name } = { className: "", name: "" }] = agent.selfPath;
+    logProblem({ ...problem, ids: { agent: className, name, ...problem.ids } });
+  };
+}

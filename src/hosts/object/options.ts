@@ -1,0 +1,124 @@
+/** The options of `durable()`, and their check. */
+
+import type { Connection } from "agents/lifecycle";
+import type { Sessions } from "agents/sessions";
+import type { WebSockets } from "agents/websockets";
+import type { LanguageModel, ToolSet } from "ai";
+import * as z from "zod";
+import { count, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { isPlainObject, objectOf } from "../../core/options/options.ts";
+import type { Problem } from "../../core/problems.ts";
+import type { DeadLetter } from "../../outbox/index.ts";
+import type { ScheduledTasks } from "../../scheduler/index.ts";
+import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { Approval } from "../../waits/index.ts";
+import type { SubmissionAudience } from "../agent/submission-clients.ts";
+import type { HostOptions } from "../modules.ts";
+import type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
+
+type Awaitable<T> = T | Promise<T>;
+
+/** What an object tells {@link durable}: its model, and what else it has. Functions are called for each turn. */
+export type DurableOptions = HostOptions & ObjectOptions;
+
+type ObjectOptions = {
+  /** The model of the turns. A function gets the id that a submission or a prompt asks for by `models`. */
+  readonly model: LanguageModel | ((id?: string) => Awaitable<LanguageModel>);
+  /** @default "You are a helpful assistant." */
+  readonly instructions?: string | (() => Awaitable<string>);
+  /** @default none */
+  readonly tools?: ToolSet | (() => Awaitable<ToolSet>);
+  /**
+   * Calls of the model in one turn, at most.
+   * @default 10
+   */
+  readonly maxSteps?: number;
+  /** Called once per attempt, before the model is asked: returns settings for this turn. */
+  readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
+  /** The tasks that recur, see `defineScheduledTasks()`. Read at each start. */
+  readonly scheduledTasks?: () => Awaitable<ScheduledTasks>;
+  /** The time zone of schedules that name none. @default UTC */
+  readonly timezone?: string;
+  /** Where the conversations are kept. Pass it if the object has sessions of its own. @default new Sessions() */
+  readonly sessions?: Sessions;
+  /** The connections that are sent submissions and approvals, as the next two options say. */
+  readonly webSockets?: WebSockets;
+  /** What a connection is sent of a submission: `"status"`, `true` for that and the reply while it is written. @default false */
+  readonly shouldSendSubmission?: (
+    submission: SubmissionInspection,
+    connection: Connection,
+  ) => SubmissionAudience;
+  /** Whether a connection is sent the whole approval; others get its id, status and title. @default false */
+  readonly shouldSendApproval?: (approval: Approval, connection: Connection) => boolean;
+  /** Called after each change of a submission's status. Calls wait for it, at most `statusHookTimeout`. */
+  readonly onSubmissionStatus?: (submission: SubmissionInspection) => Awaitable<void>;
+  /** Called after an approval was opened, decided, expired or cancelled. */
+  readonly onApproval?: (approval: Approval) => Awaitable<void>;
+  /** Called at least once for each new dead letter. */
+  readonly onDeadLetter?: (letter: DeadLetter) => Awaitable<void>;
+  /** Called once for each problem that could go unnoticed. @default logs one line of JSON */
+  readonly onProblem?: (problem: Problem) => Awaitable<void>;
+  /** Called with the error of each failed run of a scheduled task. */
+  readonly onTaskError?: (error: unknown) => Awaitable<void>;
+};
+
+type Given<Name extends keyof ObjectOptions> = NonNullable<ObjectOptions[Name]>;
+
+const isFunction = (value: unknown) => typeof value === "function";
+const isText = (value: unknown) => typeof value === "string" && value !== "";
+/** By a method, and not by the class: there may be two copies of a package. */
+const has = (value: unknown, method: string) =>
+  typeof value === "object" && value !== null && isFunction(Reflect.get(value, method));
+const isModel = (value: unknown) => isText(value) || isFunction(value) || has(value, "doStream");
+const optionalHook = <Name extends keyof ObjectOptions>() =>
+  hook().optional() as unknown as z.ZodType<ObjectOptions[Name], ObjectOptions[Name]>;
+
+const SETTINGS = {
+  model: z.custom<Given<"model">>(isModel, {
+    error: "expected a model of the AI SDK, the id of one, or a function that returns one",
+  }),
+  instructions: z
+    .custom<Given<"instructions">>((value) => isText(value) || isFunction(value), {
+      error: "expected a text, or a function that returns one",
+    })
+    .default("You are a helpful assistant."),
+  tools: z
+    .custom<Given<"tools">>((value) => isPlainObject(value) || isFunction(value), {
+      error: "expected an object with tools, or a function that returns one",
+    })
+    .default({}),
+  maxSteps: count().default(10),
+  timezone: text().optional(),
+  sessions: z
+    .custom<Sessions>((value) => has(value, "session"), { error: "expected new Sessions()" })
+    .optional(),
+  webSockets: z
+    .custom<WebSockets>((value) => has(value, "getConnections"), {
+      error: "expected new WebSockets()",
+    })
+    .optional(),
+  beforeTurn: optionalHook<"beforeTurn">(),
+  scheduledTasks: optionalHook<"scheduledTasks">(),
+  shouldSendSubmission: optionalHook<"shouldSendSubmission">(),
+  shouldSendApproval: optionalHook<"shouldSendApproval">(),
+  onSubmissionStatus: optionalHook<"onSubmissionStatus">(),
+  onApproval: optionalHook<"onApproval">(),
+  onDeadLetter: optionalHook<"onDeadLetter">(),
+  onProblem: optionalHook<"onProblem">(),
+  onTaskError: optionalHook<"onTaskError">(),
+};
+const SCHEMA = optionsOf<ObjectOptions>()(SETTINGS);
+
+/** The options with their defaults. */
+export type Settings = z.output<typeof SCHEMA>;
+
+/** The options of the object, and those of the modules. @throws InvalidOptionError */
+export function readDurableOptions(options: DurableOptions): {
+  settings: Settings;
+  limits: HostOptions;
+} {
+  const given = Object.entries(objectOf("options of durable()", options));
+  const own = Object.fromEntries(given.filter(([name]) => name in SETTINGS));
+  const limits = Object.fromEntries(given.filter(([name]) => !(name in SETTINGS)));
+  return { settings: readOptions(SCHEMA, own as never, "options of durable()"), limits };
+}

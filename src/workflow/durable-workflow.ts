@@ -1,0 +1,138 @@
+/** The workflow base class for plain Durable Objects: `WorkflowEntrypoint` with the steps of {@link ThinkWorkflowSteps}. */
+
+import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
+import { NonRetryableError } from "cloudflare:workflows";
+import { type Failure, failureOf } from "../core/failures.ts";
+import { isPlainObject } from "../core/options/options.ts";
+import { CALL_OF, durably, type StepAgent, type StepCall } from "./step-call.ts";
+import { checkedName, once, stepsOf, type ThinkWorkflowSteps } from "./think-workflow.ts";
+
+/** The step that `run()` of a {@link DurableWorkflow} receives. */
+export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}
+
+/** Where the object is that has started a workflow. Part of the instance's params. */
+export type WorkflowOrigin = {
+  /** The Workflow's binding name. */
+  readonly workflow: string;
+  /** The binding and the name of the object. */
+  readonly binding: string;
+  readonly name: string;
+  readonly jurisdiction?: string | undefined;
+};
+
+/** The params of an instance as the object stores them. */
+export type OriginParams = { readonly perdure: WorkflowOrigin; readonly params: unknown };
+
+/** What an object offers to its workflows. */
+interface WorkflowObject extends StepAgent {
+  endWorkflow(workflowId: string, failure: Failure | null): Promise<void>;
+}
+
+/** Classes whose `run()` is wrapped. */
+const wrapped = new WeakSet<object>();
+
+/**
+ * A Workflow whose Durable Object can be prompted. Start it from the object with `runWorkflow()`, which passes the object.
+ *
+ * @example
+ * export class ReportWorkflow extends DurableWorkflow<Reports, { day: string }> {
+ *   override async run({ payload }: WorkflowEvent<{ day: string }>, step: DurableWorkflowStep) {
+ *     const text = await step.prompt("write", { prompt: `Write the report of ${payload.day}.` });
+ *     await step.do("save", () => this.agent.save(payload.day, text));
+ *   }
+ * }
+ */
+export abstract class DurableWorkflow<
+  Target extends Rpc.DurableObjectBranded = Rpc.DurableObjectBranded,
+  Params = unknown,
+  Env extends Cloudflare.Env = Cloudflare.Env,
+> extends WorkflowEntrypoint<Env, Params> {
+  #origin: WorkflowOrigin | undefined;
+
+  constructor(ctx: ExecutionContext, env: Env) {
+    super(ctx, env);
+    wrapRun(Object.getPrototypeOf(this) as typeof this);
+  }
+
+  /** The object that started the workflow: a new stub at each access, because a stub stays broken after a crash. */
+  get agent(): DurableObjectStub<Target> {
+    const origin = this.#origin;
+    if (!origin) throw notStarted(this.constructor.name);
+    const { binding, name, jurisdiction } = origin;
+    const namespace = Reflect.get(this.env, binding) as DurableObjectNamespace<Target> | undefined;
+    if (!namespace) {
+      throw new Error(
+        `No Durable Object binding ${JSON.stringify(binding)} in this Worker. Add it to "durable_objects" in the Wrangler configuration and deploy.`,
+      );
+    }
+    const there = jurisdiction as DurableObjectJurisdiction | undefined;
+    return (there ? namespace.jurisdiction(there) : namespace).getByName(name);
+  }
+
+  abstract override run(
+    event: Readonly<WorkflowEvent<Params>>,
+    step: DurableWorkflowStep,
+  ): Promise<unknown>;
+
+  /** @internal */
+  async runWithSteps(
+    event: Readonly<WorkflowEvent<Params>>,
+    step: WorkflowStep,
+    run: (event: Readonly<WorkflowEvent<Params>>, step: DurableWorkflowStep) => Promise<unknown>,
+  ): Promise<unknown> {
+    const given: unknown = event.payload;
+    if (!isOrigin(given)) throw notStarted(this.constructor.name);
+    const { perdure: origin, params } = given;
+    this.#origin = origin;
+    const { instanceId } = event;
+    const agent = () => this.agent as unknown as WorkflowObject;
+    const used = new Set<string>();
+    const name = once(() => step.do("perdure:run", async () => crypto.randomUUID()));
+    const callOf = (stepName: string): StepCall => ({
+      step,
+      agent,
+      workflowName: origin.workflow,
+      workflowId: instanceId,
+      run: name,
+      name: checkedName(stepName),
+      used,
+    });
+    const steps = Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
+    const end = (failure: Failure | null) =>
+      durably(step, "perdure:end", () => agent().endWorkflow(instanceId, failure));
+    let result: unknown;
+    try {
+      result = await run.call(this, { ...event, payload: params as Params }, steps);
+    } catch (error) {
+      await end(failureOf(error)).catch((cause: unknown) => {
+        console.error(`[perdure] the end of workflow ${instanceId} was not reported:`, cause);
+      });
+      throw error;
+    }
+    await end(null);
+    return result;
+  }
+}
+
+/** The platform finds `run()` on the prototype. */
+function wrapRun(prototype: DurableWorkflow): void {
+  if (!Object.hasOwn(prototype, "run") || wrapped.has(prototype)) return;
+  wrapped.add(prototype);
+  const { run } = prototype;
+  prototype.run = async function (event, step) {
+    // A class that extends another one calls its `run()`.
+    if (CALL_OF in step) return run.call(this, event, step);
+    return this.runWithSteps(event, step, run);
+  };
+}
+
+function isOrigin(payload: unknown): payload is OriginParams {
+  return isPlainObject(payload) && isPlainObject(payload.perdure) && "binding" in payload.perdure;
+}
+
+function notStarted(className: string): Error {
+  return new NonRetryableError(
+    `${className} was not started by its object. Start it with runWorkflow() of the object, and not with create() of the binding.`,
+    "InvalidWorkflowError",
+  );
+}
