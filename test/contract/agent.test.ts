@@ -1,25 +1,11 @@
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
-import { ask } from "../../src/testing/index.ts";
+import { contract } from "./contract.ts";
+import type { Verbs } from "./host.ts";
 
-const message = (text: string) => ({
-  id: crypto.randomUUID(),
-  role: "user" as const,
-  parts: [{ type: "text" as const, text }],
-});
-
-it("smoke", async () => {
-  const agent = env.AgentHost.getByName("one");
-  const { submissionId } = await agent.submitMessages([message("Hello")]);
-  const ended = await agent.waitForSubmission(submissionId);
-  expect(ended).toMatchObject({ status: "completed", output: "You said: Hello" });
-  expect(await agent.threadMessages("main")).toHaveLength(2);
-  const id = await agent.runWorkflow("CONTRACT_WORKFLOW", {
-    prompt: ask({ answer: { title: "T" } }),
-    title: true,
-  });
-  const instance = await env.CONTRACT_WORKFLOW.get(id);
-  await expect
-    .poll(async () => (await instance.status()).output, { timeout: 10_000 })
-    .toEqual({ title: "T" });
+contract({
+  name: "perdure/agent",
+  objects: env.AgentHost as unknown as DurableObjectNamespace<undefined>,
+  at: async (name) => env.AgentHost.getByName(name) as unknown as Verbs,
+  workflow: "CONTRACT_WORKFLOW",
+  workflows: env.CONTRACT_WORKFLOW,
 });

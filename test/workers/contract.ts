@@ -3,10 +3,12 @@
 import { crashable } from "../../src/testing/index.ts";
 import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";
 import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
+import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
 
-export const ObjectHost = crashable(Plain);
 export const AgentHost = crashable(Agent);
+export const ObjectHost = crashable(Plain);
+export const ThinkHost = crashable(Think);
 
 export default { fetch: () => new Response("The test worker has no page", { status: 404 }) };

@@ -1,14 +1,30 @@
 /** The app of the contract on `perdure/agent`. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
-import { contractTools } from "./app.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
+  readonly meter: Meter;
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
   override getModel(id?: string) {
     return new ScriptedModel(undefined, id);
   }
   override getTools() {
     return contractTools();
+  }
+  override getScheduledTasks() {
+    return contractTasks(() => this.name);
+  }
+  override getScheduledTasksScope() {
+    return "all" as const;
+  }
+  hear(delivery: Delivery) {
+    hear(delivery);
   }
 }

@@ -1,10 +1,17 @@
-/** What the app of every host under the contract has: a scripted model, a tool with an effect, and what tests read of it. */
+/** What the app of every host under the contract has: a scripted model, tools, a method that is notified, and what tests read of it. */
 
 import { type ToolSet, tool } from "ai";
 import { z } from "zod";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
+import type { SubmissionEvent } from "../../../src/submissions/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
+/** The deliveries that `hear()` got, by the id of their submission. */
+export const heard = new Map<string, string[]>();
+/** How often the task has run, by the object's name. */
+export const taskRuns = new Map<string, string[]>();
 
 export function contractTools(): ToolSet {
   return {
@@ -17,4 +24,23 @@ export function contractTools(): ToolSet {
       },
     }),
   };
+}
+
+/** Called by the outbox, as the method `hear()` of the object. */
+export function hear({ id, event }: Delivery): void {
+  const { submissionId } = (event as SubmissionEvent).data;
+  heard.set(submissionId, [...(heard.get(submissionId) ?? []), id]);
+}
+
+/** The tasks of the object with this name. */
+export function contractTasks(name: () => string) {
+  return defineScheduledTasks({
+    ask: { schedule: "every day at 09:00 in Europe/Paris", prompt: "Write the digest." },
+    note: {
+      schedule: "every monday at 09:00 in Europe/Paris",
+      handler: ({ idempotencyKey }) => {
+        taskRuns.set(name(), [...(taskRuns.get(name()) ?? []), idempotencyKey]);
+      },
+    },
+  });
 }

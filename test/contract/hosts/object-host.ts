@@ -3,15 +3,26 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
-import { contractTools } from "./app.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class ObjectHost extends DurableObject<Cloudflare.Env> {
+  readonly meter: Meter;
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
     model: (id) => new ScriptedModel(undefined, id),
     tools: contractTools(),
+    scheduledTasks: () => contractTasks(() => this.lifecycle.name),
   });
+  hear(delivery: Delivery) {
+    hear(delivery);
+  }
 }
 export interface ObjectHost extends DurableVerbs {}

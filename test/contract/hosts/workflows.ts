@@ -1,4 +1,4 @@
-/** Workflows of the contract's agents: their params say what they ask, and their output is what came of it. */
+/** Workflows of the contract's agents: the params say which step they run, and their output is what came of it. */
 
 import type { WorkflowEvent } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
@@ -8,22 +8,40 @@ import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/ind
 import type { AgentHost } from "./agent-host.ts";
 import type { ObjectHost } from "./object-host.ts";
 
-export type Asked = { readonly prompt: string; readonly thread?: string; readonly title?: true };
+export type Asked =
+  | {
+      readonly step: "text" | "answer";
+      readonly prompt: string;
+      readonly models?: readonly string[];
+    }
+  | { readonly step: "approval" }
+  | { readonly step: "all"; readonly items: readonly string[] };
 
-export const answerSchema = z.object({ title: z.string() });
+const answerSchema = z.object({ title: z.string() });
 
 export class ContractWorkflow extends ThinkWorkflow<AgentHost, Asked> {
   override async run({ payload }: AgentWorkflowEvent<Asked>, step: ThinkWorkflowStep) {
-    const { title, ...asked } = payload;
-    if (title) return step.prompt("ask", { ...asked, output: answerSchema });
-    return step.prompt("ask", asked);
+    return play(payload, step);
   }
 }
 
 export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
   override async run({ payload }: WorkflowEvent<Asked>, step: DurableWorkflowStep) {
-    const { title, ...asked } = payload;
-    if (title) return step.prompt("ask", { ...asked, output: answerSchema });
-    return step.prompt("ask", asked);
+    return play(payload, step);
   }
+}
+
+type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval">;
+
+async function play(asked: Asked, step: Steps): Promise<unknown> {
+  if (asked.step === "approval") {
+    const schema = z.object({ amount: z.number() });
+    return step.approval("decide", { title: "Pay?", schema });
+  }
+  if (asked.step === "all") {
+    return step.promptAll("each", asked.items, { prompt: (item) => item, key: (_, i) => `${i}` });
+  }
+  const { step: kind, ...options } = asked;
+  if (kind === "text") return step.prompt("ask", options);
+  return step.prompt("ask", { ...options, output: answerSchema });
 }

@@ -1,0 +1,171 @@
+/** The object crashes at any write or delivery: what every host promises of a turn, a workflow, a cancellation and an approval. */
+
+import { expect, it } from "vitest";
+import { method } from "../../src/outbox/index.ts";
+import { ask, type CrashScenario, crashAtEveryWrite } from "../../src/testing/index.ts";
+import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
+import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";
+import { message, until } from "../support/given.ts";
+import { sizeOf } from "../support/sizes.ts";
+import { type ContractHost, Given, titleOf, type Verbs } from "./host.ts";
+import { charges, heard } from "./hosts/app.ts";
+import type { Asked } from "./hosts/workflows.ts";
+
+type Scenario = Omit<CrashScenario<undefined>, "objects" | "moments">;
+type Step = (verbs: Verbs, id: string) => Promise<unknown>;
+
+const STRIDE = sizeOf("CRASH_STRIDE", 17);
+
+const step =
+  (work: Step): CrashScenario<undefined>["steps"][number] =>
+  (stub, { id }) =>
+    work(stub as unknown as Verbs, id);
+
+const problems =
+  (work: (verbs: Verbs, id: string) => Promise<(string | false | undefined)[]>) =>
+  async (stub: unknown, { id }: { readonly id: string }) =>
+    (await work(stub as Verbs, id)).filter((problem) => typeof problem === "string");
+
+/** Submits a script under the id of the run, so that a repetition submits nothing new. */
+function submit(script: object, more: object = {}): Step {
+  return (verbs, id) =>
+    verbs.submitMessages([message({ id, ...script }, `asked-${id}`)], {
+      submissionId: id,
+      notify: method("hear"),
+      ...more,
+    });
+}
+
+const heardOnce = (id: string) => {
+  const ids = new Set(heard.get(id));
+  return ids.size !== 1 && `O1 ${ids.size} deliveries of the end of ${id}`;
+};
+
+function scenariosOf({ workflow, workflows }: ContractHost): Scenario[] {
+  const run = (asked: (id: string) => Asked): Step => {
+    return (verbs, id) =>
+      verbs.runWorkflow(workflow, asked(id), { id: `wf-${id}`, ifExists: "return" });
+  };
+  const outputOf = async (id: string) => (await (await workflows.get(`wf-${id}`)).status()).output;
+  const isOver = async (stub: unknown, { id }: { readonly id: string }) =>
+    (await (await workflows.get(`wf-${id}`)).status()).status === "complete" &&
+    (await openWorkOf(stub as DurableObjectStub)).length === 0;
+  return [
+    {
+      name: "a turn with a tool",
+      steps: [
+        step((verbs, id) =>
+          submit({ tool: { name: "charge", input: { account: id } }, text: "paid" })(verbs, id),
+        ),
+      ],
+      check: problems(async (verbs, id) => {
+        const found = await verbs.inspectSubmission(id);
+        const times = charges.get(id) ?? 0;
+        const replies = (await verbs.threadMessages("main")).filter(
+          ({ role }) => role === "assistant",
+        );
+        return [
+          found?.status !== "completed" && `L1 ${id} is ${found?.status}: ${found?.error}`,
+          times > 1 && `L6 the tool ran ${times} times`,
+          replies.length !== 1 && `L4 ${replies.length} replies`,
+          heardOnce(id),
+        ];
+      }),
+    },
+    {
+      name: "an isolated turn",
+      steps: [step(submit({ text: "done" }, { thread: "isolated" }))],
+      check: problems(async (verbs, id) => {
+        const found = await verbs.inspectSubmission(id);
+        return [found?.status !== "completed" && `L1 ${id} is ${found?.status}`, heardOnce(id)];
+      }),
+    },
+    {
+      name: "a cancellation",
+      steps: [
+        step(submit({ delayMs: 60 })),
+        step((verbs, id) => verbs.cancelSubmission(id, "not needed")),
+      ],
+      check: problems(async (verbs, id) => {
+        const found = await verbs.inspectSubmission(id);
+        const isEnded = found?.status === "aborted" || found?.status === "completed";
+        return [!isEnded && `L5 ${id} is ${found?.status}`, heardOnce(id)];
+      }),
+    },
+    {
+      name: "a workflow with a prompt",
+      steps: [step(run((id) => ({ step: "answer", prompt: ask({ id, answer: { title: id } }) })))],
+      isOver,
+      check: problems(async (_, id) => {
+        const output = (await outputOf(id)) as { title?: string } | null;
+        return [output?.title !== id && `W1 the output is ${JSON.stringify(output)}`];
+      }),
+    },
+    {
+      name: "an approval",
+      // It has few writes.
+      stride: Math.min(STRIDE, 2),
+      prepare: async (stub, { id }) => {
+        const verbs = stub as unknown as Verbs;
+        await run(() => ({ step: "approval" }))(verbs, id);
+        await until(async () => (await verbs.listApprovals()).length > 0);
+      },
+      steps: [
+        step(async (verbs) => {
+          const [asked] = await verbs.listApprovals();
+          // Without one, the decision was stored before the crash.
+          if (asked) await verbs.grantApproval(asked.approvalId, { payload: { amount: 5 } });
+        }),
+      ],
+      isOver,
+      check: problems(async (_, id) => {
+        const output = (await outputOf(id)) as { approved?: boolean } | null;
+        return [output?.approved !== true && `W3 the output is ${JSON.stringify(output)}`];
+      }),
+    },
+  ];
+}
+
+export function crashContract(host: ContractHost): void {
+  playScenarios(
+    `L1 L6 O1 W1 W2 W3 on ${host.name}: all is well after a crash at any write or delivery of`,
+    scenariosOf(host),
+    async (scenario, index) => [
+      await crashAtEveryWrite({
+        concurrency: 4,
+        stride: STRIDE,
+        ...scenario,
+        objects: host.objects,
+        moments: momentsFrom(STRIDE === 1 ? 0 : index),
+      } as CrashScenario<undefined>),
+    ],
+  );
+}
+
+/** Its storage cannot be watched from outside: the root agent crashes at these times after the submission. */
+const CRASH_AFTER_MS = Array.from({ length: 12 }, (_, index) => index * 7);
+
+export function crashedSubAgents(host: ContractHost): void {
+  it.each(CRASH_AFTER_MS)(
+    `L1 L6 O1 on ${titleOf(host)}: all is well after a crash %d ms after a submission`,
+    async (ms) => {
+      const agent = new Given(host);
+      const { name: id } = agent;
+      const script = {
+        tool: { name: "charge", input: { account: id } },
+        text: "paid",
+        delayMs: 10,
+      };
+      const asked = async () => submit(script)(await agent.verbs(), id);
+      const submitting = asked().catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await agent.crash();
+      await submitting;
+      await asked();
+      expect(await agent.ended(id)).toMatchObject({ status: "completed" });
+      expect(charges.get(id) ?? 0).toBeLessThanOrEqual(1);
+      await until(() => heard.has(id));
+      expect(heardOnce(id)).toBe(false);
+    },
+  );
+}

@@ -1,0 +1,114 @@
+/** A host under the contract, and what tests of every host use. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { type HostName, LIMITATIONS } from "../../src/hosts/support.ts";
+import type { AgentVerbs } from "../../src/hosts/verbs.ts";
+import type { Count, Meter } from "../../src/testing/index.ts";
+import { until } from "../support/given.ts";
+
+/** The verbs that the contract calls, as every host has them. */
+export type Verbs = Pick<
+  AgentVerbs,
+  | "cancelSubmission"
+  | "clearThread"
+  | "grantApproval"
+  | "healthReport"
+  | "inspectSubmission"
+  | "listApprovals"
+  | "listScheduledRuns"
+  | "listScheduledTasks"
+  | "listSubmissions"
+  | "listWorkflowInstances"
+  | "retrySubmission"
+  | "runWorkflow"
+  | "submissionStats"
+  | "submitMany"
+  | "submitMessages"
+  | "terminateWorkflow"
+  | "threadMessages"
+  | "triggerScheduledTask"
+  | "waitForSubmission"
+> & { clearMessages(): Promise<void> };
+
+export type ContractHost = {
+  readonly name: HostName;
+  /** Whether a sub-agent of an object of the class is tested, and not the object itself. */
+  readonly isSubAgent?: true;
+  /** The class of the object, or of the root agent of a sub-agent. */
+  readonly objects: DurableObjectNamespace<undefined>;
+  /** The agent, or the sub-agent of an object of that name. A new stub at each call. */
+  readonly at: (name: string) => Promise<Verbs>;
+  readonly workflow: string;
+  readonly workflows: Workflow;
+};
+
+/** For the names of tests. */
+export function titleOf({ name, isSubAgent }: ContractHost): string {
+  return isSubAgent ? `a sub-agent of ${name}` : name;
+}
+
+let made = 0;
+
+/** An agent of this host, with stubs that are made anew after a crash. */
+export class Given {
+  readonly name = `contract-${++made}-${crypto.randomUUID()}`;
+
+  constructor(readonly host: ContractHost) {}
+
+  verbs(): Promise<Verbs> {
+    return this.host.at(this.name);
+  }
+
+  get root(): DurableObjectStub {
+    return this.host.objects.getByName(this.name) as unknown as DurableObjectStub;
+  }
+
+  /** The object crashes. What it has committed stays. */
+  async crash(): Promise<void> {
+    await runInDurableObject(this.root, (_, ctx) => ctx.abort("crash")).catch(() => {});
+  }
+
+  /** Counts what `work`, and everything that it started, does to the object's storage. */
+  async counted(work: () => Promise<unknown>): Promise<Count> {
+    const onMeter = <T>(read: (meter: Meter) => T) =>
+      runInDurableObject(this.root, (object) =>
+        read((object as unknown as { meter: Meter }).meter),
+      );
+    await onMeter((meter) => meter.reset());
+    await work();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return onMeter((meter) => meter.read());
+  }
+
+  async ended(submissionId: string) {
+    return until(async () => {
+      const found = await (await this.verbs()).inspectSubmission(submissionId).catch(() => null);
+      return found?.status !== "pending" && found?.status !== "running" && found;
+    });
+  }
+
+  /** The texts of a thread, as `role: text`. */
+  async texts(thread = "main"): Promise<string[]> {
+    const messages = await (await this.verbs()).threadMessages(thread);
+    return messages.map(
+      ({ role, parts }) =>
+        `${role}: ${parts.map((part) => (part.type === "text" ? part.text : "")).join("")}`,
+    );
+  }
+
+  /** The output of a workflow, once it has ended. */
+  async output(id: string): Promise<unknown> {
+    const instance = await this.host.workflows.get(id);
+    const { output } = await until(async () => {
+      const found = await instance.status();
+      if (found.status === "errored") throw new Error(JSON.stringify(found.error));
+      return found.status === "complete" && found;
+    });
+    return output;
+  }
+}
+
+/** Whether the host's table says that it can do this. */
+export function supports({ name }: ContractHost, option: string): boolean {
+  return !(option in LIMITATIONS[name]);
+}

@@ -1,0 +1,33 @@
+/** The app of the contract on `perdure/think`. */
+
+import { DurableThink } from "../../../src/hosts/think/index.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
+
+export class ThinkHost extends DurableThink<Cloudflare.Env> {
+  readonly meter: Meter;
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
+  override getModel() {
+    return new ScriptedModel();
+  }
+  override resolveModel(model?: unknown) {
+    return new ScriptedModel(undefined, typeof model === "string" ? model : undefined);
+  }
+  override getTools() {
+    return contractTools();
+  }
+  override getScheduledTasks() {
+    return contractTasks(() => this.name) as never;
+  }
+  override getScheduledTasksScope() {
+    return "all" as const;
+  }
+  hear(delivery: Delivery) {
+    hear(delivery);
+  }
+}

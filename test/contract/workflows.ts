@@ -1,0 +1,127 @@
+/** The guarantees of workflows, approvals and schedules, for every host. */
+
+import { expect, it } from "vitest";
+import { ask, modelCalls } from "../../src/testing/index.ts";
+import { refusal, until } from "../support/given.ts";
+import { type ContractHost, Given, supports } from "./host.ts";
+import { taskRuns } from "./hosts/app.ts";
+import type { Asked } from "./hosts/workflows.ts";
+
+const unique = () => ({ id: crypto.randomUUID() });
+
+export function workflowsContract(host: ContractHost): void {
+  const given = () => new Given(host);
+  const run = async (agent: Given, asked: Asked, id = `wf-${crypto.randomUUID()}`) => {
+    await (await agent.verbs()).runWorkflow(host.workflow, asked, { id });
+    return id;
+  };
+
+  it("W1 W4: a step gets a validated answer, and a restart does not ask again", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), answer: { title: "Printer" }, text: '{"title":"Printer"}' });
+    const id = await run(agent, { step: "answer", prompt });
+    expect(await agent.output(id)).toEqual({ title: "Printer" });
+    const calls = modelCalls.get(prompt);
+    await (await host.workflows.get(id)).restart();
+    await until(async () => (await (await host.workflows.get(id)).status()).status === "complete");
+    expect(await agent.output(id)).toEqual({ title: "Printer" });
+    expect(modelCalls.get(prompt)).toBe(calls);
+  });
+
+  it("W2: a step gets its answer although the object crashes meanwhile", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), delayMs: 300, text: "answered" });
+    const id = await run(agent, { step: "text", prompt });
+    await until(() => (modelCalls.get(prompt) ?? 0) > 0);
+    await agent.crash();
+    expect(await agent.output(id)).toBe("answered");
+  });
+
+  it.runIf(supports(host, "models"))("L8: another model is asked when one fails", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), fail: "Overloaded", failOn: ["one"], text: "from two" });
+    const id = await run(agent, { step: "text", prompt, models: ["one", "two"] });
+    expect(await agent.output(id)).toBe("from two");
+  });
+
+  it("W1: many items are answered in their order", async () => {
+    const agent = given();
+    const id = await run(agent, { step: "all", items: ["one", "two", "three"] });
+    expect(await agent.output(id)).toEqual(["You said: one", "You said: two", "You said: three"]);
+  });
+
+  it("W3: an approval is decided once, and its payload is validated", async () => {
+    const agent = given();
+    const id = await run(agent, { step: "approval" });
+    const verbs = await agent.verbs();
+    const [asked] = await until(async () => {
+      const found = await verbs.listApprovals();
+      return found.length > 0 && found;
+    });
+    const { approvalId = "" } = asked ?? {};
+    const refused = await refusal(verbs.grantApproval(approvalId, { payload: { amount: "x" } }));
+    expect(refused.name).toBe("InvalidApprovalError");
+    const granted = await verbs.grantApproval(approvalId, { payload: { amount: 5 }, by: "ada" });
+    expect(granted.outcome).toBe("decided");
+    expect((await verbs.grantApproval(approvalId)).outcome).toBe("already_decided");
+    expect(await agent.output(id)).toMatchObject({ approved: true, payload: { amount: 5 } });
+  });
+
+  it("W5: terminating a workflow cancels the turn that it waits for", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), delayMs: 60_000 });
+    const id = await run(agent, { step: "text", prompt });
+    const verbs = await agent.verbs();
+    const [open] = await until(async () => {
+      const found = await verbs.listSubmissions({ status: "running" });
+      return found.length > 0 && found;
+    });
+    await verbs.terminateWorkflow(id);
+    expect(await agent.ended(open?.submissionId ?? "")).toMatchObject({ status: "aborted" });
+  });
+
+  it("W6: an id starts one instance, and the agent knows it", async () => {
+    const agent = given();
+    const id = await run(agent, { step: "text", prompt: ask({ ...unique(), text: "one" }) });
+    const verbs = await agent.verbs();
+    const asked: Asked = { step: "text", prompt: "other" };
+    const again = await verbs.runWorkflow(host.workflow, asked, { id, ifExists: "return" });
+    expect(again).toBe(id);
+    expect((await refusal(verbs.runWorkflow(host.workflow, asked, { id }))).name).toBe(
+      "WorkflowExistsError",
+    );
+    expect(await agent.output(id)).toBe("one");
+    const { items } = await verbs.listWorkflowInstances();
+    expect(items.map(({ workflowId }) => workflowId)).toEqual([id]);
+  });
+
+  it("S1 S5: a triggered task runs once for its key, and its prompt is a submission", async () => {
+    const agent = given();
+    const verbs = await agent.verbs();
+    await verbs.triggerScheduledTask("note", { key: "k" });
+    await verbs.triggerScheduledTask("note", { key: "k" });
+    await verbs.triggerScheduledTask("ask", { key: "k" });
+    await until(() => taskRuns.get(agent.name)?.length);
+    const [asked] = await until(async () => {
+      const found = await verbs.listSubmissions({ status: "completed" });
+      return found.length > 0 && found;
+    });
+    expect(asked).toMatchObject({ output: "You said: Write the digest." });
+    expect(taskRuns.get(agent.name)).toHaveLength(1);
+    await until(async () => {
+      const [last] = await verbs.listScheduledRuns("ask");
+      return last?.status === "completed";
+    });
+  });
+
+  it("the health report of an idle agent is healthy", async () => {
+    const agent = given();
+    const verbs = await agent.verbs();
+    const prompt = ask({ ...unique(), text: "fine" });
+    await agent.output(await run(agent, { step: "text", prompt }));
+    await until(async () => {
+      const { findings } = await verbs.healthReport();
+      return findings.length === 0;
+    });
+  });
+}
