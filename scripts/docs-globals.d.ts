@@ -17,6 +17,7 @@ declare class SupportAgent extends TriageAgent {
 declare class Researcher extends TriageAgent {}
 
 declare interface Env extends Cloudflare.Env {
+  OPENAI_API_KEY: string;
   readonly TriageAgent: DurableObjectNamespace<TriageAgent>;
   /** In the worker of the tests: a class that extends `crashable(TriageAgent)`. */
   readonly Triage: DurableObjectNamespace<TriageAgent>;

@@ -60,6 +60,7 @@ export type {
   SubmissionAudience,
   SubmissionMessage,
 } from "./agent/submission-clients.ts";
+export type { HostName } from "./limitations.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
-export { type HostName, NotSupportedByHostError } from "./support.ts";
+export { NotSupportedByHostError } from "./support.ts";

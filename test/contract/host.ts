@@ -1,7 +1,7 @@
 /** A host under the contract, and what tests of every host use. */
 
 import { runInDurableObject } from "cloudflare:test";
-import { type HostName, LIMITATIONS } from "../../src/hosts/support.ts";
+import { type HostName, LIMITATIONS } from "../../src/hosts/limitations.ts";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
 import type { Count, Meter } from "../../src/testing/index.ts";
 import { until } from "../support/given.ts";
