@@ -21,6 +21,7 @@ export { WebhookWaits } from "./kinds/webhook.ts";
 export type { LinkAnswer, LinkCall } from "./links.ts";
 export type {
   Closing,
+  StoredKind,
   WaitKindName,
   WaitRef,
   WaitRequest,

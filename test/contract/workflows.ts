@@ -44,6 +44,17 @@ export function workflowsContract(host: ContractHost): void {
     expect(await agent.output(id)).toBe("from two");
   });
 
+  it.skipIf(supports(host, "step.agentTool()"))(
+    "a step that the host does not support fails at once",
+    async () => {
+      const agent = given();
+      const id = await run(agent, { step: "agentTool" });
+      expect(await agent.output(id)).toBe(
+        "perdure/object does not support step.agentTool(). A plain Durable Object has no sub-agents. Extend DurableAgent.",
+      );
+    },
+  );
+
   it("W1: many items are answered in their order", async () => {
     const agent = given();
     const id = await run(agent, { step: "all", items: ["one", "two", "three"] });

@@ -10,13 +10,14 @@ import { logProblem, type Problem } from "../../core/problems.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
-import type { Approval } from "../../waits/index.ts";
+import type { Approval, StoredKind } from "../../waits/index.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
 import { SubmissionClients } from "../agent/submission-clients.ts";
 import { modulesOf } from "../modules.ts";
 import { promptsTo } from "../scheduled-tasks.ts";
 import { appSource } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
+import { NotSupportedByHostError } from "../support.ts";
 import { AgentVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
 import { ObjectAgent } from "./object-agent.ts";
 import { type DurableOptions, readDurableOptions, type Settings } from "./options.ts";
@@ -64,7 +65,7 @@ export class Durable extends AgentVerbs {
         lifecycle,
         hooks: { onProblem, onDeadLetter: async (letter) => settings.onDeadLetter?.(letter) },
         own: this.agent,
-        isBuiltIn: (verb) => isOwnVerb(object, verb),
+        isBuiltIn: (verb) => isBuiltIn(object, verb),
         approvals: approvalsWithClients({
           ...connections,
           shouldSendApproval: settings.shouldSendApproval ?? (() => false),
@@ -87,6 +88,7 @@ export class Durable extends AgentVerbs {
       limits,
       "options of durable()",
     );
+    modules.waits.install("agent-tool", NO_AGENT_TOOLS);
     this[CAPABILITIES] = modules;
     this.outbox = modules.outbox;
   }
@@ -139,6 +141,13 @@ export class Durable extends AgentVerbs {
     this.agent.ended(workflowId, failure);
   }
 }
+
+const NO_AGENT_TOOLS: StoredKind = {
+  check: async () => {
+    throw new NotSupportedByHostError("perdure/object", "step.agentTool()");
+  },
+  answersLaterRuns: () => false,
+};
 
 const OBJECTS = new WeakMap<object, Durable>();
 
@@ -196,7 +205,7 @@ function addToClass(prototype: object): void {
 const FORWARDERS = new WeakSet<object>();
 
 /** Whether the app's class does not have a verb of its own by this name. */
-function isOwnVerb(object: object, verb: string): boolean {
+function isBuiltIn(object: object, verb: string): boolean {
   const value: unknown = Reflect.get(object, verb);
   return typeof value !== "function" || FORWARDERS.has(value);
 }

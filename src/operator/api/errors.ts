@@ -24,7 +24,7 @@ export const badRequest = (message: string) => new HttpError(400, "BadRequest", 
 
 /** What the agent or the app has refused: the caller can correct it. Over RPC, an error keeps its name and not its class. */
 const REFUSED =
-  /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupported)Error$/;
+  /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupportedByHost)Error$/;
 const CONFLICT = /^(IdempotencyConflict|Busy|WorkflowExists|SubmissionIdentity)Error$/;
 
 /** What a call of an agent has thrown, as an answer. */

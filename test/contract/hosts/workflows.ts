@@ -15,6 +15,7 @@ export type Asked =
       readonly models?: readonly string[];
     }
   | { readonly step: "approval" }
+  | { readonly step: "agentTool" }
   | { readonly step: "all"; readonly items: readonly string[] };
 
 const answerSchema = z.object({ title: z.string() });
@@ -31,12 +32,19 @@ export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
   }
 }
 
-type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval">;
+type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "agentTool">;
 
 async function play(asked: Asked, step: Steps): Promise<unknown> {
   if (asked.step === "approval") {
     const schema = z.object({ amount: z.number() });
     return step.approval("decide", { title: "Pay?", schema });
+  }
+  if (asked.step === "agentTool") {
+    try {
+      return await step.agentTool("child", "AgentHost", { input: "do it" });
+    } catch (error) {
+      return error instanceof Error ? error.message : error;
+    }
   }
   if (asked.step === "all") {
     return step.promptAll("each", asked.items, { prompt: (item) => item, key: (_, i) => `${i}` });
