@@ -365,6 +365,20 @@ const AFTERWARDS: Readonly<Record<string, LedgerPlan>> = {
       return left.length === 0 ? [] : [`L4 ${left} are left in the thread`];
     },
   },
+  "clear the main thread": {
+    verbs: ["Submissions.clearMain"],
+    steps: [
+      first(BUSY),
+      async (object) => {
+        await begun(object, "a");
+        await submit(object, "b", SHORT);
+      },
+      ({ submissions, turns }) => submissions.clearMain(async () => turns.empty("main")),
+    ],
+    soonAfter: SETTLED,
+    // The second crash may leave the first one started over, and in line.
+    ends: { a: ["aborted", "skipped", "completed"], b: ["skipped", "completed"] },
+  },
 };
 
 export const LEDGER: Plans = Object.fromEntries(
