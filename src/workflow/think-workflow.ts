@@ -230,7 +230,6 @@ export interface ThinkWorkflowSteps {
 
 /**
  * @param callOf one step of this run, on the workflow's own agent
- * @internal
  */
 export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
   const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) =>

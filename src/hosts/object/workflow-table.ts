@@ -58,21 +58,19 @@ export class WorkflowTable {
     { id, name, metadata }: { id: string; name: string; metadata: object | undefined },
     { now }: Now,
   ): void {
-    const { lastRowId } = {
-      lastRowId: this.#sql
-        .exec<{ seq: number }>(
-          `INSERT INTO perdure_workflows (workflow_id, workflow_name, status, created_at, updated_at, metadata)
-           VALUES (?, ?, 'queued', ?, ?, ?) ON CONFLICT (workflow_id) DO NOTHING RETURNING seq`,
-          id,
-          name,
-          now,
-          now,
-          metadata ? JSON.stringify(metadata) : null,
-        )
-        .toArray()[0]?.seq,
-    };
-    if (lastRowId === undefined || lastRowId <= this.most) return;
-    this.#sql.exec("DELETE FROM perdure_workflows WHERE seq <= ?", lastRowId - this.most);
+    const [added] = this.#sql
+      .exec<{ seq: number }>(
+        `INSERT INTO perdure_workflows (workflow_id, workflow_name, status, created_at, updated_at, metadata)
+         VALUES (?, ?, 'queued', ?, ?, ?) ON CONFLICT (workflow_id) DO NOTHING RETURNING seq`,
+        id,
+        name,
+        now,
+        now,
+        metadata ? JSON.stringify(metadata) : null,
+      )
+      .toArray();
+    if (!added || added.seq <= this.most) return;
+    this.#sql.exec("DELETE FROM perdure_workflows WHERE seq <= ?", added.seq - this.most);
   }
 
   find(id: string): WorkflowInfo | undefined {
@@ -94,10 +92,10 @@ export class WorkflowTable {
     const wanted = JSON.stringify(metadata);
     const where = `(?1 IS NULL OR status IN (SELECT value FROM json_each(?1)))
       AND (?2 IS NULL OR workflow_name = ?2)
-      AND NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted
-        WHERE json_extract(metadata, '$."' || wanted.key || '"') IS NOT wanted.value)`;
+      AND NOT EXISTS (SELECT 1 FROM json_each(?3) AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM json_each(metadata) AS own WHERE own.key = wanted.key AND own.value IS wanted.value))`;
     const name = workflowName ?? null;
-    const { sql } = { sql: this.#sql };
+    const sql = this.#sql;
     const count = `SELECT count(*) AS total FROM perdure_workflows WHERE ${where}`;
     const { total } = sql.exec<{ total: number }>(count, statuses, name, wanted).one();
     const most = Math.min(limit, MAX_PAGE);
