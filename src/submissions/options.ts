@@ -92,8 +92,8 @@ export type LedgerOptions = {
     readonly maxCount?: number;
     /**
      * Messages of a named thread that are kept, from 1 to 9,000, or `Infinity`. A turn deletes some of the oldest ones above
-     * it, and none of its own. The model sees at most the newest 8 MiB, and a session reads at most 10,000 messages. Does not
-     * apply to the agent's own conversation, which Think stores.
+     * it, and none of its own. The model sees at most the newest 8 MiB, and a session reads at most 10,000 messages. The
+     * main conversation is a thread, too, except where Think or AIChatAgent stores it.
      * @default 5_000
      */
     readonly maxThreadMessages?: number;
