@@ -3,7 +3,7 @@
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
   readonly meter: Meter;
@@ -11,6 +11,7 @@ export class AgentHost extends DurableAgent<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
+    crashAsPlanned(this, ctx, meter);
   }
   override getModel(id?: string) {
     return new ScriptedModel(undefined, id);

@@ -3,7 +3,7 @@
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {
   readonly meter: Meter;
@@ -11,6 +11,7 @@ export class ThinkHost extends DurableThink<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
+    crashAsPlanned(this, ctx, meter);
   }
   override getModel() {
     return new ScriptedModel();
