@@ -61,6 +61,13 @@ export type {
   SubmissionMessage,
 } from "./agent/submission-clients.ts";
 export type { HostName } from "./limitations.ts";
+export {
+  type DurableToolContext,
+  type DurableToolOptions,
+  durableTool,
+  InvalidToolStepError,
+  type ToolStep,
+} from "./sdk/durable-tool.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
 export { NotSupportedByHostError } from "./support.ts";

@@ -181,6 +181,17 @@ export class ToolCallLimitError extends Error {
   }
 }
 
+/** A call of a durable tool has `maxToolSteps` steps: the step does not run. */
+export class ToolStepLimitError extends Error {
+  override readonly name = "ToolStepLimitError";
+  constructor(readonly maxToolSteps: number) {
+    super(
+      `This tool call has ${maxToolSteps} steps, which is the limit. The step was not run. ` +
+        "Do more in one step, or raise maxToolSteps.",
+    );
+  }
+}
+
 /** The turn made no progress for `stallTimeout`: a transient failure. */
 export class TurnStalledError extends Error {
   override readonly name = "TurnStalledError";

@@ -113,14 +113,35 @@ export interface ToolCalls {
    * Decides about a call before its tool runs.
    *
    * @param call.input as the model gave it
+   * @param call.isDurable whether the tool records its steps, so that an interrupted call runs again
    * @throws TurnRefused when the attempt has ended or was given up: the tool must not run
    */
-  start(call: { toolCallId: string; toolName: string; input: unknown }): Promise<ToolDecision>;
+  start(call: {
+    toolCallId: string;
+    toolName: string;
+    input: unknown;
+    isDurable?: boolean;
+  }): Promise<ToolDecision>;
+}
+
+/** The recorded steps of one call of a durable tool. */
+export interface CallSteps {
+  /** The same in every repetition of the call. */
+  readonly idempotencyKey: string;
+  /**
+   * The result of a finished step as JSON, where null stands for undefined; undefined for a step that is to run.
+   *
+   * @throws TurnRefused when the attempt has ended or was given up: the step must not run
+   * @throws ToolStepLimitError when the call has too many steps
+   */
+  find(name: string): { readonly json: string | null } | undefined;
+  /** Resolves when the result is on disk. */
+  store(name: string, json: string | null): Promise<void>;
 }
 
 export type ToolDecision =
   /** Run the tool, and report its end. Without a report the call counts as interrupted. */
-  | { readonly action: "run"; end(end: CallEnd): void }
+  | { readonly action: "run"; end(end: CallEnd): void; readonly steps?: CallSteps | undefined }
   /** An earlier run recorded this output. */
   | { readonly action: "answer"; readonly output: unknown }
   /** The tool must not run, and the model gets this error as its result. */

@@ -35,6 +35,11 @@ export type LedgerOptions = {
    */
   readonly maxToolCalls?: number;
   /**
+   * Steps of one call of a durable tool. A further step fails with ToolStepLimitError.
+   * @default 100
+   */
+  readonly maxToolSteps?: number;
+  /**
    * A turn with no progress for this time ends with a transient failure. Progress is a part of an answer, a model call or a
    * tool call.
    * @default "1 hour"
@@ -131,6 +136,7 @@ const SETTINGS = optionsOf<LedgerOptions>()({
   maxPayloadBytes: count({ max: PAYLOAD_BYTES }).default(PAYLOAD_BYTES),
   maxConcurrentTurns: count({ infinity: true }).default(4),
   maxToolCalls: count({ infinity: true }).default(1_000),
+  maxToolSteps: count({ infinity: true }).default(100),
   stallTimeout: duration({ infinity: true }).prefault("1 hour"),
   holdAnswer: duration({ infinity: true }).prefault(250),
   statusHookTimeout: duration({ max: "1 day" }).prefault("30 seconds"),

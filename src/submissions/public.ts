@@ -17,6 +17,7 @@ export {
   SubmissionIdentityError,
   SubmissionOutputError,
   ToolCallLimitError,
+  ToolStepLimitError,
   TurnStalledError,
   UnknownCursorError,
   UsageNotReportedError,

@@ -357,7 +357,13 @@ export class Submissions extends Capability implements TurnLedger {
   /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation. */
   mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
     if (afterSideEffects(retry) !== "fail") return true;
-    return this.#store.toolCalls.missing(seq, settled).length === 0;
+    return this.#store.toolCalls.missing(seq, settled).every(({ callKey }) => callKey !== null);
+  }
+
+  /** For hosts: whether a call of a durable tool was interrupted, which is to be made again. */
+  hasInterruptedSteps({ seq }: Submission, settled: readonly SettledCall[]): boolean {
+    const missing = this.#store.toolCalls.missing(seq, settled);
+    return missing.some(({ callKey, outcome }) => callKey !== null && outcome === null);
   }
 
   heartbeat(ref: AttemptRef): void {

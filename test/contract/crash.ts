@@ -8,7 +8,13 @@ import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";
 import { message, until } from "../support/given.ts";
 import { sizeOf } from "../support/sizes.ts";
 import { type ContractHost, Given, titleOf, type Verbs } from "./host.ts";
-import { charges, heard, type SubAgentCrash, subAgentCrashes } from "./hosts/app.ts";
+import {
+  charges,
+  steps as durableSteps,
+  heard,
+  type SubAgentCrash,
+  subAgentCrashes,
+} from "./hosts/app.ts";
 import type { Asked } from "./hosts/workflows.ts";
 
 type Scenario = Omit<CrashScenario<undefined>, "objects" | "moments">;
@@ -49,9 +55,13 @@ function scenariosOf({ workflow, workflows }: ContractHost): Scenario[] {
       verbs.runWorkflow(workflow, asked(id), { id: `wf-${id}`, ifExists: "return" });
   };
   const outputOf = async (id: string) => (await (await workflows.get(`wf-${id}`)).status()).output;
-  const isOver = async (stub: unknown, { id }: { readonly id: string }) =>
-    (await (await workflows.get(`wf-${id}`)).status()).status === "complete" &&
-    (await openWorkOf(stub as DurableObjectStub)).length === 0;
+  const isOver = async (stub: unknown, { id }: { readonly id: string }) => {
+    const instance = await workflows.get(`wf-${id}`);
+    const { status } = await instance.status();
+    // An AgentWorkflow of the SDK fails if its agent is down in the moment when it begins. The health report says: restart it.
+    if (status === "errored") await instance.restart();
+    return status === "complete" && (await openWorkOf(stub as DurableObjectStub)).length === 0;
+  };
   return [
     {
       name: "a turn with a tool",
@@ -70,6 +80,26 @@ function scenariosOf({ workflow, workflows }: ContractHost): Scenario[] {
           found?.status !== "completed" && `L1 ${id} is ${found?.status}: ${found?.error}`,
           times > 1 && `L6 the tool ran ${times} times`,
           replies.length !== 1 && `L4 ${replies.length} replies`,
+          heardOnce(id),
+        ];
+      }),
+    },
+    {
+      name: "a turn with a durable tool",
+      steps: [
+        step((verbs, id) =>
+          submit({ tool: { name: "ship", input: { account: id } }, text: "sent" })(verbs, id),
+        ),
+      ],
+      check: problems(async (verbs, id) => {
+        const found = await verbs.inspectSubmission(id);
+        const ran = durableSteps.get(id) ?? [];
+        const distinct = new Set(ran).size;
+        return [
+          found?.status !== "completed" && `L1 ${id} is ${found?.status}: ${found?.error}`,
+          distinct !== 3 && `L6 ${distinct} steps: ${ran}`,
+          // Only the step that the crash has interrupted may run again.
+          ran.length > 4 && `L6 steps ran ${ran.length} times: ${ran}`,
           heardOnce(id),
         ];
       }),
@@ -96,6 +126,7 @@ function scenariosOf({ workflow, workflows }: ContractHost): Scenario[] {
     },
     {
       name: "a workflow with a prompt",
+      timeout: 40_000,
       steps: [step(run((id) => ({ step: "answer", prompt: ask({ id, answer: { title: id } }) })))],
       isOver,
       check: problems(async (_, id) => {

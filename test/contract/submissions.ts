@@ -5,7 +5,7 @@ import { method } from "../../src/outbox/index.ts";
 import { modelCalls } from "../../src/testing/index.ts";
 import { message, refusal, until } from "../support/given.ts";
 import { type ContractHost, Given, supports } from "./host.ts";
-import { charges, heard } from "./hosts/app.ts";
+import { charges, heard, steps } from "./hosts/app.ts";
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 /** A script that is counted on its own. */
@@ -167,6 +167,23 @@ export function submissionsContract(host: ContractHost): void {
       await agent.crash();
       expect(await agent.ended(submissionId)).toMatchObject({ status: "completed" });
       expect(charges.get(account)).toBe(1);
+    },
+  );
+
+  it.runIf(supports(host, "tools"))(
+    "L6: an interrupted durable tool runs again, and its finished steps do not",
+    async () => {
+      const agent = given();
+      const account = crypto.randomUUID();
+      const script = { ...unique(), tool: { name: "ship", input: { account } }, delayMs: 150 };
+      const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+      const names = () => (steps.get(account) ?? []).map((step) => step.split(" ")[0]);
+      await until(() => names().includes("pay"));
+      await agent.crash();
+      expect(await agent.ended(submissionId)).toMatchObject({ status: "completed" });
+      expect(names()).toEqual(["reserve", "pay", "pay", "notify"]);
+      // The step that was interrupted runs again under its key.
+      expect(new Set(steps.get(account)).size).toBe(3);
     },
   );
 

@@ -47,6 +47,7 @@ playMatrix(
       "Submissions.takeAll": "is played by submitMany() and BatchKind.open()",
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,
+      "Submissions.hasInterruptedSteps": READS,
       "Submissions.now": READS,
       "Submissions.attemptPlanOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",

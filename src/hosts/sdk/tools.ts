@@ -6,7 +6,8 @@
 import type { ModelMessage, ToolSet } from "ai";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { ToolCalls } from "../../submissions/host.ts";
+import type { CallSteps, ToolCalls } from "../../submissions/host.ts";
+import { durableOf } from "./durable-tool.ts";
 import type { TurnHooks } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
@@ -55,7 +56,7 @@ export function recordedOf(
       async function* (input, options) {
         const { toolCallId, abortSignal } = options;
         const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
-        yield* recorded(tool, call, calls, abortSignal, () => execute(input, options));
+        yield* recorded(tool, call, calls, abortSignal, runOf(tool, execute, input, options));
       },
   );
 }
@@ -88,21 +89,30 @@ async function* recorded(
   call: Parameters<ToolCalls["start"]>[0],
   calls: ToolCalls,
   abortSignal: AbortSignal | undefined,
-  execute: () => unknown,
+  execute: (steps: CallSteps | undefined) => unknown,
 ): Outputs {
-  if (SAFE in tool) return yield* outputsOf(execute());
-  const decision = await calls.start(call);
+  const durable = durableOf(tool);
+  if (SAFE in tool && !durable) return yield* outputsOf(execute(undefined));
+  const asked = durable ? { ...call, toolName: durable.name, isDurable: true } : call;
+  const decision = await calls.start(asked);
   if (decision.action === "fail") throw decision.error;
   if (decision.action === "answer") return yield decision.output;
   let output: unknown;
   try {
-    for await (output of outputsOf(execute())) yield output;
+    for await (output of outputsOf(execute(decision.steps))) yield output;
   } catch (error) {
     // What a tool did before it was stopped is unknown: the call stays an interrupted one.
     if (!abortSignal?.aborted) decision.end({ error });
     throw error;
   }
   decision.end({ output });
+}
+
+/** Runs the tool; a durable one with its steps. */
+function runOf(tool: object, execute: Execute, input: unknown, options: ExecuteOptions) {
+  const durable = durableOf(tool);
+  return (steps: CallSteps | undefined) =>
+    durable ? durable.run(input, options, steps) : execute(input, options);
 }
 
 async function* outputsOf(result: unknown): Outputs {
@@ -148,7 +158,7 @@ export function guardedOf(
         const decision = await decide?.({ ...call, isDynamic, messages, abortSignal });
         if (decision?.run === false) return yield decision.output;
         const given = decision ? decision.input : input;
-        yield* recorded(tool, call, calls, abortSignal, () => execute(given, options));
+        yield* recorded(tool, call, calls, abortSignal, runOf(tool, execute, given, options));
       },
   );
 }

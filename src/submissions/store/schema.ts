@@ -107,4 +107,12 @@ export const MIGRATIONS = [
    CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
      DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
    END;`,
+  `ALTER TABLE perdure_tool_calls ADD COLUMN call_key TEXT;
+   CREATE TABLE perdure_tool_steps (
+     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
+     ordinal INTEGER NOT NULL,
+     step TEXT NOT NULL,
+     value TEXT,
+     PRIMARY KEY (seq, ordinal, step)
+   ) WITHOUT ROWID;`,
 ] as const;

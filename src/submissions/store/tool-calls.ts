@@ -25,6 +25,8 @@ export type RecordedCall = {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly inputDigest: string;
+  /** The idempotency key of a call of a durable tool; null for another tool. */
+  readonly callKey: string | null;
   /** The input as JSON, maybe cut. */
   readonly input: string;
   /** How it ended: `note` says why its output is not stored. Null when it was interrupted. */
@@ -33,7 +35,10 @@ export type RecordedCall = {
   readonly failure: string | null;
 };
 
-export type NewCall = Pick<RecordedCall, "toolCallId" | "toolName" | "inputDigest" | "input">;
+export type NewCall = Pick<
+  RecordedCall,
+  "toolCallId" | "toolName" | "inputDigest" | "input" | "callKey"
+>;
 
 export class ToolCallRecords {
   constructor(private readonly sql: SqlStorage) {}
@@ -49,13 +54,14 @@ export class ToolCallRecords {
   add(
     { seq, attempt }: AttemptRef,
     ordinal: number,
-    { toolCallId, toolName, inputDigest, input }: NewCall,
+    { toolCallId, toolName, inputDigest, input, callKey }: NewCall,
     now: number,
   ): void {
     const shown = input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input;
-    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, tool_call_id, tool, input_digest, input)
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
-    this.sql.exec(query, seq, ordinal, attempt, now, toolCallId, toolName, inputDigest, shown);
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, tool_call_id, tool, input_digest, input, call_key)
+                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+    const values = [seq, ordinal, attempt, now, toolCallId, toolName, inputDigest, shown, callKey];
+    this.sql.exec(query, ...values);
   }
 
   /** Another call of the model takes the record: with that id, the conversation will contain its outcome. */
@@ -74,21 +80,45 @@ export class ToolCallRecords {
 
   /** The calls of a submission belong to the one that retries it as well, but to none of its attempts. */
   copy(from: number, to: number): void {
-    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value)
-       SELECT ?, ordinal, 0, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`;
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value, call_key)
+       SELECT ?, ordinal, 0, started_at, ended_at, tool_call_id, tool, input_digest, outcome, input, value, call_key FROM perdure_tool_calls WHERE seq = ?`;
     this.sql.exec(query, to, from);
+    const steps = `INSERT INTO perdure_tool_steps (seq, ordinal, step, value)
+       SELECT ?, ordinal, step, value FROM perdure_tool_steps WHERE seq = ?`;
+    this.sql.exec(steps, to, from);
   }
 
-  /** Whether any call of the submission is recorded. */
+  /** Whether a call of the submission is recorded that may have had an effect. A durable tool is safe to repeat. */
   exist(seq: number): boolean {
-    const query = "SELECT 1 FROM perdure_tool_calls WHERE seq = ? LIMIT 1";
+    const query = "SELECT 1 FROM perdure_tool_calls WHERE seq = ? AND call_key IS NULL LIMIT 1";
     return valuesOf(this.sql, query, seq).length > 0;
+  }
+
+  /** The result of a finished step of a call, as JSON. */
+  step(seq: number, ordinal: number, name: string): { readonly json: string | null } | undefined {
+    const query =
+      "SELECT value AS json FROM perdure_tool_steps WHERE seq = ? AND ordinal = ? AND step = ?";
+    return this.sql.exec<{ json: string | null }>(query, seq, ordinal, name).toArray()[0];
+  }
+
+  /** How many steps of a call have finished. */
+  steps(seq: number, ordinal: number): number {
+    const query = "SELECT COUNT(*) FROM perdure_tool_steps WHERE seq = ? AND ordinal = ?";
+    return valuesOf<number>(this.sql, query, seq, ordinal)[0] ?? 0;
+  }
+
+  /** A step has finished. The first result stays, also against a late one of an attempt that is over. */
+  addStep(seq: number, ordinal: number, name: string, json: string | null): void {
+    // The submission may have been deleted meanwhile.
+    const query = `INSERT OR IGNORE INTO perdure_tool_steps (seq, ordinal, step, value)
+                   SELECT seq, ordinal, ?, ? FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?`;
+    this.sql.exec(query, name, json, seq, ordinal);
   }
 
   /** The recorded calls of a submission that its conversation does not contain, in their order. */
   missing(seq: number, settled: readonly SettledCall[]): RecordedCall[] {
     const byId = new Map(settled.map((call) => [call.toolCallId, call]));
-    const query = `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, input, outcome,
+    const query = `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, call_key AS callKey, input, outcome,
                      CASE WHEN outcome <> 'result' THEN value END AS failure
                    FROM perdure_tool_calls WHERE seq = ? ORDER BY ordinal`;
     const calls = this.sql.exec<RecordedCall>(query, seq).toArray();

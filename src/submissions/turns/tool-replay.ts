@@ -6,10 +6,11 @@
 import type { Failure } from "../../core/failures.ts";
 import { stableJson } from "../../core/json.ts";
 import { digest } from "../../core/text.ts";
-import { ToolCallLimitError } from "../errors.ts";
+import { ToolCallLimitError, ToolStepLimitError } from "../errors.ts";
 import {
   type AttemptRef,
   type CallEnd,
+  type CallSteps,
   type SettledCall,
   type ToolCalls,
   type ToolDecision,
@@ -19,6 +20,7 @@ import type { Ledger } from "../ledger.ts";
 import { failureOfCall, type NewCall, type RecordedCall } from "../store/tool-calls.ts";
 import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
 
+type AskedCall = Omit<NewCall, "callKey"> & { readonly isDurable: boolean };
 type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };
 
 export class ToolReplay implements ToolCalls {
@@ -42,10 +44,11 @@ export class ToolReplay implements ToolCalls {
     return open.length > 0 ? noteOf(open, policy) : undefined;
   }
 
-  async start({ toolCallId, toolName, input }: Parameters<ToolCalls["start"]>[0]) {
+  async start({ toolCallId, toolName, input, isDurable }: Parameters<ToolCalls["start"]>[0]) {
     const reading = this.settled && this.#read(this.settled);
     const json = stableJson(input);
-    const call = { toolCallId, toolName, input: json, inputDigest: digest(json) };
+    const inputDigest = digest(json);
+    const call = { toolCallId, toolName, input: json, inputDigest, isDurable: isDurable === true };
     const earlier = await reading;
     // No await while deciding, so that parallel calls cannot get the same record.
     const decision = this.#decide(call, earlier);
@@ -57,7 +60,7 @@ export class ToolReplay implements ToolCalls {
     return decision;
   }
 
-  #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {
+  #decide(call: AskedCall, { open, policy }: Earlier = FIRST): ToolDecision {
     const { store } = this.ledger;
     const { seq } = this.ref;
     const count = store.toolCalls.count(this.ref);
@@ -70,27 +73,52 @@ export class ToolReplay implements ToolCalls {
     if (!record) return this.#beginCall(call, count + 1);
     open.splice(at, 1);
     store.toolCalls.take(seq, record.ordinal, call.toolCallId);
-    if (record.outcome === null && policy === "repeat") return this.#running(record.ordinal);
+    const isRepeated = policy === "repeat" || (call.isDurable && record.callKey !== null);
+    if (record.outcome === null && isRepeated) return this.#running(record);
     const failure = failureOfCall(record);
     if (failure) return { action: "fail", error: errorOf(failure) };
     return { action: "answer", output: store.toolCalls.output(seq, record.ordinal) };
   }
 
-  #beginCall(call: NewCall, ordinal: number): ToolDecision {
+  #beginCall({ isDurable, ...call }: AskedCall, ordinal: number): ToolDecision {
     const { store, limits } = this.ledger;
+    const { submissionId } = store.get(this.ref.seq) ?? {};
     if (ordinal > limits.maxToolCalls) {
       const error = new ToolCallLimitError(limits.maxToolCalls);
-      const { submissionId } = store.get(this.ref.seq) ?? {};
       if (!this.#isFull) console.warn(`[perdure] submission ${submissionId}:`, error.message);
       this.#isFull = true;
       return { action: "fail", error };
     }
-    store.beginCall(this.ref, ordinal, call, this.ledger.clock.now());
-    return this.#running(ordinal);
+    const callKey = isDurable ? `${submissionId}/${ordinal}` : null;
+    store.beginCall(this.ref, ordinal, { ...call, callKey }, this.ledger.clock.now());
+    return this.#running({ ordinal, callKey });
   }
 
-  #running(ordinal: number): ToolDecision {
-    return { action: "run", end: (end) => this.#end(ordinal, end) };
+  #running({ ordinal, callKey }: Pick<RecordedCall, "ordinal" | "callKey">): ToolDecision {
+    const steps = callKey === null ? undefined : this.#steps(ordinal, callKey);
+    return { action: "run", end: (end) => this.#end(ordinal, end), steps };
+  }
+
+  #steps(ordinal: number, idempotencyKey: string): CallSteps {
+    const { store, limits } = this.ledger;
+    const { seq } = this.ref;
+    return {
+      idempotencyKey,
+      find: (name) => {
+        if (!store.isRunning(this.ref)) throw new TurnRefused();
+        const found = store.toolCalls.step(seq, ordinal, name);
+        const isFull = !found && store.toolCalls.steps(seq, ordinal) >= limits.maxToolSteps;
+        if (isFull) throw new ToolStepLimitError(limits.maxToolSteps);
+        this.heartbeat();
+        return found;
+      },
+      store: async (name, json) => {
+        store.toolCalls.addStep(seq, ordinal, name, json);
+        this.heartbeat();
+        // The next step may reset the object.
+        await store.storage.sync();
+      },
+    };
   }
 
   /** The model gets the outcome in any case. Without a record, it sees an interrupted call after a crash. */
@@ -126,9 +154,11 @@ const FIRST: Earlier = { open: [], policy: "tell" };
 const NOTED = 50;
 
 function noteOf(open: readonly RecordedCall[], policy: AfterSideEffects): string {
-  const outlook = policy === "repeat" ? "and may be made again" : "its effect is unknown";
-  const stateOf = ({ outcome }: RecordedCall) =>
-    outcome === null ? `interrupted, ${outlook}` : "finished";
+  const outlook = policy === "repeat" ? REPEATABLE : "its effect is unknown";
+  const stateOf = ({ outcome, callKey }: RecordedCall) => {
+    if (outcome !== null) return "finished";
+    return `interrupted, ${callKey === null ? outlook : REPEATABLE}`;
+  };
   const lines = open
     .slice(-NOTED)
     .map((call) => `- ${call.toolName} ${call.input}: ${stateOf(call)}`);
@@ -136,6 +166,7 @@ function noteOf(open: readonly RecordedCall[], policy: AfterSideEffects): string
   return `${NOTE}\n\n${lines.join("\n")}\n\n${HOW_TO_GO_ON}`;
 }
 
+const REPEATABLE = "and may be made again";
 const NOTE =
   "Your turn was interrupted. These tool calls had been made, and their results are not shown here:";
 const HOW_TO_GO_ON =

@@ -2,6 +2,7 @@
 
 import { type ToolSet, tool } from "ai";
 import { z } from "zod";
+import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 import type { SubmissionEvent } from "../../../src/submissions/index.ts";
@@ -9,6 +10,10 @@ import type { Meter } from "../../../src/testing/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
+/** The steps of the durable tool that have run, with the idempotency key of each, by the account. */
+export const steps = new Map<string, string[]>();
+/** How long each of them takes, in milliseconds. */
+const STEP_MS = 30;
 /** The deliveries that `hear()` got, by the id of their submission. */
 export const heard = new Map<string, string[]>();
 /** How often the task has run, by the object's name. */
@@ -22,6 +27,19 @@ export function contractTools(): ToolSet {
       execute: async ({ account }) => {
         charges.set(account, (charges.get(account) ?? 0) + 1);
         return `Charged ${account}`;
+      },
+    }),
+    ship: durableTool({
+      name: "ship",
+      description: "Ships what an account has ordered.",
+      inputSchema: z.object({ account: z.string() }),
+      async execute({ account }, { step }) {
+        for (const name of ["reserve", "pay", "notify"])
+          await step.do(name, async ({ idempotencyKey }) => {
+            steps.set(account, [...(steps.get(account) ?? []), `${name} ${idempotencyKey}`]);
+            await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+          });
+        return `Shipped ${account}`;
       },
     }),
   };

@@ -275,13 +275,14 @@ export class ThinkTurns {
     const decision = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
     const isDeclined = decision.continue === false;
     const settled = this.conversation.settledCalls(idsOf(submission.messages), ctx.messages);
-    if (decision.persist !== false) {
-      // Think is about to store this part of the reply.
-      settled.push(...settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]));
-    }
+    const partial = settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]);
+    // Think would show the model an error in place of the call. Without this part of the reply, it makes the call again.
+    const isRepeated = ledger.hasInterruptedSteps(submission, [...settled, ...partial]);
+    // Otherwise Think is about to store this part.
+    if (decision.persist !== false && !isRepeated) settled.push(...partial);
     if (!isDeclined && ledger.mayContinue(submission, settled)) {
       this.#recovering.set(ref.seq, ctx.requestId);
-      return decision;
+      return isRepeated ? { ...decision, persist: false } : decision;
     }
     const why = isDeclined
       ? "onChatRecovery declined to continue it"

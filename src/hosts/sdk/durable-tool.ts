@@ -1,0 +1,184 @@
+/** `durableTool()`: a tool of the AI SDK whose finished steps are not repeated when its turn is. */
+
+import type { Tool, ToolExecutionOptions } from "ai";
+import { jsonTextOf, preview } from "../../core/json.ts";
+import { invalidMessage } from "../../core/options/options.ts";
+import type { CallSteps } from "../../submissions/host.ts";
+
+/** Bytes of JSON of one step's result. A row takes 2 MB. */
+const RESULT_BYTES = 1_000_000;
+const NAME_LENGTH = 100;
+
+/** The steps of one call of a durable tool. */
+export type ToolStep = {
+  /**
+   * Runs `work` and stores its result; a repetition of the turn gets the stored result. Results are JSON of at most
+   * 1,000,000 bytes. An error is not stored: it ends the call, unless the tool catches it.
+   *
+   * @param name at most 100 characters; each step of a call needs a name of its own, the same in every repetition
+   * @param work runs again if a crash interrupts it. Pass its `idempotencyKey` on where a repetition would harm
+   * @throws InvalidToolStepError for an invalid name or result
+   * @throws ToolStepLimitError when the call has `maxToolSteps` steps
+   */
+  do<Result>(
+    name: string,
+    work: (step: { readonly idempotencyKey: string }) => Result | Promise<Result>,
+  ): Promise<Result>;
+};
+
+/** What `execute()` of a durable tool gets besides the input. */
+export type DurableToolContext = ToolExecutionOptions<unknown> & {
+  readonly step: ToolStep;
+  /** The same in every repetition of the call, and in a retry of its submission. */
+  readonly idempotencyKey: string;
+};
+
+type Settings<Input, Output> = Pick<
+  Tool<Input, Output, unknown>,
+  | "inputSchema"
+  | "metadata"
+  | "needsApproval"
+  | "onInputAvailable"
+  | "onInputDelta"
+  | "onInputStart"
+  | "providerOptions"
+  | "title"
+  | "toModelOutput"
+>;
+
+export type DurableToolOptions<Input, Output> = Settings<Input, Output> & {
+  /** By it and its input a call is found again, also after a deploy. Use it as the key of the tool, too. */
+  readonly name: string;
+  /** Tells the model what the tool does. */
+  readonly description?: string;
+  /** Whether the provider must produce arguments that match the schema. */
+  readonly strict?: boolean;
+  execute(input: Input, context: DurableToolContext): Output | Promise<Output>;
+};
+
+/** What a host needs of a durable tool. */
+type Durable = {
+  readonly name: string;
+  /** Runs a call with the steps that the ledger has of it, or without a record. */
+  run(input: unknown, options: object, steps: CallSteps | undefined): Promise<unknown>;
+};
+
+/** Copies of the tool have it as well; registered, so that two copies of this module share it. */
+const DURABLE = Symbol.for("perdure.durableTool");
+
+/**
+ * A tool that may be interrupted at any time: when its turn is repeated, it runs again, and finished steps are answered from
+ * their records. It does not count as a side effect. In a turn that a chat client starts, there is no record: its steps just run.
+ *
+ * @throws TypeError for invalid options
+ * @example
+ * const refund = durableTool({
+ *   name: "refund",
+ *   inputSchema: z.object({ order: z.string() }),
+ *   async execute({ order }, { step }) {
+ *     const id = await step.do("pay back", ({ idempotencyKey }) => payBack(order, { idempotencyKey }));
+ *     await step.do("tell the customer", () => mail(order, id));
+ *     return { id };
+ *   },
+ * });
+ */
+export function durableTool<Input, Output>(
+  options: DurableToolOptions<Input, Output>,
+): Tool<Input, Output> & {
+  execute(input: Input, options: ToolExecutionOptions<unknown>): Promise<Output>;
+} {
+  check(options);
+  const { name, execute, ...settings } = options;
+  const durable: Durable = {
+    name,
+    run: async (input, given, steps) => {
+      const { toolCallId } = given as ToolExecutionOptions<unknown>;
+      const own = steps ?? unrecorded(toolCallId);
+      const { idempotencyKey } = own;
+      const context = { ...given, idempotencyKey, step: stepOf(own) } as DurableToolContext;
+      return execute(input as Input, context);
+    },
+  };
+  const tool = {
+    ...settings,
+    execute: async (input: Input, given: ToolExecutionOptions<unknown>) =>
+      durable.run(input, given, undefined),
+    [DURABLE]: durable,
+  };
+  return tool as unknown as ReturnType<typeof durableTool<Input, Output>>;
+}
+
+/** A durable tool, as a host runs it; undefined for another tool. */
+export function durableOf(tool: object): Durable | undefined {
+  return DURABLE in tool ? (tool[DURABLE] as Durable) : undefined;
+}
+
+/** @throws TypeError naming the option */
+function check(options: object): void {
+  const { name, inputSchema, execute } = (options ?? {}) as Readonly<Record<string, unknown>>;
+  const refuse = (option: string, value: unknown, expected: string) =>
+    new TypeError(invalidMessage(option, preview(value), expected));
+  if (typeof name !== "string" || !/^[\w-]{1,64}$/.test(name)) {
+    const expected = "expected the tool's key, of at most 64 letters, digits, _ and -";
+    throw refuse("name", name, expected);
+  }
+  if (inputSchema === undefined || inputSchema === null) {
+    throw refuse("inputSchema", inputSchema, "expected a schema, e.g. z.object({})");
+  }
+  if (typeof execute !== "function") throw refuse("execute", execute, "expected a function");
+}
+
+/** For a turn that the ledger does not know. */
+function unrecorded(toolCallId: string): CallSteps {
+  return {
+    idempotencyKey: toolCallId,
+    find: () => undefined,
+    store: async () => {},
+  };
+}
+
+function stepOf(steps: CallSteps): ToolStep {
+  const names = new Set<string>();
+  return {
+    async do(name, work) {
+      checkName(name, names);
+      names.add(name);
+      const found = steps.find(name);
+      if (found) return parsed(found.json);
+      const result = await work({ idempotencyKey: `${steps.idempotencyKey}/${name}` });
+      const json = jsonOf(name, result);
+      await steps.store(name, json);
+      // As a repetition gets it.
+      return parsed(json);
+    },
+  };
+}
+
+function parsed<Result>(json: string | null): Result {
+  return (json === null ? undefined : JSON.parse(json)) as Result;
+}
+
+/** @throws InvalidToolStepError */
+function checkName(name: unknown, used: ReadonlySet<string>): asserts name is string {
+  const isValid = typeof name === "string" && name !== "" && name.length <= NAME_LENGTH;
+  if (!isValid || !name.isWellFormed()) {
+    const expected = `expected a text of 1 to ${NAME_LENGTH} characters`;
+    throw new InvalidToolStepError(invalidMessage("step name", preview(name), expected));
+  }
+  if (!used.has(name)) return;
+  const why =
+    "this call has a step of that name. Give each step a name of its own, e.g. with the key of the item";
+  throw new InvalidToolStepError(invalidMessage("step name", preview(name), why));
+}
+
+/** @throws InvalidToolStepError for a result that cannot be stored */
+function jsonOf(step: string, result: unknown): string | null {
+  if (result === undefined) return null;
+  const refuse = (message: string) => new InvalidToolStepError(message);
+  return jsonTextOf(`result of step ${preview(step)}`, result, { maxBytes: RESULT_BYTES, refuse });
+}
+
+/** A step of a durable tool has an invalid name, or a result that cannot be stored. What the step did has happened. */
+export class InvalidToolStepError extends Error {
+  override readonly name = "InvalidToolStepError";
+}

@@ -1,0 +1,236 @@
+/** `durableTool()`: its types, its bounds, and what it stores. The contract tests it with crashes on every host. */
+
+import { type InferToolInput, type InferToolOutput, jsonSchema, tool } from "ai";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { durableOf, durableTool, type ToolStep } from "../../../src/hosts/sdk/durable-tool.ts";
+import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
+import type { AttemptRef } from "../../../src/submissions/index.ts";
+import { givenLedger, until } from "../../support/given.ts";
+import { playing, submit, within } from "../../support/ledger.ts";
+import { type LedgerObject, ledgerOptions } from "../../support/objects/ledger-object.ts";
+
+const inputSchema = z.object({ order: z.string() });
+const options = { toolCallId: "call", messages: [], context: undefined };
+
+/** Calls a tool in the first turn of a ledger, and repeats the turn's call as after a crash. */
+async function inTurn(
+  execute: (step: ToolStep, idempotencyKey: string) => Promise<unknown>,
+  check: (call: (isAgain?: boolean) => Promise<unknown>, rows: () => number) => Promise<void>,
+  limits: object = {},
+): Promise<void> {
+  const stub = givenLedger();
+  ledgerOptions.set(stub.name ?? "", limits);
+  const done = Promise.withResolvers<void>();
+  await playing(stub, "s", async (turn, object) => {
+    const ref = turn.begin();
+    const act = durableTool({
+      name: "act",
+      inputSchema,
+      execute: (_input, { step, idempotencyKey }) => execute(step, idempotencyKey),
+    });
+    const call = async (isAgain = false) => {
+      const calls = object.submissions.toolCalls(ref, isAgain ? () => [] : undefined);
+      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      return recorded?.execute?.({ order: "1" }, options as never);
+    };
+    await check(call, () => object.rowsIn("perdure_tool_steps")).then(done.resolve, done.reject);
+    return { outcome: "completed" };
+  });
+  await submit(stub, "x", { submissionId: "s" });
+  await done.promise;
+}
+
+describe("a call of a durable tool", () => {
+  it("L6: a finished step is not repeated, and its result is what JSON keeps of it", async () => {
+    const ran: string[] = [];
+    const results: unknown[] = [];
+    let isCut = true;
+    await inTurn(
+      async (step, key) => {
+        const at = await step.do("one", ({ idempotencyKey }) => {
+          ran.push(idempotencyKey);
+          return { at: new Date(0), left: undefined };
+        });
+        results.push(at, await step.do("none", () => undefined));
+        if (isCut) await new Promise(() => {});
+        return key;
+      },
+      async (call, rows) => {
+        void call();
+        await until(() => results.length === 2);
+        isCut = false;
+        expect(await call(true)).toBe("s/1");
+        expect(ran).toEqual(["s/1/one"]);
+        const result = { at: "1970-01-01T00:00:00.000Z" };
+        expect(results).toEqual([result, undefined, result, undefined]);
+        expect(rows()).toBe(2);
+      },
+    );
+  });
+
+  it.each([
+    ["", "1 to 100 characters"],
+    ["x".repeat(101), "1 to 100 characters"],
+    ["\ud800", "1 to 100 characters"],
+    [7, "1 to 100 characters"],
+  ])("refuses the step name %j", async (name, message) => {
+    let ran = 0;
+    await inTurn(
+      (step) => step.do(name as string, () => ran++),
+      async (call) => {
+        await expect(call()).rejects.toMatchObject({
+          name: "InvalidToolStepError",
+          message: expect.stringContaining(message),
+        });
+        expect(ran).toBe(0);
+      },
+    );
+  });
+
+  it("refuses a name that is used twice in a call", () =>
+    inTurn(
+      async (step) => {
+        await step.do("pay", () => 1);
+        return step.do("pay", () => 2);
+      },
+      async (call) => {
+        await expect(call()).rejects.toThrow("this call has a step of that name");
+      },
+    ));
+
+  it.each([
+    ["a bigint", () => 1n, "JSON cannot hold it"],
+    ["a function", () => () => 1, "expected an object"],
+    ["1,000,001 bytes", () => "x".repeat(999_999), "expected at most 1000000 bytes"],
+  ])("refuses a result that is %s", async (_, result, message) => {
+    await inTurn(
+      (step) => step.do<unknown>("make", result),
+      async (call, rows) => {
+        await expect(call()).rejects.toMatchObject({
+          name: "InvalidToolStepError",
+          message: expect.stringContaining(message),
+        });
+        expect(rows()).toBe(0);
+      },
+    );
+  });
+
+  it("has at most maxToolSteps steps", () =>
+    inTurn(
+      async (step) => {
+        for (const name of ["a", "b", "c"]) await step.do(name, () => name);
+      },
+      async (call, rows) => {
+        await expect(call()).rejects.toMatchObject({ name: "ToolStepLimitError", maxToolSteps: 2 });
+        expect(rows()).toBe(2);
+      },
+      { maxToolSteps: 2 },
+    ));
+
+  it("L2: a step of an attempt that is over does not run", async () => {
+    const stub = givenLedger();
+    const ran: string[] = [];
+    const late = Promise.withResolvers<unknown>();
+    await playing(stub, "s", async (turn, object) => {
+      const ref = turn.begin();
+      const act = durableTool({
+        name: "act",
+        inputSchema,
+        async execute(_input, { step }) {
+          await step.do("before", () => void ran.push("before"));
+          await object.submissions.cancel("s");
+          await step.do("after", () => void ran.push("after"));
+        },
+      });
+      const { act: recorded } = recordedOf(
+        { act },
+        object.submissions.toolCalls(ref),
+        (_, input) => input,
+      );
+      const call = recorded?.execute?.({ order: "1" }, options as never);
+      await Promise.resolve(call).then(late.resolve, late.resolve);
+      return { outcome: "aborted" };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    expect(await late.promise).toMatchObject({ name: "TurnRefused" });
+    expect(ran).toEqual(["before"]);
+  });
+
+  it("deletes its steps with its submission", async () => {
+    const stub = givenLedger();
+    await playing(stub, "s", async (turn, object) => {
+      await stepIn(object, turn.begin());
+      return { outcome: "completed" };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await stub.wait("s");
+    await within(stub, (object) => expect(object.rowsIn("perdure_tool_steps")).toBe(1));
+    await within(stub, async (object) => {
+      await object.submissions.delete("s");
+      expect(object.rowsIn("perdure_tool_steps")).toBe(0);
+    });
+  });
+});
+
+async function stepIn({ submissions }: LedgerObject, ref: AttemptRef): Promise<void> {
+  const decision = await submissions
+    .toolCalls(ref)
+    .start({ toolCallId: "c", toolName: "act", input: {}, isDurable: true });
+  if (decision.action === "run") await decision.steps?.store("one", "1");
+}
+
+describe("durableTool()", () => {
+  it("runs its steps without a record outside of a submission's turn", async () => {
+    const keys: string[] = [];
+    const act = durableTool({
+      name: "act",
+      inputSchema,
+      execute: ({ order }, { step, idempotencyKey }) => {
+        keys.push(idempotencyKey);
+        return step.do("one", () => `order ${order}`);
+      },
+    });
+    expect(await act.execute({ order: "7" }, options)).toBe("order 7");
+    expect(keys).toEqual(["call"]);
+  });
+
+  it("passes the other settings of a tool on, and keeps its steps as a copy", () => {
+    const needsApproval = true;
+    const act = durableTool({
+      name: "act",
+      description: "Acts",
+      needsApproval,
+      inputSchema,
+      execute: () => 1,
+    });
+    expect(act).toMatchObject({ description: "Acts", needsApproval, inputSchema });
+    expect(durableOf(safeToRepeat({ ...act }))?.name).toBe("act");
+    expect(durableOf(tool({ inputSchema, execute: () => 1 }))).toBeUndefined();
+  });
+
+  const execute: () => number = () => 1;
+
+  it.each([
+    [{ inputSchema, execute }, "Invalid name undefined: expected the tool's key"],
+    [{ name: "a b", inputSchema, execute }, 'Invalid name "a b"'],
+    [{ name: "act", execute }, "Invalid inputSchema undefined: expected a schema"],
+    [{ name: "act", inputSchema }, "Invalid execute undefined: expected a function"],
+    [undefined, "Invalid name undefined"],
+  ])("refuses %o", (given, message) => {
+    expect(() => durableTool(given as never)).toThrow(message);
+  });
+
+  it("infers the input from the schema, and the output from the function", () => {
+    const zod = durableTool({
+      name: "act",
+      inputSchema,
+      execute: async ({ order }, { step }) => ({ id: await step.do("id", () => order.length) }),
+    });
+    expectTypeOf<InferToolInput<typeof zod>>().toEqualTypeOf<{ order: string }>();
+    expectTypeOf<InferToolOutput<typeof zod>>().toEqualTypeOf<{ id: number }>();
+    const schema = jsonSchema<{ n: number }>({ type: "object" });
+    const json = durableTool({ name: "act", inputSchema: schema, execute: ({ n }) => n });
+    expectTypeOf<InferToolInput<typeof json>>().toEqualTypeOf<{ n: number }>();
+  });
+});
