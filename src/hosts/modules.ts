@@ -12,8 +12,9 @@ import type { LedgerOptions, Submissions } from "../submissions/index.ts";
 import {
   type AgentToolPort,
   AgentTools,
+  type Approval,
   Approvals,
-  type approvalKind,
+  approvalKind,
   BatchKind,
   PromptKind,
   Waits,
@@ -23,6 +24,7 @@ import { deliveryVerbs } from "./agent/delivery-verbs.ts";
 import { type LinkSettings, Links } from "./agent/links.ts";
 import { Workflows } from "./agent/workflows.ts";
 import type { HostAgent } from "./host-agent.ts";
+import { Followers, type StreamSettings } from "./streams/followers.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 import { type AgentVerbs, type Capabilities, operatedOf } from "./verbs.ts";
 
@@ -32,6 +34,8 @@ export type HostOptions = LedgerOptions & {
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
   /** Options of the log of inbound deliveries. */
   readonly inbound?: InboundSettings;
+  /** Bounds of followSubmission(), followThread() and followApproval(). */
+  readonly streams?: StreamSettings;
   /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
   readonly links?: LinkSettings;
 };
@@ -59,12 +63,13 @@ export type Host<Turns extends HostTurns> = {
   readonly own: Pick<HostAgent, "runWorkflow" | "terminateWorkflow">;
   /** Whether the app does not override a verb. */
   readonly isBuiltIn: (verb: string) => boolean;
-  readonly approvals: ReturnType<typeof approvalKind>;
+  /** An approval was opened, decided, expired or cancelled. */
+  readonly onApproval: (approval: Approval) => void | Promise<void>;
   /** Undefined for a host without sub-agents. */
   readonly agentTools?: AgentToolPort;
   /** Submissions that Think itself has accepted. */
   readonly think?: ThinkLedger;
-  readonly turns: (outbox: Outbox, options: TurnOptions) => Turns;
+  readonly turns: (outbox: Outbox, options: TurnOptions, followers: Followers) => Turns;
   readonly scheduler: (submissions: Submissions, onProblem: OnProblem) => Scheduler;
 };
 
@@ -84,10 +89,15 @@ export function modulesOf<Turns extends HostTurns>(
   name: string,
 ): Capabilities & { readonly threads: Turns } {
   const { agent, hooks, think } = host;
-  const { env, ctx } = agent;
-  const { storage } = ctx;
-  const checked = objectOf(name, options);
-  const { outbox: outboxOptions = {}, inbound = {}, links: linkSettings, ...limits } = checked;
+  const { env } = agent;
+  const { storage } = agent.ctx;
+  const {
+    outbox: outboxOptions = {},
+    inbound = {},
+    streams = {},
+    ...others
+  } = objectOf(name, options);
+  const { links: linkSettings, ...limits } = others;
   const { onProblem } = hooks;
   const outbox = new Outbox({
     ...(limits.tracing && KEPT_FOR_TRACES),
@@ -100,7 +110,8 @@ export function modulesOf<Turns extends HostTurns>(
     problemOfStart: (start) => workflows.problemOf(start),
     telemetryOf: (event) => telemetryOf(operatedOf(host.verbs), event),
   });
-  const threads = host.turns(outbox, { ...limits, onProblem });
+  const followers: Followers = new Followers(() => ({ submissions, threads, approvals }), streams);
+  const threads = host.turns(outbox, { ...limits, onProblem }, followers);
   const { submissions } = threads;
   const scheduler = host.scheduler(submissions, onProblem);
   const agentTools = host.agentTools && new AgentTools(host.agentTools, () => waits);
@@ -110,7 +121,7 @@ export function modulesOf<Turns extends HostTurns>(
     kinds: () => ({
       prompt: new PromptKind(submissions, think),
       batch: new BatchKind(submissions),
-      approval: host.approvals,
+      approval: approvalKind((approval) => announced(approval, followers, host)),
       ...(agentTools && { "agent-tool": agentTools }),
       webhook: webhookWaits,
     }),
@@ -139,6 +150,17 @@ export function modulesOf<Turns extends HostTurns>(
     workflows,
     inbound: deliveries,
     threads,
+    followers,
     operated: { host: agent, storage, env, clock: systemClock },
   };
+}
+
+/** The app hears of an approval last: what it does may take long. */
+function announced(
+  approval: Approval,
+  followers: Followers,
+  { onApproval }: Pick<Host<HostTurns>, "onApproval">,
+): void | Promise<void> {
+  followers.approval(approval);
+  return onApproval(approval);
 }

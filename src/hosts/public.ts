@@ -70,4 +70,11 @@ export {
 } from "./sdk/durable-tool.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
+export { type FollowEvent, type ReplyPart, readFollowed } from "./streams/events.ts";
+export {
+  type FollowOptions,
+  InvalidFollowError,
+  type StreamSettings,
+  TooManyFollowersError,
+} from "./streams/followers.ts";
 export { NotSupportedByHostError } from "./support.ts";

@@ -62,6 +62,7 @@ import type {
 import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
+import type { Followers, FollowOptions } from "./streams/followers.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -85,7 +86,9 @@ export type Capabilities = {
   readonly threads: {
     messages(thread: string): Promise<UIMessage[]>;
     clear(thread: string): Promise<void>;
+    message(thread: string, id: string): Promise<UIMessage | undefined>;
   };
+  readonly followers: Followers;
   readonly operated: Omit<OperatedAgent, "agent" | "capabilities">;
 };
 
@@ -237,6 +240,39 @@ export abstract class AgentVerbs {
     const found =
       (await submissions.wait(submissionId, options)) ?? (await think?.wait(submissionId, options));
     return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
+  }
+
+  // Streams
+
+  /**
+   * Follows a submission: its status, what its turn has said so far, what it says then, and its end. A stream of JSON lines,
+   * which {@link readFollowed} reads. Following writes nothing, and may begin before, in or after the turn.
+   * @returns null for an unknown submission
+   * @throws InvalidFollowError for an invalid `from`, TooManyFollowersError
+   * @example
+   * const stream = await agent.followSubmission(submissionId);
+   * for await (const event of readFollowed(stream)) if (event.type === "status") console.log(event.submission.status);
+   */
+  followSubmission(
+    submissionId: string,
+    options: FollowOptions = {},
+  ): Promise<ReadableStream<Uint8Array> | null> {
+    return this[CAPABILITIES].followers.submission(submissionId, options?.from);
+  }
+
+  /** Follows all submissions of a thread, those that are open and later ones, as {@link followSubmission} does. It has no end. */
+  async followThread(
+    thread: string,
+    options: FollowOptions = {},
+  ): Promise<ReadableStream<Uint8Array>> {
+    const { submissions, followers } = this[CAPABILITIES];
+    await submissions.ready(thread);
+    return followers.thread(thread, options?.from);
+  }
+
+  /** Follows an approval until it is decided. Returns null for an unknown one. @throws TooManyFollowersError */
+  followApproval(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
+    return this[CAPABILITIES].followers.approvalEvents(approvalId);
   }
 
   /** Deletes an ended submission. Returns whether there was one. */

@@ -37,6 +37,11 @@ export type Script = {
    * @default 0
    */
   delayMs?: number;
+  /**
+   * The time between two words of `text`, in milliseconds, as a slow model writes.
+   * @default all of it at once
+   */
+  wordMs?: number;
 
   /** The answer when an `output` is requested: by the final-answer tool, or as JSON. */
   answer?: unknown;
@@ -116,6 +121,7 @@ const SCRIPT = optionsOf<Script>()({
   text: string(),
   first: string(),
   delayMs: matching<number>(z.number().min(0), "milliseconds from 0"),
+  wordMs: matching<number>(z.number().min(0), "milliseconds from 0"),
   answer: z.unknown().optional(),
   answers: matching<unknown[]>(z.array(z.unknown()).min(1), "a list with at least one answer"),
   long: matching<Record<string, LongText>>(

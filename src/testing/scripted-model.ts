@@ -187,7 +187,7 @@ async function* play(
     yield { type: "tool-input-end", id };
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   }
-  if (made.length === 0) yield* textParts("1", replyOf(script, options, answer));
+  if (made.length === 0) yield* reply(script, replyOf(script, options, answer), options);
   const { finish = "stop", finishTimes = calls } = script;
   const reason = made.length > 0 ? "tool-calls" : calls <= finishTimes ? finish : "stop";
   if (reason === "none") return;
@@ -199,6 +199,21 @@ async function* play(
       outputTokens: { total: 5, text: 5, reasoning: 0 },
     },
   };
+}
+
+/** The text, whole or word by word. */
+async function* reply(
+  { wordMs }: Script,
+  text: string,
+  { abortSignal }: CallOptions,
+): AsyncGenerator<Part> {
+  if (wordMs === undefined) return yield* textParts("1", text);
+  yield { type: "text-start", id: "1" };
+  for (const word of text.match(/\S+\s*/g) ?? []) {
+    yield { type: "text-delta", id: "1", delta: word };
+    await delay(wordMs, abortSignal);
+  }
+  yield { type: "text-end", id: "1" };
 }
 
 function* textParts(id: string, text: string): Generator<Part> {

@@ -11,6 +11,9 @@ export type Verbs = Pick<
   AgentVerbs,
   | "cancelSubmission"
   | "clearThread"
+  | "followApproval"
+  | "followSubmission"
+  | "followThread"
   | "grantApproval"
   | "healthReport"
   | "inspectSubmission"

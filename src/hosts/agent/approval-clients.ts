@@ -1,25 +1,21 @@
 /** Sends each change of an approval to the connected clients of an agent, and calls the app's hook. */
 
 import type { Agent, Connection } from "agents";
-import { type Approval, type ApprovalMessage, approvalKind } from "../../waits/index.ts";
+import type { Approval, ApprovalMessage } from "../../waits/index.ts";
 
 export type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
   shouldSendApproval(approval: Approval, connection: Connection): boolean;
   onApproval(approval: Approval): void | Promise<void>;
 };
 
-export function approvalsWithClients(agent: ApprovalAgent) {
-  return approvalKind((approval) => {
-    try {
-      send(agent, approval);
-    } catch (error) {
-      console.error(
-        `[perdure] approval ${approval.approvalId} could not be sent to clients:`,
-        error,
-      );
-    }
-    return agent.onApproval(approval);
-  });
+/** An approval was opened, decided, expired or cancelled. */
+export function announceApproval(agent: ApprovalAgent, approval: Approval): void | Promise<void> {
+  try {
+    send(agent, approval);
+  } catch (error) {
+    console.error(`[perdure] approval ${approval.approvalId} could not be sent to clients:`, error);
+  }
+  return agent.onApproval(approval);
 }
 
 /** Clients that the app has chosen get all of the approval, the others its id, status and title. */

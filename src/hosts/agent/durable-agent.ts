@@ -15,7 +15,7 @@ import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
-import { type ApprovalAgent, approvalsWithClients } from "./approval-clients.ts";
+import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
 import { notOverridden } from "./delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "./sub-agents.ts";
 import {
@@ -87,9 +87,10 @@ export class DurableAgent<
         },
         own: Agent.prototype,
         isBuiltIn,
-        approvals: approvalsWithClients(agent),
+        onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits) => new SdkHost(this.#turns(clients), outbox, limits),
+        turns: (outbox, limits, followers) =>
+          new SdkHost({ ...this.#turns(clients), followers }, outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({

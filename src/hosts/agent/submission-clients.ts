@@ -6,8 +6,8 @@
 import type { Agent, Connection } from "agents";
 import type { UIMessageChunk } from "ai";
 import type { SubmissionInspection, Turn } from "../../submissions/index.ts";
-import { isFinalAnswer } from "../sdk/final-answer.ts";
 import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
+import { MOST_REPLY, ReplyChunks } from "../streams/reply-chunks.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {
@@ -33,11 +33,6 @@ export type ReplyMessage = {
 };
 
 export type SubmissionAudience = boolean | "status";
-
-/** Characters of a message about a submission, and of the chunks of one reply. */
-const MOST = 1_048_576;
-/** How long chunks are gathered for one message, in milliseconds. */
-const GATHER_MS = 100;
 
 export type SubmissionAgent = Pick<Agent, "getConnections"> & {
   shouldSendSubmission(
@@ -78,7 +73,7 @@ export class SubmissionClients {
 
   /** A side turn begins to write its reply; undefined if no client may see it. */
   reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
-    return this.#isChosen ? new ReplyStream(this, turn, attempt) : undefined;
+    return this.#isChosen ? streamTo(this, turn, attempt) : undefined;
   }
 
   /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */
@@ -100,93 +95,40 @@ export class SubmissionClients {
 }
 
 /** The reply of one attempt. Clients that connect later get all that was sent before. */
-class ReplyStream implements ReplyWatcher {
-  readonly #sent: UIMessageChunk[] = [];
-  #unsent: UIMessageChunk[] = [];
-  #size = 0;
-  #isCut = false;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+function streamTo(
+  clients: SubmissionClients,
+  turn: Pick<Turn, "submissionId" | "isGivenUp">,
+  attempt: number,
+): ReplyWatcher {
+  const { submissionId } = turn;
   /** Whether each client may see it. The app's hook is called once per client. */
-  readonly #audience = new WeakMap<Connection, boolean>();
-  /** Calls of the final answer, whose result is the output. */
-  readonly #hidden = new Set<string>();
-
-  constructor(
-    private readonly clients: SubmissionClients,
-    private readonly turn: Pick<Turn, "submissionId" | "isGivenUp">,
-    private readonly attempt: number,
-  ) {}
-
-  chunk(chunk: UIMessageChunk): void {
-    if (this.#isCut || this.#isHidden(chunk)) return;
-    try {
-      this.#size += JSON.stringify(chunk).length;
-    } catch {
-      // It is not JSON, such as a tool's result that contains itself.
-      return;
-    }
-    if (this.#size > MOST) this.#isCut = true;
-    else this.#gather(chunk);
-    this.#timer ??= setTimeout(() => this.end(), GATHER_MS);
-  }
-
-  end(): void {
-    const { submissionId } = this.turn;
-    harmless(`the reply of submission ${submissionId}`, () => this.#flush());
-  }
-
-  #isHidden(chunk: UIMessageChunk): boolean {
-    if (!("toolCallId" in chunk)) return false;
-    if ("toolName" in chunk && isFinalAnswer(chunk.toolName)) this.#hidden.add(chunk.toolCallId);
-    return this.#hidden.has(chunk.toolCallId);
-  }
-
-  #gather(chunk: UIMessageChunk): void {
-    const last = this.#unsent.at(-1);
-    const isMore =
-      (chunk.type === "text-delta" || chunk.type === "reasoning-delta") &&
-      last?.type === chunk.type &&
-      last.id === chunk.id;
-    if (isMore)
-      this.#unsent[this.#unsent.length - 1] = { ...last, delta: last.delta + chunk.delta };
-    else this.#unsent.push(chunk);
-  }
-
-  #flush(): void {
-    clearTimeout(this.#timer);
-    const isDue = this.#timer !== undefined;
-    this.#timer = undefined;
-    const submission = this.clients.running.get(this.turn.submissionId);
+  const audience = new WeakMap<Connection, boolean>();
+  const reply = new ReplyChunks(submissionId, (part, from) => {
+    const submission = clients.running.get(submissionId);
     // Another attempt has taken its place, or it has ended.
-    if (!isDue || this.turn.isGivenUp || !submission) return;
-    const from = this.#sent.length;
-    const unsent = this.#unsent;
-    this.#unsent = [];
-    this.#sent.push(...unsent);
-    const part = this.#message(submission, from, unsent);
-    let whole = from === 0 ? part : undefined;
-    for (const connection of this.clients.agent.getConnections()) {
-      const known = this.#audience.get(connection);
-      const isSeen = known ?? this.clients.audienceOf(submission, connection) === true;
-      this.#audience.set(connection, isSeen);
+    if (turn.isGivenUp || !submission) return;
+    const messageOf = (at: number, chunks: readonly UIMessageChunk[]) =>
+      JSON.stringify({
+        type: "perdure:reply",
+        submissionId,
+        thread: submission.thread,
+        attempt,
+        from: at,
+        chunks,
+        ...(reply.isCut && { isCut: true }),
+      } satisfies ReplyMessage);
+    const message = messageOf(from, part);
+    let whole = from === 0 ? message : undefined;
+    for (const connection of clients.agent.getConnections()) {
+      const known = audience.get(connection);
+      const isSeen = known ?? clients.audienceOf(submission, connection) === true;
+      audience.set(connection, isSeen);
       if (!isSeen) continue;
-      if (!known) whole ??= this.#message(submission, 0, this.#sent);
-      send(connection, (!known && whole) || part);
+      if (!known) whole ??= messageOf(0, reply.chunks);
+      send(connection, (!known && whole) || message);
     }
-  }
-
-  #message(
-    { submissionId, thread }: SubmissionInspection,
-    from: number,
-    chunks: readonly UIMessageChunk[],
-  ): string {
-    const { attempt } = this;
-    const message = { type: "perdure:reply", submissionId, thread, attempt, from, chunks } as const;
-    return JSON.stringify({
-      ...message,
-      ...(this.#isCut && { isCut: true }),
-    } satisfies ReplyMessage);
-  }
+  });
+  return reply;
 }
 
 /** An error here must not end the turn. */
@@ -201,7 +143,7 @@ function harmless(what: string, work: () => void): void {
 function statusMessage(submission: SubmissionInspection): string {
   const type = "perdure:submission";
   const message = JSON.stringify({ type, submission } satisfies SubmissionMessage);
-  if (message.length <= MOST) return message;
+  if (message.length <= MOST_REPLY) return message;
   const { output: _output, metadata: _metadata, ...rest } = submission;
   return JSON.stringify({ type, submission: rest, isCut: true });
 }

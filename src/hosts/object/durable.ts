@@ -11,7 +11,7 @@ import type { Outbox } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval, StoredKind } from "../../waits/index.ts";
-import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { announceApproval } from "../agent/approval-clients.ts";
 import { SubmissionClients } from "../agent/submission-clients.ts";
 import { modulesOf } from "../modules.ts";
 import { promptsTo } from "../scheduled-tasks.ts";
@@ -57,6 +57,11 @@ export class Durable extends AgentVerbs {
       } as never,
       shouldSend,
     );
+    const approvals = {
+      ...connections,
+      shouldSendApproval: settings.shouldSendApproval ?? (() => false),
+      onApproval: async (approval: Approval) => settings.onApproval?.(approval),
+    } as never;
     const modules = modulesOf(
       {
         object,
@@ -66,13 +71,13 @@ export class Durable extends AgentVerbs {
         hooks: { onProblem, onDeadLetter: async (letter) => settings.onDeadLetter?.(letter) },
         own: this.agent,
         isBuiltIn: (verb) => isBuiltIn(object, verb),
-        approvals: approvalsWithClients({
-          ...connections,
-          shouldSendApproval: settings.shouldSendApproval ?? (() => false),
-          onApproval: async (approval: Approval) => settings.onApproval?.(approval),
-        } as never),
-        turns: (outbox, given) =>
-          new SdkHost(this.#turns(object, settings, sessions, clients), outbox, given),
+        onApproval: (approval) => announceApproval(approvals, approval),
+        turns: (outbox, given, followers) =>
+          new SdkHost(
+            { ...this.#turns(object, settings, sessions, clients), followers },
+            outbox,
+            given,
+          ),
         scheduler: (submissions, report) =>
           new Scheduler({
             tasks: async () => (await settings.scheduledTasks?.()) ?? {},

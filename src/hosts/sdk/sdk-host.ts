@@ -17,8 +17,10 @@ import {
 } from "../../submissions/index.ts";
 import type { SubmissionClients } from "../agent/submission-clients.ts";
 import type { TurnOptions } from "../modules.ts";
+import type { Followers } from "../streams/followers.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { SdkTurns } from "./sdk-turns.ts";
+import { bothOf } from "./streamed-reply.ts";
 import type { TurnSource } from "./turn-source.ts";
 
 export type SdkHostOptions = {
@@ -31,6 +33,7 @@ export type SdkHostOptions = {
   /** Where the conversations are kept. */
   readonly sessions: Sessions;
   readonly clients: SubmissionClients | undefined;
+  readonly followers: Followers;
   /** Calls the app's status hook. */
   readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
 };
@@ -52,7 +55,8 @@ export class SdkHost implements TurnHost {
       sessions: options.sessions,
       ledger: () => this.submissions,
       maxThreadMessages: () => this.submissions.maxThreadMessages,
-      watch: (turn, attempt) => options.clients?.reply(turn, attempt),
+      watch: (turn, attempt) =>
+        bothOf(options.followers.reply(turn, attempt), options.clients?.reply(turn, attempt)),
     });
   }
 
@@ -96,6 +100,7 @@ export class SdkHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.options.followers.status(submission);
     this.options.clients?.status(submission);
     await this.options.onStatus(submission);
   }
@@ -110,6 +115,10 @@ export class SdkHost implements TurnHost {
 
   messages(thread: string): Promise<UIMessage[]> {
     return this.#turns.threads.messages(thread);
+  }
+
+  message(thread: string, id: string): Promise<UIMessage | undefined> {
+    return this.#turns.threads.replyOf(thread, id);
   }
 
   async clear(thread: string): Promise<void> {

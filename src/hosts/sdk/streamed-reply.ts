@@ -35,6 +35,21 @@ export interface ReplyWatcher {
   end(): void;
 }
 
+/** Two that see the same reply. */
+export function bothOf(one: ReplyWatcher, other: ReplyWatcher | undefined): ReplyWatcher {
+  if (!other) return one;
+  return {
+    chunk: (chunk) => {
+      one.chunk(chunk);
+      other.chunk(chunk);
+    },
+    end: () => {
+      one.end();
+      other.end();
+    },
+  };
+}
+
 /**
  * The reply of the model, whole or as far as it came. An error is not thrown but kept in the attempt.
  * @param source what the agent provides for the turn

@@ -20,7 +20,7 @@ import {
 } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
-import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { announceApproval } from "../agent/approval-clients.ts";
 import { notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
@@ -78,10 +78,11 @@ export class DurableThink<
         },
         own: Think.prototype,
         isBuiltIn,
-        approvals: approvalsWithClients(agent),
+        onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(agent, "finishAgentToolStep"),
         think,
-        turns: (outbox, limits) => new ThinkHost(agent, think, clients, outbox, limits),
+        turns: (outbox, limits, followers) =>
+          new ThinkHost({ agent, think, clients, followers }, outbox, limits),
         scheduler: (submissions, onProblem) => thinkScheduler(agent, think, submissions, onProblem),
       },
       options,
@@ -90,6 +91,13 @@ export class DurableThink<
     this[CAPABILITIES] = modules;
     this.outbox = modules.outbox;
     this.#host = modules.threads;
+  }
+
+  /** Sends a message to all connected clients. Followers of submissions get the replies that Think sends. */
+  override broadcast(...args: Parameters<Think<Env, State, Props>["broadcast"]>): void {
+    // Think may broadcast before the end of its constructor.
+    if (#host in this) this.#host.frames.take(args[0]);
+    super.broadcast(...args);
   }
 
   /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */

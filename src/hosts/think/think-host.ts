@@ -20,12 +20,22 @@ import {
 } from "../../submissions/index.ts";
 import type { SubmissionClients } from "../agent/submission-clients.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
+import { bothOf } from "../sdk/streamed-reply.ts";
+import { ChatFrames } from "../streams/chat-frames.ts";
+import type { Followers } from "../streams/followers.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
 import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
 import { ThinkRecovery } from "./turns/recovery.ts";
 import { ThinkTurns } from "./turns/think-turns.ts";
 import { TurnIds } from "./turns/turn-ids.ts";
+
+export type ThinkHostOptions = {
+  readonly agent: HookedThink;
+  readonly think: ThinkLedger;
+  readonly clients: SubmissionClients;
+  readonly followers: Followers;
+};
 
 type SideTurn = { readonly submissionId: string; isOver: boolean };
 
@@ -34,22 +44,27 @@ export class ThinkHost implements TurnHost {
   readonly recovery: ThinkRecovery;
   readonly #mainTurns: ThinkTurns;
   readonly ids: TurnIds;
+  readonly frames: ChatFrames;
   /** The side turn that the caller runs in. */
   readonly #sideTurn = new AsyncLocalStorage<SideTurn>();
   /** Made at the start, when the hooks of the app's class are known. */
   #startedSideTurns: SdkTurns | undefined;
 
   constructor(
-    private readonly agent: HookedThink,
-    private readonly think: ThinkLedger,
-    private readonly clients: SubmissionClients,
+    private readonly options: ThinkHostOptions,
     outbox: Outbox,
-    options: ConstructorParameters<typeof Submissions>[2],
+    limits: ConstructorParameters<typeof Submissions>[2],
   ) {
-    this.submissions = new Submissions(this, outbox, options);
+    const { agent, followers } = options;
+    this.submissions = new Submissions(this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
     this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids);
     this.recovery = new ThinkRecovery(agent, this.submissions);
+    this.frames = new ChatFrames(
+      followers,
+      (requestId) => this.#mainTurns.turnOf(requestId),
+      () => agent.messages,
+    );
   }
 
   start(): void {
@@ -60,7 +75,8 @@ export class ThinkHost implements TurnHost {
 
   /** After all constructors, so that hooks in class fields of the app are wrapped as well. */
   #wrapHooks(): void {
-    const { agent, submissions } = this;
+    const { submissions } = this;
+    const { agent, clients, followers } = this.options;
     const app: ThinkHooks = {
       beforeTurn: agent.beforeTurn.bind(agent),
       beforeStep: agent.beforeStep.bind(agent),
@@ -81,7 +97,8 @@ export class ThinkHost implements TurnHost {
       sessions: agent.sessions,
       ledger: () => submissions,
       maxThreadMessages: () => submissions.maxThreadMessages,
-      watch: (turn, attempt) => this.clients.reply(turn, attempt),
+      watch: (turn, attempt) =>
+        bothOf(followers.reply(turn, attempt), clients.reply(turn, attempt)),
     });
     Object.assign(agent, this.#mainTurns.wrap(app), {
       // Think calls it for the submissions that Think runs.
@@ -94,7 +111,7 @@ export class ThinkHost implements TurnHost {
 
   async run(turn: Turn): Promise<TurnEnd> {
     if (turn.thread === MAIN) {
-      await this.think.caughtUp(turn.signal);
+      await this.options.think.caughtUp(turn.signal);
       return this.#mainTurns.run(turn);
     }
     const sideTurn: SideTurn = { submissionId: turn.submissionId, isOver: false };
@@ -136,12 +153,14 @@ export class ThinkHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.clients.status(submission);
-    await this.agent.onSubmissionStatus(submission);
+    const { agent, clients, followers } = this.options;
+    followers.status(submission);
+    clients.status(submission);
+    await agent.onSubmissionStatus(submission);
   }
 
   isInHostContext(): boolean {
-    return getCurrentAgent().agent === this.agent;
+    return getCurrentAgent().agent === this.options.agent;
   }
 
   isInsideTurn(): boolean {
@@ -149,7 +168,13 @@ export class ThinkHost implements TurnHost {
   }
 
   messages(thread: string): Promise<UIMessage[]> {
-    return thread === MAIN ? this.agent.getMessages() : this.#sideTurns.threads.messages(thread);
+    const { agent } = this.options;
+    return thread === MAIN ? agent.getMessages() : this.#sideTurns.threads.messages(thread);
+  }
+
+  async message(thread: string, id: string): Promise<UIMessage | undefined> {
+    if (thread !== MAIN) return this.#sideTurns.threads.replyOf(thread, id);
+    return ((await this.options.agent.session.getMessage(id)) as UIMessage | null) ?? undefined;
   }
 
   async clear(thread: string): Promise<void> {

@@ -28,6 +28,7 @@ import {
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
+import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import { idsOf, MainConversation } from "./conversation.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
@@ -89,6 +90,15 @@ export class ThinkTurns {
       if (this.#live === ref) this.#live = undefined;
       if (ref) this.#release(ref);
     }
+  }
+
+  /** The submission that a turn of Think runs, by Think's id of the turn. */
+  turnOf(requestId: string): FramedTurn | undefined {
+    const owned = this.#owned.get(requestId);
+    const submissionId = owned && this.ids.submissionOf(requestId);
+    return submissionId === undefined
+      ? undefined
+      : { submissionId, attempt: owned?.attempt.ref.attempt ?? 0 };
   }
 
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {

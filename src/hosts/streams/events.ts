@@ -1,0 +1,58 @@
+/** What a follower of a submission, a thread or an approval gets, and its reader. Over RPC events are lines of JSON. */
+
+import type { UIMessage, UIMessageChunk } from "ai";
+import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { Approval } from "../../waits/index.ts";
+
+/** Where a stream stands: pass it as `from` to go on after this event. */
+type Cursor = { readonly id: string };
+
+/** One event of `followSubmission()`, `followThread()` or `followApproval()`. */
+export type FollowEvent = Cursor &
+  (
+    | { readonly type: "status"; readonly submission: SubmissionInspection }
+    | ReplyPart
+    /** The whole reply of a submission that has completed, in place of its parts. */
+    | { readonly type: "message"; readonly submissionId: string; readonly message: UIMessage }
+    | { readonly type: "approval"; readonly approval: Approval }
+    /** No more events follow. */
+    | { readonly type: "end" }
+  );
+
+/** A part of a reply while it is written. */
+export type ReplyPart = {
+  readonly type: "reply";
+  readonly submissionId: string;
+  /** Each attempt writes a reply of its own. */
+  readonly attempt: number;
+  /** How many chunks came before these. With 0 the reply begins anew. */
+  readonly from: number;
+  /** As the AI SDK streams them: `readUIMessageStream()` of `ai` makes a message of them. */
+  readonly chunks: readonly UIMessageChunk[];
+  /** With `from: 0`: the message that the chunks continue, because a crash has interrupted it. */
+  readonly base?: UIMessage;
+  /** Set if parts are left out, because the reply is larger than 1 MiB. The whole message comes at the end. */
+  readonly isCut?: true;
+};
+
+/**
+ * Reads the stream of `followSubmission()`, `followThread()` or `followApproval()`, e.g. in a Worker that called it over RPC.
+ * Leaving the loop ends the stream.
+ *
+ * @throws what the stream fails with, e.g. because the object went down: follow again with the last event's id as `from`
+ * @example
+ * for await (const event of readFollowed(await agent.followSubmission(id))) {
+ *   if (event.type === "status") console.log(event.submission.status);
+ * }
+ */
+export async function* readFollowed(
+  stream: ReadableStream<Uint8Array>,
+): AsyncGenerator<FollowEvent, void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of stream) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) yield JSON.parse(line) as FollowEvent;
+  }
+}

@@ -1,0 +1,390 @@
+/**
+ * Who follows submissions, threads and approvals of an object. Following writes nothing: the reply of a running turn is kept in
+ * memory, and that of an ended one is read from its thread. A follower has no queue. It knows what it was sent, and asks for
+ * the next events when its reader is ready, so that a slow reader costs nothing.
+ */
+
+import type { UIMessage } from "ai";
+import { preview } from "../../core/json.ts";
+import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
+import { ISOLATED, publicThreadOf } from "../../submissions/host.ts";
+import type { SubmissionInspection, Submissions, Turn } from "../../submissions/index.ts";
+import type { Approval } from "../../waits/index.ts";
+import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
+import type { FollowEvent, ReplyPart } from "./events.ts";
+import { ReplyChunks } from "./reply-chunks.ts";
+
+/** Bounds of what follows an object. */
+export type StreamSettings = {
+  /**
+   * Streams that are open at the same time. One more fails with TooManyFollowersError.
+   * @default 1_000
+   */
+  readonly maxFollowers?: number;
+};
+
+const SETTINGS = optionsOf<StreamSettings>()({ maxFollowers: count().default(1_000) });
+
+export type FollowOptions = {
+  /** The `id` of the last event that was received: the stream goes on after it, if the object still knows what came then. */
+  readonly from?: string;
+};
+
+/** What followers read of the object. */
+export type FollowedModules = {
+  readonly submissions: Pick<Submissions, "inspect" | "list">;
+  readonly threads: { message(thread: string, id: string): Promise<UIMessage | undefined> };
+  readonly approvals: { inspect(approvalId: string): Promise<Approval | null> };
+};
+
+/** Replies that are remembered after their end, so that followers get the last part of them. */
+const MOST_ENDED = 8;
+/** A follower looks again after this time, even if nothing has changed. */
+const LOOK_MS = 30_000;
+/** Submissions of a thread that have changed since a follower was last sent something. */
+const MOST_CHANGED = 1_000;
+
+type Reply = {
+  /** Another instance of the object, and another attempt, write another reply. */
+  readonly id: string;
+  readonly attempt: number;
+  readonly base: UIMessage | undefined;
+  readonly stream: ReplyChunks;
+};
+
+export class Followers {
+  readonly #most: number;
+  readonly #followers = new Set<Follower>();
+  /** By submission. */
+  readonly #replies = new Map<string, Reply>();
+  readonly #ended: string[] = [];
+
+  /** @throws InvalidOptionError for an invalid option */
+  constructor(
+    private readonly modules: () => FollowedModules,
+    settings: StreamSettings,
+  ) {
+    this.#most = readOptions(SETTINGS, settings, "streams").maxFollowers;
+  }
+
+  /** The status of a submission has changed. */
+  status(submission: SubmissionInspection): void {
+    const { submissionId, status } = submission;
+    for (const follower of this.#followers)
+      if (follower.isFor(submission)) follower.changed(submissionId);
+    if (status !== "pending" && status !== "running") this.#forget(submissionId);
+  }
+
+  approval({ approvalId }: Approval): void {
+    for (const follower of this.#followers)
+      if (follower.approvalId === approvalId) follower.changed(approvalId);
+  }
+
+  /**
+   * An attempt begins to write its reply.
+   * @param base the message that it continues
+   */
+  reply(
+    { submissionId, thread }: Pick<Turn, "submissionId" | "thread">,
+    attempt: number,
+    base?: UIMessage,
+  ): ReplyWatcher {
+    const turn = { submissionId, thread: publicThreadOf(thread) };
+    const id = crypto.randomUUID().slice(0, 8);
+    const stream = new ReplyChunks(submissionId, () => {
+      for (const follower of this.#followers)
+        if (follower.isFor(turn)) follower.changed(submissionId, "reply");
+    });
+    this.#replies.set(submissionId, { id, attempt, base, stream });
+    return stream;
+  }
+
+  #forget(submissionId: string): void {
+    if (!this.#replies.has(submissionId) || this.#ended.includes(submissionId)) return;
+    this.#ended.push(submissionId);
+    if (this.#ended.length <= MOST_ENDED) return;
+    const oldest = this.#ended.shift();
+    if (oldest !== undefined) this.#replies.delete(oldest);
+  }
+
+  /** The events of a submission until its end; null for one that is unknown. @throws TooManyFollowersError, InvalidFollowError */
+  async submission(
+    submissionId: string,
+    from: string | undefined,
+  ): Promise<ReadableStream<Uint8Array> | null> {
+    const seen = cursorOf(from);
+    const found = await this.modules().submissions.inspect(submissionId);
+    if (!found) return null;
+    const { submissionId: id } = found;
+    const follower = this.#add(new Follower((turn) => turn.submissionId === id));
+    return this.#stream(follower, this.#submissionEvents(follower, id, seen));
+  }
+
+  /** The events of a thread's open and later submissions, without an end. @throws TooManyFollowersError, InvalidFollowError */
+  async thread(thread: string, from: string | undefined): Promise<ReadableStream<Uint8Array>> {
+    const seen = cursorOf(from);
+    const follower = this.#add(new Follower((turn) => turn.thread === thread));
+    return this.#stream(follower, this.#threadEvents(follower, thread, seen));
+  }
+
+  /** The events of an approval until it is decided; null for one that is unknown. @throws TooManyFollowersError */
+  async approvalEvents(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
+    if (!(await this.modules().approvals.inspect(approvalId))) return null;
+    const follower = this.#add(new Follower(() => false, approvalId));
+    return this.#stream(follower, this.#decisionEvents(follower, approvalId));
+  }
+
+  #add(follower: Follower): Follower {
+    if (this.#followers.size >= this.#most) throw new TooManyFollowersError(this.#most);
+    this.#followers.add(follower);
+    return follower;
+  }
+
+  #stream(
+    follower: Follower,
+    events: AsyncGenerator<FollowEvent, void>,
+  ): ReadableStream<Uint8Array> {
+    const encoder = new TextEncoder();
+    const close = () => {
+      this.#followers.delete(follower);
+      follower.close();
+    };
+    return new ReadableStream({
+      // The platform's RPC carries only streams of bytes.
+      type: "bytes",
+      async pull(controller: ReadableByteStreamController) {
+        try {
+          const { done, value } = await events.next();
+          if (!done) return controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+          close();
+          controller.close();
+          controller.byobRequest?.respond(0);
+        } catch (error) {
+          close();
+          throw error;
+        }
+      },
+      cancel: close,
+    });
+  }
+
+  async *#submissionEvents(
+    follower: Follower,
+    submissionId: string,
+    seen: Seen,
+  ): AsyncGenerator<FollowEvent, void> {
+    for (;;) {
+      follower.take();
+      const isOver = yield* this.#changes(follower, submissionId, seen);
+      if (isOver) return yield { id: "end", type: "end" };
+      if (!(await follower.wait())) return;
+    }
+  }
+
+  async *#threadEvents(
+    follower: Follower,
+    thread: string,
+    seen: Seen,
+  ): AsyncGenerator<FollowEvent, void> {
+    const open = await this.modules().submissions.list({
+      thread,
+      status: ["pending", "running"],
+      limit: MOST_CHANGED,
+    });
+    // The oldest first, as they run.
+    for (const { submissionId } of open.reverse()) follower.changed(submissionId);
+    const all = new Map([[seen.submissionId, seen]]);
+    for (;;) {
+      for (const submissionId of follower.take()) {
+        const own = all.get(submissionId) ?? { ...NOTHING };
+        all.set(submissionId, own);
+        if (yield* this.#changes(follower, submissionId, own)) all.delete(submissionId);
+      }
+      if (!(await follower.wait())) return;
+    }
+  }
+
+  async *#decisionEvents(
+    follower: Follower,
+    approvalId: string,
+  ): AsyncGenerator<FollowEvent, void> {
+    let seen = "";
+    for (;;) {
+      const approval = await this.modules().approvals.inspect(approvalId);
+      const status = approval?.status ?? "";
+      if (approval && status !== seen)
+        yield { id: `${approvalId}:${status}`, type: "approval", approval };
+      seen = status;
+      if (status !== "pending") return yield { id: "end", type: "end" };
+      if (!(await follower.wait())) return;
+    }
+  }
+
+  /** What is new of a submission since `seen`, which it changes. Returns whether the submission has ended. */
+  async *#changes(
+    follower: Follower,
+    submissionId: string,
+    seen: Seen,
+  ): AsyncGenerator<FollowEvent, boolean> {
+    if (seen.status !== undefined && follower.onlyReply(submissionId)) {
+      yield* this.#replyEvents(submissionId, seen);
+      return false;
+    }
+    const submission = await this.modules().submissions.inspect(submissionId);
+    // It was deleted.
+    if (!submission) return true;
+    const isOpen = submission.status === "pending" || submission.status === "running";
+    const status = `${submission.status} ${submission.attempts}`;
+    if (!isOpen) yield* this.#replyEvents(submissionId, seen);
+    if (status !== seen.status) yield { id: idOf(submissionId, seen), type: "status", submission };
+    seen.status = status;
+    if (isOpen) yield* this.#replyEvents(submissionId, seen);
+    else if (submission.status === "completed") {
+      const message = await this.#storedReply(submission);
+      if (message) yield { id: idOf(submissionId, seen), type: "message", submissionId, message };
+    }
+    return !isOpen;
+  }
+
+  /** The reply of a completed submission. An isolated turn leaves no message: its reply is its output, if that is a text. */
+  async #storedReply({
+    submissionId,
+    thread,
+    messageId,
+    output,
+  }: SubmissionInspection): Promise<UIMessage | undefined> {
+    if (thread !== ISOLATED)
+      return messageId === undefined
+        ? undefined
+        : this.modules().threads.message(thread, messageId);
+    if (typeof output !== "string") return undefined;
+    return { id: submissionId, role: "assistant", parts: [{ type: "text", text: output }] };
+  }
+
+  *#replyEvents(submissionId: string, seen: Seen): Generator<FollowEvent, void> {
+    const reply = this.#replies.get(submissionId);
+    if (!reply) return;
+    const { chunks, isCut } = reply.stream;
+    if (seen.reply !== reply.id) Object.assign(seen, { reply: reply.id, chunks: 0, isCut: false });
+    if (seen.chunks > chunks.length) seen.chunks = 0;
+    if (seen.chunks === chunks.length && seen.isCut === isCut) return;
+    const from = seen.chunks;
+    const { attempt, base } = reply;
+    const part: ReplyPart = {
+      type: "reply",
+      submissionId,
+      attempt,
+      from,
+      chunks: chunks.slice(from),
+      ...(from === 0 && base && { base }),
+      ...(isCut && { isCut: true as const }),
+    };
+    seen.chunks = chunks.length;
+    seen.isCut = isCut;
+    yield { id: idOf(submissionId, seen), ...part };
+  }
+}
+
+/** What a follower was sent of a submission. */
+type Seen = {
+  readonly submissionId: string;
+  status: string | undefined;
+  reply: string;
+  chunks: number;
+  isCut: boolean;
+};
+
+const NOTHING: Seen = { submissionId: "", status: undefined, reply: "", chunks: 0, isCut: false };
+
+function idOf(submissionId: string, { reply, chunks }: Seen): string {
+  return `${submissionId}:${reply}.${chunks}`;
+}
+
+/** @throws InvalidFollowError for what is no id of an event */
+function cursorOf(from: unknown): Seen {
+  if (from === undefined || from === null) return { ...NOTHING };
+  const found =
+    typeof from === "string" ? /^(.{1,1000}):([0-9a-f]{0,8})\.(\d{1,9})$/s.exec(from) : null;
+  if (!found) {
+    throw new InvalidFollowError(
+      invalidMessage("from", preview(from), "expected the id of an event of this stream"),
+    );
+  }
+  const [, submissionId = "", reply = "", chunks] = found;
+  return { ...NOTHING, submissionId, reply, chunks: Number(chunks) };
+}
+
+class Follower {
+  /** Submissions that have changed: their status, or only their reply. */
+  readonly #changed = new Map<string, "status" | "reply">();
+  #isClosed = false;
+  #isBehind = false;
+  #wake: (() => void) | undefined;
+  #taken = new Map<string, "status" | "reply">();
+
+  constructor(
+    readonly isFor: (turn: { readonly submissionId: string; readonly thread: string }) => boolean,
+    readonly approvalId?: string,
+  ) {}
+
+  changed(id: string, what: "status" | "reply" = "status"): void {
+    if (this.#changed.size >= MOST_CHANGED && !this.#changed.has(id)) this.#isBehind = true;
+    else if (this.#changed.get(id) !== "status") this.#changed.set(id, what);
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#wake?.();
+  }
+
+  /** The ids that have changed since the last call. */
+  take(): readonly string[] {
+    this.#taken = new Map(this.#changed);
+    this.#changed.clear();
+    return [...this.#taken.keys()];
+  }
+
+  /** Whether only its reply has changed, as far as the follower knows. */
+  onlyReply(id: string): boolean {
+    return this.#taken.get(id) === "reply";
+  }
+
+  /**
+   * Resolves when something has changed, or after {@link LOOK_MS}; with false once it is closed.
+   * @throws Error when too much has changed: the caller follows again
+   */
+  async wait(): Promise<boolean> {
+    if (this.#changed.size === 0 && !this.#isClosed) {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        timer = setTimeout(resolve, LOOK_MS);
+      });
+      clearTimeout(timer);
+      this.#wake = undefined;
+    }
+    if (this.#isBehind) {
+      throw new Error(
+        `More than ${MOST_CHANGED} submissions have changed since the last event. Follow again.`,
+      );
+    }
+    return !this.#isClosed;
+  }
+}
+
+/** `maxFollowers` streams of the object are open. */
+export class TooManyFollowersError extends Error {
+  override readonly name = "TooManyFollowersError";
+  constructor(readonly maxFollowers: number) {
+    super(
+      `${maxFollowers} streams of this object are open, which is the limit. Close those that are not read, or raise streams.maxFollowers.`,
+    );
+  }
+}
+
+/** An argument of `followSubmission()`, `followThread()` or `followApproval()` is invalid. */
+export class InvalidFollowError extends Error {
+  override readonly name = "InvalidFollowError";
+}

@@ -1,0 +1,141 @@
+/** The bounds of what follows an object. The contract tests following itself, on every host. */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { type FollowEvent, readFollowed } from "../../../src/hosts/streams/events.ts";
+import { Followers } from "../../../src/hosts/streams/followers.ts";
+import type { SubmissionInspection } from "../../../src/submissions/index.ts";
+
+const running = (submissionId = "s", more: object = {}) =>
+  ({
+    submissionId,
+    status: "running",
+    attempts: 1,
+    thread: "main",
+    ...more,
+  }) as SubmissionInspection;
+
+/** An object with these submissions. */
+function given(settings: object = {}, submissions = [running()]) {
+  const all = new Map(submissions.map((one) => [one.submissionId, one]));
+  const followers = new Followers(
+    () => ({
+      submissions: {
+        inspect: async (id) => (all.get(id) ?? null) as never,
+        list: async () => [...all.values()].filter(({ status }) => status === "running").reverse(),
+      },
+      threads: { message: async () => undefined },
+      approvals: { inspect: async () => null },
+    }),
+    settings,
+  );
+  const change = (one: SubmissionInspection) => {
+    all.set(one.submissionId, one);
+    followers.status(one);
+  };
+  return { followers, change, remove: (id: string) => all.delete(id) };
+}
+
+async function next(events: AsyncGenerator<FollowEvent, void>): Promise<FollowEvent | undefined> {
+  const { value } = await events.next();
+  return value ?? undefined;
+}
+
+const reading = async (stream: Promise<ReadableStream<Uint8Array> | null>) => {
+  const found = await stream;
+  if (!found) throw new Error("There is nothing to follow");
+  return readFollowed(found);
+};
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("bounds", () => {
+  it("has at most maxFollowers, and one that leaves makes room", async () => {
+    const { followers } = given({ maxFollowers: 2 });
+    const one = await followers.submission("s", undefined);
+    await followers.thread("main", undefined);
+    await expect(followers.submission("s", undefined)).rejects.toMatchObject({
+      name: "TooManyFollowersError",
+      maxFollowers: 2,
+    });
+    await one?.cancel();
+    expect(await followers.submission("s", undefined)).not.toBeNull();
+  });
+
+  it("refuses an invalid option", () => {
+    expect(() => given({ maxFollowers: 0 })).toThrow(/maxFollowers 0/);
+    expect(() => given({ most: 1 })).toThrow('Unknown option "most"');
+  });
+
+  it.each(["", "s", "s:x.1", "s:12345678.x", 7, {}, "s:12345678.-1", `${"s".repeat(1_001)}:1.1`])(
+    "refuses to go on after %j",
+    async (from) => {
+      await expect(given().followers.submission("s", from as string)).rejects.toMatchObject({
+        name: "InvalidFollowError",
+      });
+    },
+  );
+
+  it("leaves out what is longer than 1 MiB, and says so", async () => {
+    const { followers, change } = given();
+    const events = await reading(followers.submission("s", undefined));
+    expect(await next(events)).toMatchObject({ type: "status" });
+    const reply = followers.reply(running(), 1);
+    reply.chunk({ type: "text-start", id: "1" });
+    for (let i = 0; i < 3; i++)
+      reply.chunk({ type: "text-delta", id: "1", delta: "x".repeat(500_000) });
+    reply.end();
+    const part = await next(events);
+    expect(part).toMatchObject({ type: "reply", from: 0, isCut: true });
+    expect(JSON.stringify(part).length).toBeLessThan(1_100_000);
+    change(running("s", { status: "completed", output: "x" }));
+    expect(await next(events)).toMatchObject({ type: "status" });
+    expect(await next(events)).toEqual({ id: "end", type: "end" });
+  });
+
+  it("ends a stream that does not read what has changed", async () => {
+    const { followers, change } = given({}, []);
+    const events = await reading(followers.thread("main", undefined));
+    const first = next(events);
+    change(running("first"));
+    expect(await first).toMatchObject({ type: "status" });
+    for (let i = 0; i <= 1_000; i++) change(running(`s${i}`));
+    const read = async () => {
+      while (await next(events));
+    };
+    await expect(read()).rejects.toThrow("More than 1000 submissions have changed");
+    expect(await followers.thread("main", undefined)).toBeDefined();
+  });
+
+  it("ends for a submission that is deleted, although nobody says so", async () => {
+    vi.useFakeTimers();
+    const { followers, remove } = given();
+    const events = await reading(followers.submission("s", undefined));
+    expect(await next(events)).toMatchObject({ type: "status" });
+    remove("s");
+    const last = next(events);
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(await last).toEqual({ id: "end", type: "end" });
+  });
+
+  it("remembers the replies of the latest ended submissions only", async () => {
+    const { followers, change } = given({}, []);
+    for (let i = 0; i < 12; i++) {
+      const one = running(`s${i}`);
+      change(one);
+      const reply = followers.reply(one, 1);
+      reply.chunk({ type: "text-start", id: "1" });
+      reply.end();
+      change({ ...one, status: "completed" } as SubmissionInspection);
+    }
+    const kinds = async (id: string) => {
+      const found: string[] = [];
+      for await (const { type } of await reading(followers.submission(id, undefined)))
+        found.push(type);
+      return found;
+    };
+    expect(await kinds("s11")).toEqual(["reply", "status", "end"]);
+    expect(await kinds("s0")).toEqual(["status", "end"]);
+  });
+});
