@@ -7,6 +7,8 @@ const library = defineConfig({
     agent: "src/hosts/agent/index.ts",
     object: "src/hosts/object/index.ts",
     workflow: "src/workflow/index.ts",
+    streams: "src/streams/index.ts",
+    react: "src/react/index.ts",
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",
     scheduler: "src/scheduler/index.ts",

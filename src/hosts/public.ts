@@ -40,6 +40,7 @@ export {
   ScheduleSyntaxError,
   UnknownTaskError,
 } from "../scheduler/index.ts";
+export { type FollowEvent, type ReplyPart, readFollowed } from "../streams/events.ts";
 export * from "../submissions/public.ts";
 export {
   type Approval,
@@ -70,7 +71,6 @@ export {
 } from "./sdk/durable-tool.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
-export { type FollowEvent, type ReplyPart, readFollowed } from "./streams/events.ts";
 export {
   type FollowOptions,
   InvalidFollowError,

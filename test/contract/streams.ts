@@ -2,7 +2,7 @@
 
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import { expect, it } from "vitest";
-import { type FollowEvent, readFollowed } from "../../src/hosts/streams/events.ts";
+import { type FollowEvent, readFollowed } from "../../src/streams/events.ts";
 import { modelCalls } from "../../src/testing/index.ts";
 import { message, refusal, until } from "../support/given.ts";
 import { type ContractHost, Given, supports } from "./host.ts";

@@ -8,11 +8,11 @@ import type { UIMessage } from "ai";
 import { preview } from "../../core/json.ts";
 import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
+import type { FollowEvent, ReplyPart } from "../../streams/events.ts";
 import { ISOLATED, publicThreadOf } from "../../submissions/host.ts";
 import type { SubmissionInspection, Submissions, Turn } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
-import type { FollowEvent, ReplyPart } from "./events.ts";
 import { ReplyChunks } from "./reply-chunks.ts";
 
 /** Bounds of what follows an object. */

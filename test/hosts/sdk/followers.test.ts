@@ -1,8 +1,8 @@
 /** The bounds of what follows an object. The contract tests following itself, on every host. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type FollowEvent, readFollowed } from "../../../src/hosts/streams/events.ts";
 import { Followers } from "../../../src/hosts/streams/followers.ts";
+import { type FollowEvent, readFollowed } from "../../../src/streams/events.ts";
 import type { SubmissionInspection } from "../../../src/submissions/index.ts";
 
 const running = (submissionId = "s", more: object = {}) =>

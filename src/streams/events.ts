@@ -1,8 +1,8 @@
 /** What a follower of a submission, a thread or an approval gets, and its reader. Over RPC events are lines of JSON. */
 
 import type { UIMessage, UIMessageChunk } from "ai";
-import type { SubmissionInspection } from "../../submissions/index.ts";
-import type { Approval } from "../../waits/index.ts";
+import type { SubmissionInspection } from "../submissions/index.ts";
+import type { Approval } from "../waits/index.ts";
 
 /** Where a stream stands: pass it as `from` to go on after this event. */
 type Cursor = { readonly id: string };
@@ -48,11 +48,27 @@ export type ReplyPart = {
 export async function* readFollowed(
   stream: ReadableStream<Uint8Array>,
 ): AsyncGenerator<FollowEvent, void> {
+  const reader = stream.getReader();
+  try {
+    yield* eventsOf(reader);
+  } finally {
+    // Nobody reads on: the object forgets its follower. A stream that has failed refuses this.
+    await reader.cancel().catch(() => {});
+  }
+}
+
+/** The same, for a caller that ends the stream itself, by `reader.cancel()`. */
+export async function* eventsOf(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): AsyncGenerator<FollowEvent, void> {
   const decoder = new TextDecoder();
   let rest = "";
-  for await (const bytes of stream) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) yield JSON.parse(line) as FollowEvent;
+    // An empty line is a sign of life.
+    for (const line of lines) if (line !== "") yield JSON.parse(line) as FollowEvent;
   }
 }
