@@ -36,6 +36,8 @@ export type AttemptOptions = {
   readonly isAnswered?: boolean;
 };
 
+type Limits = { readonly tools: ToolSet; readonly maxSteps: number };
+
 type EndedStep = Pick<
   StepResult<ToolSet>,
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
@@ -78,11 +80,26 @@ export class Attempt {
   async settings<Config extends TurnSettings>(
     ctx: TurnContext,
     config: Config,
-    limits: { tools: ToolSet; maxSteps: number },
+    limits: Limits,
   ): Promise<Config & { messages?: ModelMessage[] }> {
+    return this.settingsWith(await this.note(), ctx, config, limits);
+  }
+
+  /** The calls of earlier runs, as a note for the model. */
+  async note(): Promise<string | undefined> {
+    return this.isFollowUp ? undefined : this.calls.note();
+  }
+
+  /** The same as {@link settings}, for a caller that has the note. */
+  settingsWith<Config extends TurnSettings>(
+    content: string | undefined,
+    ctx: TurnContext,
+    config: Config,
+    limits: Limits,
+  ): Config & { messages?: ModelMessage[] } {
     const { plan } = this;
     const answering = this.#answering;
-    const note = this.isFollowUp ? {} : await noted(config.messages ?? ctx.messages, this.calls);
+    const note = noted(config.messages ?? ctx.messages, content);
     if (!plan || !answering) return { ...config, ...note };
     const { maxSteps = limits.maxSteps } = plan;
     this.#maxSteps = maxSteps;

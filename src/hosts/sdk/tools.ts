@@ -72,12 +72,11 @@ function wrapped(tools: ToolSet, wrap: Wrap): ToolSet {
   );
 }
 
-/** The model's messages with a note about calls of earlier runs after the last user message. Empty if there is no such call. */
-export async function noted(
+/** The model's messages with a note about calls of earlier runs after the last user message. Empty without a note. */
+export function noted(
   asked: readonly ModelMessage[],
-  calls: ToolCalls,
-): Promise<{ messages?: ModelMessage[] }> {
-  const content = await calls.note();
+  content: string | undefined,
+): { messages?: ModelMessage[] } {
   if (content === undefined) return {};
   const at = asked.findLastIndex(({ role }) => role === "user") + 1;
   return { messages: asked.toSpliced(at, 0, { role: "user", content }) };

@@ -4,7 +4,7 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { ActiveTurn, ThinkSubmissionInspection } from "@cloudflare/think";
+import { type ActiveTurn, Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
 import type { Outbox } from "../../outbox/index.ts";
@@ -19,6 +19,7 @@ import {
   type TurnHost,
 } from "../../submissions/index.ts";
 import type { SubmissionClients } from "../agent/submission-clients.ts";
+import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
 import { bothOf } from "../sdk/streamed-reply.ts";
 import { ChatFrames } from "../streams/chat-frames.ts";
@@ -26,7 +27,6 @@ import type { Followers } from "../streams/followers.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
 import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
-import { ThinkRecovery } from "./turns/recovery.ts";
 import { ThinkTurns } from "./turns/think-turns.ts";
 import { TurnIds } from "./turns/turn-ids.ts";
 
@@ -41,7 +41,7 @@ type SideTurn = { readonly submissionId: string; isOver: boolean };
 
 export class ThinkHost implements TurnHost {
   readonly submissions: Submissions;
-  readonly recovery: ThinkRecovery;
+  readonly recovery: ChatRecovery;
   readonly #mainTurns: ThinkTurns;
   readonly ids: TurnIds;
   readonly frames: ChatFrames;
@@ -59,7 +59,7 @@ export class ThinkHost implements TurnHost {
     this.submissions = new Submissions(this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
     this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids);
-    this.recovery = new ThinkRecovery(agent, this.submissions);
+    this.recovery = new ChatRecovery(agent, this.submissions, Think.CHAT_FIBER_NAME);
     this.frames = new ChatFrames(
       followers,
       (requestId) => this.#mainTurns.turnOf(requestId),

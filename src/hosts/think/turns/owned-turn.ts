@@ -8,7 +8,7 @@ import { textOf } from "../../sdk/answer-text.ts";
 import type { Attempt, EndedTurn } from "../../sdk/attempt.ts";
 import { isProviderResult } from "../../sdk/reply.ts";
 import { recordedOf } from "../../sdk/tools.ts";
-import { isKept } from "./conversation.ts";
+import { isKept } from "../../sdk/conversation.ts";
 
 export type OwnedTurn = {
   readonly attempt: Attempt;

@@ -30,7 +30,7 @@ import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
 import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import { idsOf, MainConversation } from "./conversation.ts";
+import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 

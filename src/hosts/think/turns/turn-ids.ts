@@ -8,7 +8,7 @@ import { type ActiveTurn, Think } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
 import type { UIMessage } from "ai";
 import type { Submissions } from "../../../submissions/index.ts";
-import { idsOf, lastAsked } from "./conversation.ts";
+import { idsOf, lastAsked } from "../../sdk/conversation.ts";
 
 /** Think runs one turn at a time; events of earlier turns may arrive late. */
 const MAX_KNOWN = 100;

@@ -1,10 +1,18 @@
 /** The agent's own conversation: what the turns of submissions have left in it. */
 
-import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { ConversationState, SettledCall, SubmittedTurn } from "../../../submissions/index.ts";
-import { isFinalAnswer } from "../../sdk/final-answer.ts";
-import { isProviderResult, settledCalls, toolOf, withReplies } from "../../sdk/reply.ts";
+import type { ConversationState, SettledCall, SubmittedTurn } from "../../submissions/index.ts";
+import { isFinalAnswer } from "./final-answer.ts";
+import { isProviderResult, settledCalls, toolOf, withReplies } from "./reply.ts";
+
+/** A conversation that the agent itself keeps: its messages in memory, and where they are stored. */
+type OwnConversation = {
+  readonly messages: readonly UIMessage[];
+  readonly session: {
+    getMessage(id: string): Promise<unknown>;
+    deleteMessages(ids: string[]): Promise<unknown>;
+  };
+};
 
 /** The messages that the latest reply answers, or that the next one would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
@@ -24,7 +32,7 @@ export function isKept({ parts }: UIMessage): boolean {
 }
 
 export class MainConversation {
-  constructor(private readonly agent: Think) {}
+  constructor(private readonly agent: OwnConversation) {}
 
   async inspectConversation({ messages }: SubmittedTurn): Promise<ConversationState> {
     const { agent } = this;
