@@ -5,6 +5,7 @@ const library = defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
     agent: "src/hosts/agent/index.ts",
+    chat: "src/hosts/chat/index.ts",
     object: "src/hosts/object/index.ts",
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",

@@ -36,6 +36,7 @@ declare namespace Cloudflare {
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     AgentHost: DurableObjectNamespace<import("./contract/hosts/agent-host.ts").AgentHost>;
+    ChatHost: DurableObjectNamespace<import("./contract/hosts/chat-host.ts").ChatHost>;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;
     CONTRACT_WORKFLOW: Workflow;

@@ -14,6 +14,8 @@ const CHANNEL = {
   channel: "Channels belong to Think. Extend DurableThink, or use a thread for each channel.",
 };
 
+const DURABLE = "Call `streamText(this.durable({ model, messages, tools }))` in onChatMessage().";
+
 export const LIMITATIONS = {
   "perdure/think": {},
   "perdure/agent": CHANNEL,
@@ -22,6 +24,14 @@ export const LIMITATIONS = {
     models: "Pass `model` of durable() as a function: it gets the id of the model.",
     "step.agentTool()": "A plain Durable Object has no sub-agents. Extend DurableAgent.",
   },
-  "perdure/chat": CHANNEL,
+  "perdure/chat": {
+    ...CHANNEL,
+    "other threads without getModel()":
+      'Override getModel() in your class, or use the thread "main".',
+    "models without getModel()": "Override getModel() in your class: it gets the id of the model.",
+    "models without durable()": DURABLE,
+    "budget without durable()": DURABLE,
+    "output without durable()": DURABLE,
+  },
   "perdure/harness": CHANNEL,
 } as const satisfies Readonly<Record<HostName, Limitations>>;

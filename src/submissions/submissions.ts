@@ -366,6 +366,11 @@ export class Submissions extends Capability implements TurnLedger {
     return missing.some(({ callKey, outcome }) => callKey !== null && outcome === null);
   }
 
+  /** For hosts: the tokens that a submission may use, if they are limited. */
+  budgetOf({ seq }: AttemptRef): number | undefined {
+    return this.#store.get(seq)?.budget;
+  }
+
   heartbeat(ref: AttemptRef): void {
     this.#engine.heartbeat(ref);
   }

@@ -2,12 +2,14 @@
 
 import { crashable } from "../../src/testing/index.ts";
 import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";
+import { ChatHost as Chat } from "../contract/hosts/chat-host.ts";
 import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
 
 export const AgentHost = crashable(Agent);
+export const ChatHost = crashable(Chat);
 export const ObjectHost = crashable(Plain);
 export const ThinkHost = crashable(Think);
 

@@ -6,9 +6,9 @@ import { failureOf } from "../../../core/failures.ts";
 import type { TurnEnd } from "../../../submissions/index.ts";
 import { textOf } from "../../sdk/answer-text.ts";
 import type { Attempt, EndedTurn } from "../../sdk/attempt.ts";
+import { isKept } from "../../sdk/conversation.ts";
 import { isProviderResult } from "../../sdk/reply.ts";
 import { recordedOf } from "../../sdk/tools.ts";
-import { isKept } from "../../sdk/conversation.ts";
 
 export type OwnedTurn = {
   readonly attempt: Attempt;

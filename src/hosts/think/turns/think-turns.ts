@@ -26,11 +26,11 @@ import {
   TurnRefused,
 } from "../../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
+import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
 import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 

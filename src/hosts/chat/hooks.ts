@@ -1,0 +1,41 @@
+/** The hooks of an app on AIChatAgent that Perdure calls or wraps. */
+
+import type {
+  AIChatAgent,
+  ChatRecoveryConfig,
+  ChatRecoveryContext,
+  ChatRecoveryOptions,
+  ChatResponseResult,
+} from "@cloudflare/ai-chat";
+import type { LanguageModel } from "ai";
+import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { ApprovalAgent } from "../agent/approval-clients.ts";
+import type { SubmissionAgent } from "../agent/submission-clients.ts";
+
+/** The hooks of AIChatAgent that Perdure wraps; the app's own run inside. */
+export type ChatHooks = Pick<AIChatAgent, "onChatMessage"> & {
+  onChatResponse(result: ChatResponseResult): void | Promise<void>;
+  onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
+  chatRecovery: ChatRecoveryConfig;
+};
+
+/** A DurableChatAgent, with the members that are protected in its class. */
+export type HookedChat = Pick<
+  AIChatAgent,
+  | "chatRecovery"
+  | "messages"
+  | "onChatMessage"
+  | "parentPath"
+  | "persistMessages"
+  | "saveMessages"
+  | "sessions"
+  | "tasks"
+> &
+  SubmissionAgent &
+  ApprovalAgent &
+  Omit<ChatHooks, "onChatMessage" | "chatRecovery"> & {
+    readonly maxSteps: number;
+    getModel(id?: string): LanguageModel | Promise<LanguageModel>;
+    abortRequest(requestId: string, reason?: unknown): void;
+    onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
+  };

@@ -1,0 +1,40 @@
+/** The app of the contract on `perdure/chat`. */
+
+import { convertToModelMessages, stepCountIs, streamText } from "ai";
+import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
+
+export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
+  readonly meter: Meter;
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
+  override async onChatMessage() {
+    const options = this.durable({
+      model: new ScriptedModel(),
+      messages: await convertToModelMessages(this.messages),
+      tools: contractTools(),
+      stopWhen: stepCountIs(10),
+    });
+    return streamText(options).toUIMessageStreamResponse();
+  }
+  override getModel(id?: string) {
+    return new ScriptedModel(undefined, id);
+  }
+  override getTools() {
+    return contractTools();
+  }
+  override getScheduledTasks() {
+    return contractTasks(() => this.name);
+  }
+  override getScheduledTasksScope() {
+    return "all" as const;
+  }
+  hear(delivery: Delivery) {
+    hear(delivery);
+  }
+}
