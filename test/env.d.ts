@@ -36,6 +36,8 @@ declare namespace Cloudflare {
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     AgentHost: DurableObjectNamespace<import("./contract/hosts/agent-host.ts").AgentHost>;
+    ChatApp: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").ChatApp>;
+    PlainChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").PlainChat>;
     ChatHost: DurableObjectNamespace<import("./contract/hosts/chat-host.ts").ChatHost>;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;

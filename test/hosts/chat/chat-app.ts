@@ -1,0 +1,143 @@
+/** Apps on `perdure/chat`: one with `durable()` and one without, and what tests read of them. */
+
+import type {
+  ChatRecoveryContext,
+  ChatResponseResult,
+  OnChatMessageOptions,
+} from "@cloudflare/ai-chat";
+import { Agent, callable } from "agents";
+import {
+  convertToModelMessages,
+  type ModelMessage,
+  type StepResult,
+  stepCountIs,
+  streamText,
+  type ToolSet,
+  tool,
+} from "ai";
+import { z } from "zod";
+import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+import { charges, contractTools } from "../../contract/hosts/app.ts";
+
+/** What the hooks of an object were called with, by its name. */
+export const hooks = new Map<string, string[]>();
+
+function note(name: string, what: string): void {
+  hooks.set(name, [...(hooks.get(name) ?? []), what]);
+}
+
+function tools() {
+  return {
+    ...contractTools(),
+    // The client runs it.
+    where: tool({ description: "Where the user is.", inputSchema: z.object({ unit: z.string() }), outputSchema: z.string() }),
+    pay: tool({
+      description: "Pays an invoice.",
+      inputSchema: z.object({ account: z.string() }),
+      needsApproval: true,
+      execute: ({ account }) => {
+        charges.set(account, (charges.get(account) ?? 0) + 1);
+        return `Paid ${account}`;
+      },
+    }),
+  };
+}
+
+/** A sub-agent of the app. */
+export class Helper extends Agent<Cloudflare.Env> {
+  help() {
+    return `helped by ${this.name}`;
+  }
+}
+
+export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }> {
+  override initialState = { visits: 0 };
+  override maxSteps = 4;
+  override chatRecovery = {
+    maxAttempts: 3,
+    onExhausted: ({ reason }: { reason: string }) => note(this.name, `exhausted: ${reason}`),
+  };
+
+  override async onChatMessage(_: unknown, options?: OnChatMessageOptions) {
+    const messages: ModelMessage[] = await convertToModelMessages(this.messages);
+    const result = streamText(
+      this.durable({
+        model: new ScriptedModel(),
+        instructions: "Help.",
+        messages,
+        tools: tools(),
+        stopWhen: stepCountIs(5),
+        abortSignal: options?.abortSignal,
+        onStepEnd: (step) => {
+          // The tools keep their types.
+          const account: string | undefined = step.toolCalls.flatMap((call) =>
+            call.toolName === "pay" && !call.dynamic ? [call.input.account] : [],
+          )[0];
+          note(this.name, `step ${step.finishReason}${account ? ` ${account}` : ""}`);
+        },
+        onError: ({ error }) => note(this.name, `error: ${(error as Error).message}`),
+      }),
+    );
+    return result.toUIMessageStreamResponse();
+  }
+
+  protected override onChatResponse({ status, message }: ChatResponseResult) {
+    note(this.name, `response: ${status} ${message.role}`);
+  }
+
+  protected override async onChatRecovery({ recoveryKind }: ChatRecoveryContext) {
+    note(this.name, `recovery: ${recoveryKind}`);
+    return {};
+  }
+
+  @callable()
+  greet(name: string) {
+    return `Hello ${name}`;
+  }
+  /** Of the SDK's own features, each by its result. */
+  async ofTheSdk() {
+    this.setState({ visits: this.state.visits + 1 });
+    await this.schedule(1, "noted", "scheduled");
+    await this.queue("noted", "queued");
+    const fiber = await this.runFiber("work", async () => "done");
+    const helper = await this.subAgent(Helper, "one");
+    return {
+      visits: this.state.visits,
+      fiber,
+      helped: await helper.help(),
+      tools: Object.keys(this.mcp.getAITools()),
+    };
+  }
+  noted(what: string) {
+    note(this.name, what);
+  }
+  chat(text: string) {
+    return this.saveMessages((messages) => [
+      ...messages,
+      { id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] },
+    ]);
+  }
+  last(): string {
+    return JSON.stringify(this.messages.at(-1));
+  }
+}
+
+/** Without `durable()` and without `getModel()`. */
+export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
+  override async onChatMessage() {
+    const messages = await convertToModelMessages(this.messages);
+    const options = {
+      model: new ScriptedModel(),
+      messages,
+      tools: contractTools() as ToolSet,
+      stopWhen: stepCountIs(5),
+      onStepEnd: (_: StepResult<ToolSet>) => {},
+    };
+    // Outside of a submission's turn `durable()` returns the options as they are.
+    note(this.name, `durable: ${JSON.stringify(messages).includes("probe")}`);
+    return streamText(options).toUIMessageStreamResponse({
+      onError: (error) => (error as Error).message,
+    });
+  }
+}

@@ -1,0 +1,199 @@
+/** Submissions of a chat whose `streamText()` gets its options from `durable()`. */
+
+import { describe, expect, it } from "vitest";
+import { modelCalls } from "../../../src/testing/index.ts";
+import { charges } from "../../contract/hosts/app.ts";
+import { message, refusal, until } from "../../support/given.ts";
+import { hooks } from "./chat-app.ts";
+import { givenChat } from "./given-chat.ts";
+
+const unique = () => ({ id: crypto.randomUUID() });
+const SCHEMA = {
+  type: "object",
+  properties: { title: { type: "string" } },
+  required: ["title"],
+} as never;
+
+describe("a chat with durable()", () => {
+  it("L7: the final answer is neither in the conversation nor a message of its own", async () => {
+    const chat = givenChat("ChatApp");
+    const asked = message({ ...unique(), answer: { title: "Printer" } });
+    const { submissionId } = await chat.verbs().submitMessages([asked], { output: SCHEMA });
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: { title: "Printer" },
+    });
+    expect(await chat.verbs().threadMessages("main")).toHaveLength(1);
+  });
+
+  it("L7: the model is shown what is wrong with its answer, and gives a better one", async () => {
+    const chat = givenChat("ChatApp");
+    const asked = message({ ...unique(), answers: [{ wrong: 1 }, { title: "Printer" }] });
+    const output = { output: SCHEMA, repair: true } as const;
+    const { submissionId } = await chat.verbs().submitMessages([asked], output as never);
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: { title: "Printer" },
+    });
+  });
+
+  it("L7: the callbacks and limits of the app's own options apply", async () => {
+    const chat = givenChat("ChatApp");
+    const account = crypto.randomUUID();
+    const asked = message({ ...unique(), tool: { name: "charge", input: { account } } });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      usage: { inputTokens: 20, outputTokens: 10 },
+    });
+    expect(hooks.get(chat.name)).toEqual([
+      "step tool-calls",
+      "step stop",
+      "response: completed assistant",
+    ]);
+  });
+
+  it("L6: the chat's recovery continues a crashed turn, and its tool runs once", async () => {
+    const chat = givenChat("ChatApp");
+    const account = crypto.randomUUID();
+    const script = {
+      ...unique(),
+      tool: { name: "charge", input: { account } },
+      text: "paid",
+      delayMs: 200,
+    };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    await until(() => charges.get(account) === 1);
+    await chat.crash();
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "paid",
+      attempts: 1,
+    });
+    expect(charges.get(account)).toBe(1);
+    expect(hooks.get(chat.name)?.filter((hook) => hook.startsWith("recovery"))).toHaveLength(1);
+    expect(await chat.texts()).toHaveLength(2);
+  });
+
+  it("L5: a submission that is cancelled while its recovery waits gets no reply", async () => {
+    const chat = givenChat("ChatApp");
+    const script = { ...unique(), delayMs: 1_000, text: "late" };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
+    await chat.crash();
+    await chat.verbs().cancelSubmission(submissionId);
+    expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
+    const next = await chat.verbs().submitMessages([message("next")]);
+    expect(await chat.ended(next.submissionId)).toMatchObject({ status: "completed" });
+    expect((await chat.texts()).join()).not.toContain("assistant: late");
+  });
+
+  it("L4: submissions and turns of the chat run in the order of its queue", async () => {
+    const chat = givenChat("ChatApp");
+    const first = message({ ...unique(), delayMs: 300, text: "first" });
+    const { submissionId } = await chat.verbs().submitMessages([first]);
+    await chat.running(submissionId);
+    const own = chat.verbs().chat("second");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const third = await chat.verbs().submitMessages([message("third")]);
+    expect(await own).toMatchObject({ status: "completed" });
+    await chat.ended(third.submissionId);
+    expect((await chat.texts()).filter((text) => text.startsWith("assistant"))).toEqual([
+      "assistant: first",
+      "assistant: You said: second",
+      "assistant: You said: third",
+    ]);
+  });
+
+  it("a thread and a model of their own are refused without getModel()", async () => {
+    const chat = givenChat("ChatApp");
+    const thread = chat.verbs().submitMessages([message("x")], { thread: "support" });
+    const refused = await refusal(thread);
+    expect(refused).toMatchObject({ name: "NotSupportedByHostError", host: "perdure/chat" });
+    expect(refused.message).toContain("Override getModel()");
+    const options = { output: SCHEMA, models: ["other"] } as const;
+    const models = await refusal(chat.verbs().submitMessages([message("x")], options as never));
+    expect(models.message).toContain("models without getModel()");
+    expect(await chat.verbs().listSubmissions()).toEqual([]);
+  });
+});
+
+describe("a chat without durable()", () => {
+  it("L1 L3 L7: a submission completes with the text of its reply", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = [message("Hello")];
+    const options = { idempotencyKey: "one" };
+    const { submissionId } = await chat.verbs().submitMessages(asked, options);
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "You said: Hello",
+    });
+    expect((await chat.verbs().submitMessages(asked, options)).accepted).toBe(false);
+  });
+
+  it("L7: a failed turn ends in an error with the text of its reply's error", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), fail: "The model refuses", status: 400 });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    const ended = await chat.ended(submissionId);
+    expect(ended).toMatchObject({ status: "error", errorName: "TurnError" });
+    expect(ended?.error).toContain("The model refuses");
+  });
+
+  it("L7: an answer that the text of the reply has as JSON is accepted", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), text: '{"title":"Printer"}' });
+    const { submissionId } = await chat.verbs().submitMessages([asked], { output: SCHEMA });
+    expect(await chat.ended(submissionId)).toMatchObject({ output: { title: "Printer" } });
+  });
+
+  it("L7: an answer that cannot be asked for ends in an error that names durable()", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), text: "No JSON" });
+    const { submissionId } = await chat.verbs().submitMessages([asked], { output: SCHEMA });
+    const ended = await chat.ended(submissionId);
+    expect(ended).toMatchObject({ status: "error", errorName: "NotSupportedByHostError" });
+    expect(ended?.error).toContain("this.durable(");
+  });
+
+  it("L9: a budget that cannot be checked ends in an error that names durable()", async () => {
+    const chat = givenChat("PlainChat");
+    const options = { budget: { tokens: 100 } };
+    const { submissionId } = await chat.verbs().submitMessages([message("x")], options);
+    const ended = await chat.ended(submissionId);
+    expect(ended).toMatchObject({ status: "error", errorName: "NotSupportedByHostError" });
+    expect(ended?.error).toContain("budget without durable()");
+  });
+
+  it("L4: a steering submission that cannot join runs next", async () => {
+    const chat = givenChat("PlainChat");
+    const first = message({ ...unique(), delayMs: 300, text: "first" });
+    const { submissionId } = await chat.verbs().submitMessages([first]);
+    await chat.running(submissionId);
+    const more = await chat.verbs().submitMessages([message("More")], { whenBusy: "steer" });
+    const ended = await chat.ended(more.submissionId);
+    expect(ended).toMatchObject({ status: "completed", output: "You said: More" });
+    expect(ended?.mergedInto).toBeUndefined();
+  });
+
+  it("L5: cancelling a running submission aborts its turn", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), delayMs: 60_000 });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    await chat.running(submissionId);
+    await chat.verbs().cancelSubmission(submissionId);
+    expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
+    const next = await chat.verbs().submitMessages([message("next")]);
+    expect(await chat.ended(next.submissionId)).toMatchObject({ status: "completed" });
+  });
+
+  it("L6: a crash before the answer ends in one answer", async () => {
+    const chat = givenChat("PlainChat");
+    const script = { ...unique(), delayMs: 200, text: "answered" };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
+    await chat.crash();
+    expect(await chat.ended(submissionId)).toMatchObject({ output: "answered" });
+    expect(await chat.texts()).toHaveLength(2);
+  });
+});

@@ -1,0 +1,119 @@
+/** Each feature of AIChatAgent works as it does without Perdure. */
+
+import { expect, it } from "vitest";
+import { charges } from "../../contract/hosts/app.ts";
+import { message, until } from "../../support/given.ts";
+import { hooks } from "./chat-app.ts";
+import { client, givenChat } from "./given-chat.ts";
+
+const unique = () => ({ id: crypto.randomUUID() });
+
+it("a client chats over a WebSocket, and sees the replies to submissions", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const request = socket.ask([message("Hello", "first")]);
+  await socket.done(request);
+  expect(socket.bodies(request).join()).toContain("You said: Hello");
+  const { submissionId } = await chat.verbs().submitMessages([message("From the server")]);
+  await chat.ended(submissionId);
+  await until(() => JSON.stringify(socket.frames).includes("You said: From the server"));
+  expect(hooks.get(chat.name)).toContain("response: completed assistant");
+  socket.close();
+});
+
+it("L5: a client that clears the chat ends what runs and what is pending", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const asked = message({ ...unique(), delayMs: 60_000 });
+  const running = await chat.verbs().submitMessages([asked]);
+  await chat.running(running.submissionId);
+  const pending = await chat.verbs().submitMessages([message("pending")]);
+  socket.send({ type: "cf_agent_chat_clear" });
+  expect(await chat.ended(running.submissionId)).toMatchObject({ status: "aborted" });
+  expect(await chat.ended(pending.submissionId)).toMatchObject({ status: "skipped" });
+  const next = await chat.verbs().submitMessages([message("next")]);
+  expect(await chat.ended(next.submissionId)).toMatchObject({ status: "completed" });
+  socket.close();
+});
+
+it("a client runs its tool, and the chat continues with the result", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const script = { ...unique(), tool: { name: "where", input: { unit: "city" } }, text: "found" };
+  await socket.done(socket.ask([message(script, "asked")]));
+  const { toolCallId } = await callOf(chat, "tool-where");
+  socket.send({
+    type: "cf_agent_tool_result",
+    toolCallId,
+    toolName: "where",
+    output: "Paris",
+    autoContinue: true,
+  });
+  await until(async () => (await chat.texts()).join().includes("found"));
+  socket.close();
+});
+
+it("a tool waits for the client's approval", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const account = crypto.randomUUID();
+  const script = { ...unique(), tool: { name: "pay", input: { account } }, text: "paid" };
+  await socket.done(socket.ask([message(script, "asked")]));
+  const call = await callOf(chat, "tool-pay");
+  expect(charges.get(account)).toBeUndefined();
+  socket.send({
+    type: "cf_agent_tool_approval",
+    toolCallId: call.toolCallId,
+    approved: true,
+    autoContinue: true,
+  });
+  await until(() => charges.get(account) === 1);
+  socket.close();
+});
+
+it("a tool of a submission waits for the client's approval after the submission's end", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const account = crypto.randomUUID();
+  const script = { ...unique(), tool: { name: "pay", input: { account } }, text: "paid" };
+  const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "completed" });
+  const { toolCallId } = await callOf(chat, "tool-pay");
+  const approval = { type: "cf_agent_tool_approval", approved: true, autoContinue: true };
+  socket.send({ ...approval, toolCallId });
+  await until(() => charges.get(account) === 1);
+  socket.close();
+});
+
+it("state, schedules, the queue, fibers, sub-agents and MCP are those of the SDK", async () => {
+  const chat = givenChat("ChatApp");
+  expect(await chat.verbs().ofTheSdk()).toEqual({
+    visits: 1,
+    fiber: "done",
+    helped: "helped by one",
+    tools: [],
+  });
+  await until(() => {
+    const noted = hooks.get(chat.name) ?? [];
+    return noted.includes("scheduled") && noted.includes("queued");
+  });
+});
+
+it("a client calls callable methods, and gets the state", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  socket.send({ type: "rpc", id: "1", method: "greet", args: ["Ann"] });
+  const answer = await until(() => socket.frames.find(({ type, id }) => type === "rpc" && id));
+  expect(answer).toMatchObject({ success: true, result: "Hello Ann" });
+  expect(socket.frames.some(({ type }) => type === "cf_agent_state")).toBe(true);
+  socket.close();
+});
+
+async function callOf(chat: ReturnType<typeof givenChat>, type: string) {
+  return until(async () => {
+    const last = JSON.parse(await chat.verbs().last()) as {
+      parts: { type: string; toolCallId: string }[];
+    };
+    return last.parts.find((part) => part.type === type);
+  });
+}
