@@ -7,7 +7,7 @@ import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
-export { ChatApp, Helper, PlainChat } from "../hosts/chat/chat-app.ts";
+export { ChatApp, PlainChat } from "../hosts/chat/chat-app.ts";
 
 export const AgentHost = crashable(Agent);
 export const ChatHost = crashable(Chat);

@@ -34,7 +34,7 @@ type ChatHostOptions = {
   /** The model, instructions and tools of side turns. */
   readonly source: TurnSource;
   /** Whether the app's class has a model for side turns. */
-  readonly hasModel: () => boolean;
+  readonly hasModel: boolean;
 };
 
 export class ChatHost implements TurnHost {
@@ -67,7 +67,7 @@ export class ChatHost implements TurnHost {
   check(submission: CheckedSubmission): void {
     const name = "perdure/chat";
     checkChannel(name, submission);
-    if (this.options.hasModel()) return;
+    if (this.options.hasModel) return;
     const { models = [] } = submission.answer ?? {};
     if (submission.thread !== MAIN)
       throw new NotSupportedByHostError(name, "other threads without getModel()");

@@ -88,7 +88,8 @@ export class DurableChatAgent<
         isBuiltIn,
         approvals: approvalsWithClients(agent),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits) => new ChatHost(this.#turns(agent, clients), outbox, limits),
+        turns: (outbox, limits) =>
+          new ChatHost(this.#turns(agent, clients, !isBuiltIn("getModel")), outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({
@@ -110,11 +111,11 @@ export class DurableChatAgent<
     this.#host = modules.threads;
   }
 
-  #turns(agent: HookedChat, clients: SubmissionClients) {
+  #turns(agent: HookedChat, clients: SubmissionClients, hasModel: boolean) {
     return {
       agent,
       clients,
-      hasModel: () => this.getModel !== DurableChatAgent.prototype.getModel,
+      hasModel,
       source: appSource({
         model: (id) => this.getModel(id),
         instructions: () => this.getSystemPrompt(),

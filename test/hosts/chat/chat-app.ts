@@ -5,7 +5,7 @@ import type {
   ChatResponseResult,
   OnChatMessageOptions,
 } from "@cloudflare/ai-chat";
-import { Agent, callable } from "agents";
+import { callable } from "agents";
 import {
   convertToModelMessages,
   type ModelMessage,
@@ -31,7 +31,11 @@ function tools() {
   return {
     ...contractTools(),
     // The client runs it.
-    where: tool({ description: "Where the user is.", inputSchema: z.object({ unit: z.string() }), outputSchema: z.string() }),
+    where: tool({
+      description: "Where the user is.",
+      inputSchema: z.object({ unit: z.string() }),
+      outputSchema: z.string(),
+    }),
     pay: tool({
       description: "Pays an invoice.",
       inputSchema: z.object({ account: z.string() }),
@@ -42,13 +46,6 @@ function tools() {
       },
     }),
   };
-}
-
-/** A sub-agent of the app. */
-export class Helper extends Agent<Cloudflare.Env> {
-  help() {
-    return `helped by ${this.name}`;
-  }
 }
 
 export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }> {
@@ -68,7 +65,7 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
         messages,
         tools: tools(),
         stopWhen: stepCountIs(5),
-        abortSignal: options?.abortSignal,
+        ...(options?.abortSignal && { abortSignal: options.abortSignal }),
         onStepEnd: (step) => {
           // The tools keep their types.
           const account: string | undefined = step.toolCalls.flatMap((call) =>
@@ -91,7 +88,6 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
     return {};
   }
 
-  @callable()
   greet(name: string) {
     return `Hello ${name}`;
   }
@@ -101,11 +97,11 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
     await this.schedule(1, "noted", "scheduled");
     await this.queue("noted", "queued");
     const fiber = await this.runFiber("work", async () => "done");
-    const helper = await this.subAgent(Helper, "one");
+    const child = await this.subAgent(PlainChat, "one");
     return {
       visits: this.state.visits,
       fiber,
-      helped: await helper.help(),
+      child: await child.listSubmissions(),
       tools: Object.keys(this.mcp.getAITools()),
     };
   }
@@ -122,6 +118,9 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
     return JSON.stringify(this.messages.at(-1));
   }
 }
+
+// The decorator, called as a function: the tests are not compiled with decorators.
+callable()(ChatApp.prototype.greet, {} as ClassMethodDecoratorContext);
 
 /** Without `durable()` and without `getModel()`. */
 export class PlainChat extends DurableChatAgent<Cloudflare.Env> {

@@ -90,7 +90,7 @@ it("state, schedules, the queue, fibers, sub-agents and MCP are those of the SDK
   expect(await chat.verbs().ofTheSdk()).toEqual({
     visits: 1,
     fiber: "done",
-    helped: "helped by one",
+    child: [],
     tools: [],
   });
   await until(() => {
