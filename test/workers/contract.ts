@@ -5,10 +5,12 @@ import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";
 import { ChatHost as Chat } from "../contract/hosts/chat-host.ts";
 import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
+import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
-export { ChatApp, PlainChat } from "../hosts/chat/chat-app.ts";
 
+export const ChatApp = crashable(App);
+export const PlainChat = crashable(WithoutDurable);
 export const AgentHost = crashable(Agent);
 export const ChatHost = crashable(Chat);
 export const ObjectHost = crashable(Plain);

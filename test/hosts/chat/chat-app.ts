@@ -17,11 +17,21 @@ import {
 } from "ai";
 import { z } from "zod";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import type { SubmissionEvent } from "../../../src/submissions/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { charges, contractTools } from "../../contract/hosts/app.ts";
 
 /** What the hooks of an object were called with, by its name. */
 export const hooks = new Map<string, string[]>();
+
+/** The deliveries of the ends of submissions, by submission. */
+export const heardEnds = new Map<string, string[]>();
+
+function hear({ id, event }: Delivery): void {
+  const { submissionId } = (event as SubmissionEvent).data;
+  heardEnds.set(submissionId, [...(heardEnds.get(submissionId) ?? []), id]);
+}
 
 function note(name: string, what: string): void {
   hooks.set(name, [...(hooks.get(name) ?? []), what]);
@@ -83,9 +93,9 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
     note(this.name, `response: ${status} ${message.role}`);
   }
 
-  protected override async onChatRecovery({ recoveryKind }: ChatRecoveryContext) {
+  protected override async onChatRecovery({ recoveryKind, messages }: ChatRecoveryContext) {
     note(this.name, `recovery: ${recoveryKind}`);
-    return {};
+    return { continue: !JSON.stringify(messages).includes("declined") };
   }
 
   greet(name: string) {
@@ -104,6 +114,9 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
       child: await child.listSubmissions(),
       tools: Object.keys(this.mcp.getAITools()),
     };
+  }
+  hear(delivery: Delivery) {
+    hear(delivery);
   }
   noted(what: string) {
     note(this.name, what);
@@ -124,6 +137,9 @@ callable()(ChatApp.prototype.greet, {} as ClassMethodDecoratorContext);
 
 /** Without `durable()` and without `getModel()`. */
 export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
+  hear(delivery: Delivery) {
+    hear(delivery);
+  }
   override async onChatMessage() {
     const messages = await convertToModelMessages(this.messages);
     const options = {
@@ -133,8 +149,6 @@ export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
       stopWhen: stepCountIs(5),
       onStepEnd: (_: StepResult<ToolSet>) => {},
     };
-    // Outside of a submission's turn `durable()` returns the options as they are.
-    note(this.name, `durable: ${JSON.stringify(messages).includes("probe")}`);
     return streamText(options).toUIMessageStreamResponse({
       onError: (error) => (error as Error).message,
     });

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, refusal, until } from "../../support/given.ts";
-import { hooks } from "./chat-app.ts";
 import { givenChat } from "./given-chat.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -46,11 +45,7 @@ describe("a chat with durable()", () => {
       status: "completed",
       usage: { inputTokens: 20, outputTokens: 10 },
     });
-    expect(hooks.get(chat.name)).toEqual([
-      "step tool-calls",
-      "step stop",
-      "response: completed assistant",
-    ]);
+    expect(chat.hooks()).toEqual(["step tool-calls", "step stop", "response: completed assistant"]);
   });
 
   it("L6: the chat's recovery continues a crashed turn, and its tool runs once", async () => {
@@ -71,7 +66,7 @@ describe("a chat with durable()", () => {
       attempts: 1,
     });
     expect(charges.get(account)).toBe(1);
-    expect(hooks.get(chat.name)?.filter((hook) => hook.startsWith("recovery"))).toHaveLength(1);
+    expect(chat.hooks().filter((hook) => hook.startsWith("recovery"))).toHaveLength(1);
     expect(await chat.texts()).toHaveLength(2);
   });
 

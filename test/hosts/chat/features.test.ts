@@ -3,7 +3,6 @@
 import { expect, it } from "vitest";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";
-import { hooks } from "./chat-app.ts";
 import { client, givenChat } from "./given-chat.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -17,7 +16,7 @@ it("a client chats over a WebSocket, and sees the replies to submissions", async
   const { submissionId } = await chat.verbs().submitMessages([message("From the server")]);
   await chat.ended(submissionId);
   await until(() => JSON.stringify(socket.frames).includes("You said: From the server"));
-  expect(hooks.get(chat.name)).toContain("response: completed assistant");
+  expect(chat.hooks()).toContain("response: completed assistant");
   socket.close();
 });
 
@@ -94,7 +93,7 @@ it("state, schedules, the queue, fibers, sub-agents and MCP are those of the SDK
     tools: [],
   });
   await until(() => {
-    const noted = hooks.get(chat.name) ?? [];
+    const noted = chat.hooks();
     return noted.includes("scheduled") && noted.includes("queued");
   });
 });

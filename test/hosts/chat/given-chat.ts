@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { until } from "../../support/given.ts";
-import type { ChatApp } from "./chat-app.ts";
+import { type ChatApp, hooks } from "./chat-app.ts";
 
 let made = 0;
 
@@ -15,6 +15,7 @@ export function givenChat<Kind extends "ChatApp" | "PlainChat">(kind: Kind) {
   return {
     name,
     verbs: stub,
+    hooks: () => hooks.get(name) ?? [],
     ended: (submissionId: string) =>
       until(async () => {
         const found = await stub()
