@@ -142,9 +142,11 @@ export class ChatTurns {
   wrap(app: ChatHooks): ChatHooks {
     return {
       onChatMessage: (onFinish, options) => this.#answered(app, onFinish, options),
-      onChatResponse: (result) => {
+      onChatResponse: async (result) => {
+        const owned = this.#owned.get(result.requestId);
         this.#responded(result);
-        return app.onChatResponse(result);
+        if (owned && result.status === "aborted") await this.#dropOrphan(owned, result.message);
+        await app.onChatResponse(result);
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
       chatRecovery: this.#withExhaustion(app.chatRecovery),
@@ -177,16 +179,14 @@ export class ChatTurns {
     const begun = this.#begun;
     if (begun) {
       this.#begun = undefined;
-      const { plan, messages, isAgain } = begun.turn;
-      const options = { ref: begun.ref, plan, submissionId: begun.turn.submissionId };
-      return this.#remember(requestId, options, isAgain ? messages : undefined, { abortSignal });
+      const { plan, messages, isAgain, submissionId } = begun.turn;
+      const attempt = { ref: begun.ref, plan, submissionId, asked: messages, isAgain };
+      return this.#remember(requestId, { ...attempt, isRecovered: false, abortSignal });
     }
     const submission = this.#recovered();
     // The ledger runs it in another turn.
     if (submission?.status !== "running" || this.#live?.seq === submission.seq) return undefined;
-    const owned = this.#rememberLeft(requestId, submission, true);
-    owned.abortSignal = abortSignal;
-    return owned;
+    return this.#rememberLeft(requestId, submission, { isRecovered: true, abortSignal });
   }
 
   /** The submission that the turn answers, unless a client has started it. */
@@ -203,37 +203,36 @@ export class ChatTurns {
     return submission?.status !== "running" && this.#stopped.delete(submission?.seq ?? -1);
   }
 
-  /** @param asked the turn's messages, unless no earlier run of the turn can have called tools */
-  #remember(
-    requestId: string,
-    { submissionId, ...options }: Remembered,
-    asked: readonly UIMessage[] | undefined,
-    { isRecovered = false, ...more }: Partial<OwnedTurn> = {},
-  ): OwnedTurn {
-    const settled = asked && (() => this.conversation.settledCalls(idsOf(asked)));
-    const attempt = new Attempt({ ...options, ledger: this.ledger, settled });
+  #remember(requestId: string, run: Run): OwnedTurn {
+    const { submissionId, asked, isAgain, isRecovered, abortSignal, ...options } = run;
+    const settled = () => this.conversation.settledCalls(idsOf(asked));
     const owned: OwnedTurn = {
-      attempt,
+      attempt: new Attempt({
+        ...options,
+        ledger: this.ledger,
+        // No earlier run of the turn can have called tools.
+        settled: isAgain ? settled : undefined,
+      }),
       submissionId,
+      asked,
       hasBudget: () => this.ledger.budgetOf(options.ref) !== undefined,
       isRecovered,
       isDurable: false,
       isReported: false,
       note: undefined,
       model: undefined,
-      abortSignal: undefined,
-      ...more,
+      abortSignal,
     };
     this.#owned.set(requestId, owned);
     return owned;
   }
 
   /** The attempt of a submission that was left running when the object last went down. It asks the same again. */
-  #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
-    const { messages, isAnswered, submissionId } = left;
+  #rememberLeft(requestId: string, left: Left, run: Pick<Run, "abortSignal" | "isRecovered">) {
+    const { messages: asked, isAnswered, submissionId } = left;
     const plan = this.ledger.attemptPlanOf(left);
-    const options = { ref: refOf(left), plan, isAnswered, submissionId };
-    return this.#remember(requestId, options, messages, { isRecovered });
+    const attempt = { ref: refOf(left), plan, isAnswered, submissionId, asked, isAgain: true };
+    return this.#remember(requestId, { ...attempt, ...run });
   }
 
   #responded({ requestId, status, error, message }: ChatResponseResult): void {
@@ -245,6 +244,14 @@ export class ChatTurns {
     if (!this.#report(owned, () => endOf(owned, { requestId, status, error, message }))) return;
     if (this.#live?.seq !== ref.seq) this.#release(ref);
     this.#recovering.delete(ref.seq);
+  }
+
+  /** The chat stores what it has of an aborted reply, also after the conversation was cleared. */
+  async #dropOrphan({ asked }: OwnedTurn, { id }: UIMessage): Promise<void> {
+    const { messages, sessions } = this.agent;
+    const stored = idsOf(messages);
+    if (!stored.has(id) || asked.some((message) => stored.has(message.id))) return;
+    await sessions.session().deleteMessages([id]);
   }
 
   #report(owned: OwnedTurn, end: () => TurnEnd): boolean {
@@ -290,7 +297,10 @@ export class ChatTurns {
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
     const whole = wholeReply(ctx);
     if (whole) {
-      const owned = this.#rememberLeft(requestId, submission, false);
+      const owned = this.#rememberLeft(requestId, submission, {
+        isRecovered: false,
+        abortSignal: undefined,
+      });
       owned.isDurable = true;
       this.ledger.end(ref, endOf(owned, { requestId, status: "completed", message: whole }));
       this.#release(ref);
@@ -358,9 +368,12 @@ export class ChatTurns {
 /** An interrupted turn is neither continued nor stored. */
 const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
-type Remembered = Pick<AttemptOptions, "ref" | "plan" | "isAnswered"> & {
-  readonly submissionId: string;
-};
+/** What runs an attempt: the turn that has begun, or one that recovery runs. */
+type Run = Pick<AttemptOptions, "ref" | "plan" | "isAnswered"> &
+  Pick<OwnedTurn, "submissionId" | "asked" | "isRecovered" | "abortSignal"> & {
+    /** Whether the messages may be in the conversation already, with a reply. */
+    readonly isAgain: boolean;
+  };
 
 /** A submission that was left running when the object last went down. */
 type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;

@@ -12,6 +12,8 @@ import { NotSupportedByHostError } from "../support.ts";
 export type OwnedTurn = {
   readonly attempt: Attempt;
   readonly submissionId: string;
+  /** The messages of the submission. */
+  readonly asked: readonly UIMessage[];
   /** Whether the chat's own recovery runs it. */
   readonly isRecovered: boolean;
   readonly hasBudget: () => boolean;
@@ -21,7 +23,7 @@ export type OwnedTurn = {
   isReported: boolean;
   note: string | undefined;
   model: LanguageModel | undefined;
-  abortSignal: AbortSignal | undefined;
+  readonly abortSignal: AbortSignal | undefined;
 };
 
 export type ChatEnd = {

@@ -35,6 +35,46 @@ it("L5: a client that clears the chat ends what runs and what is pending", async
   socket.close();
 });
 
+it("L5: nothing of a running turn comes back after a client has cleared the chat", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const { submissionId } = await chat.verbs().submitMessages([asked]);
+  await until(() => JSON.stringify(socket.frames).includes("partial"));
+  socket.send({ type: "cf_agent_chat_clear" });
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
+  const next = await chat.verbs().submitMessages([message("next")]);
+  await chat.ended(next.submissionId);
+  expect(await chat.texts()).toEqual(["user: next", "assistant: You said: next"]);
+  socket.close();
+});
+
+it("L5: nothing of a running turn comes back after clearMessages()", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const { submissionId } = await chat.verbs().submitMessages([asked]);
+  await until(() => JSON.stringify(socket.frames).includes("partial"));
+  await chat.verbs().clearMessages();
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
+  expect(await chat.texts()).toEqual([]);
+  await until(() => socket.frames.some(({ type }) => type === "cf_agent_chat_clear"));
+  socket.close();
+});
+
+it("a client that cancels a turn ends its submission as aborted", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const { submissionId } = await chat.verbs().submitMessages([asked]);
+  const frame = await until(() =>
+    socket.frames.find(({ body }) => String(body).includes("partial")),
+  );
+  socket.send({ type: "cf_agent_chat_request_cancel", id: frame.id });
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
+  socket.close();
+});
+
 it("a client runs its tool, and the chat continues with the result", async () => {
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
