@@ -61,6 +61,7 @@ function tools() {
 export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }> {
   override initialState = { visits: 0 };
   override maxSteps = 4;
+  override chatStreamStallTimeoutMs = 1_500;
   override chatRecovery = {
     maxAttempts: 3,
     onExhausted: ({ reason }: { reason: string }) => note(this.name, `exhausted: ${reason}`),

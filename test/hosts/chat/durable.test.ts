@@ -70,6 +70,21 @@ describe("a chat with durable()", () => {
     expect(await chat.texts()).toHaveLength(2);
   });
 
+  it("L6: the chat's recovery continues a turn whose stream has stalled", async () => {
+    const chat = givenChat("ChatApp");
+    const script = { ...unique(), hangTimes: 1, text: "answered" };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "answered",
+      attempts: 1,
+    });
+    expect(chat.hooks().some((hook) => hook.startsWith("recovery"))).toBe(true);
+    const next = await chat.verbs().submitMessages([message("next")]);
+    expect(await chat.ended(next.submissionId)).toMatchObject({ status: "completed" });
+    expect(await chat.texts()).toHaveLength(4);
+  });
+
   it("L5: a submission that is cancelled while its recovery waits gets no reply", async () => {
     const chat = givenChat("ChatApp");
     const script = { ...unique(), delayMs: 1_000, text: "late" };
