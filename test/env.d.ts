@@ -38,6 +38,7 @@ declare namespace Cloudflare {
     AgentHost: DurableObjectNamespace<import("./contract/hosts/agent-host.ts").AgentHost>;
     ChatApp: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").ChatApp>;
     PlainChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").PlainChat>;
+    VariantChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").VariantChat>;
     ChatHost: DurableObjectNamespace<import("./contract/hosts/chat-host.ts").ChatHost>;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;

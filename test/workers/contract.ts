@@ -8,6 +8,7 @@ import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
+export { VariantChat } from "../hosts/chat/chat-app.ts";
 
 export const ChatApp = crashable(App);
 export const PlainChat = crashable(WithoutDurable);

@@ -19,7 +19,7 @@ import { z } from "zod";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/submissions/index.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
+import { RecordingModel, ScriptedModel } from "../../../src/testing/index.ts";
 import { charges, contractTools } from "../../contract/hosts/app.ts";
 
 /** What the hooks of an object were called with, by its name. */
@@ -153,5 +153,37 @@ export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
     return streamText(options).toUIMessageStreamResponse({
       onError: (error) => (error as Error).message,
     });
+  }
+}
+
+/** What the model of VariantChat was asked. */
+export const recorded = new RecordingModel();
+
+/** Other forms of the options: a prompt, a list of instructions, no `stopWhen`. */
+export class VariantChat extends DurableChatAgent<Cloudflare.Env> {
+  override async onChatMessage() {
+    const text = this.messages.at(-1)?.parts.find((part) => part.type === "text");
+    const options = {
+      model: recorded,
+      instructions: [
+        { role: "system" as const, content: "Be brief." },
+        { role: "system" as const, content: "Be kind." },
+      ],
+      prompt: text?.text ?? "",
+      tools: contractTools(),
+      prepareStep: ({ stepNumber }: { stepNumber: number }) => {
+        note(this.name, `prepared ${stepNumber}`);
+        return undefined;
+      },
+    };
+    const durable = this.durable(options);
+    note(this.name, durable === options ? "as is" : "durable");
+    return streamText(durable).toUIMessageStreamResponse();
+  }
+  chat(text: string) {
+    return this.saveMessages((messages) => [
+      ...messages,
+      { id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] },
+    ]);
   }
 }

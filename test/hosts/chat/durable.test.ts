@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, refusal, until } from "../../support/given.ts";
+import { recorded } from "./chat-app.ts";
 import { givenChat } from "./given-chat.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -122,6 +123,32 @@ describe("a chat with durable()", () => {
     expect(refused).toMatchObject({ name: "NotSupportedByHostError", host: "perdure/chat" });
     expect(refused.message).toContain("Override getModel()");
     expect(await chat.verbs().listSubmissions()).toEqual([]);
+  });
+});
+
+describe("options of other forms", () => {
+  it("L7: a prompt, a list of instructions and prepareStep work with durable()", async () => {
+    const chat = givenChat("VariantChat");
+    const account = crypto.randomUUID();
+    const tool = { name: "charge", input: { account } };
+    const asked = message({ ...unique(), tool, answer: { title: "Printer" } });
+    const { submissionId } = await chat.verbs().submitMessages([asked], { output: SCHEMA });
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: { title: "Printer" },
+    });
+    expect(chat.hooks()).toEqual(["durable", "prepared 0", "prepared 1"]);
+    const system = recorded.calls.at(-1)?.prompt[0];
+    expect(system?.role).toBe("system");
+    expect(system?.content).toMatch(/^Be brief.\n\nBe kind.\n\n.*think_final_answer/s);
+    expect(charges.get(account)).toBe(1);
+  });
+
+  it("durable() returns the options as they are in a turn that is no submission's", async () => {
+    const chat = givenChat("VariantChat");
+    expect(await chat.verbs().chat("Hello")).toMatchObject({ status: "completed" });
+    expect(chat.hooks()[0]).toBe("as is");
+    expect(await chat.texts()).toEqual(["user: Hello", "assistant: You said: Hello"]);
   });
 });
 

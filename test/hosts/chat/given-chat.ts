@@ -8,7 +8,7 @@ import { type ChatApp, hooks } from "./chat-app.ts";
 
 let made = 0;
 
-export function givenChat<Kind extends "ChatApp" | "PlainChat">(kind: Kind) {
+export function givenChat<Kind extends "ChatApp" | "PlainChat" | "VariantChat">(kind: Kind) {
   const name = `${kind}-${++made}-${crypto.randomUUID()}`;
   const objects = env[kind] as unknown as DurableObjectNamespace<ChatApp>;
   const stub = () => objects.getByName(name);
