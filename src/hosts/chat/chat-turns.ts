@@ -31,6 +31,7 @@ import { settledCalls } from "../sdk/reply.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";
+import { DROPPED, interrupted, type Left, refOf, wholeReply } from "./recovered.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */
@@ -158,7 +159,7 @@ export class ChatTurns {
     ...[onFinish, options]: Parameters<ChatHooks["onChatMessage"]>
   ): Promise<Response | undefined> {
     if (this.#current) this.#current.isOver = true;
-    if (this.#isStopped()) return undefined;
+    if (this.#isStopped(options?.continuation ?? false)) return undefined;
     const owned = options && this.#own(options);
     const turn: ChatTurn = { owned, isOver: false };
     this.#current = turn;
@@ -175,7 +176,11 @@ export class ChatTurns {
   }
 
   /** Recognises the turn of a submission: the one that `run()` has started, or one that recovery runs. */
-  #own({ requestId, abortSignal }: OnChatMessageOptions): OwnedTurn | undefined {
+  #own({
+    requestId,
+    abortSignal,
+    continuation = false,
+  }: OnChatMessageOptions): OwnedTurn | undefined {
     const begun = this.#begun;
     if (begun) {
       this.#begun = undefined;
@@ -183,23 +188,32 @@ export class ChatTurns {
       const attempt = { ref: begun.ref, plan, submissionId, asked: messages, isAgain };
       return this.#remember(requestId, { ...attempt, isRecovered: false, abortSignal });
     }
-    const submission = this.#recovered();
+    const submission = this.#recovered(continuation);
     // The ledger runs it in another turn.
     if (submission?.status !== "running" || this.#live?.seq === submission.seq) return undefined;
     return this.#rememberLeft(requestId, submission, { isRecovered: true, abortSignal });
   }
 
-  /** The submission that the turn answers, unless a client has started it. */
-  #recovered(): Left | undefined {
+  /** The submission that the turn answers, unless a client has started it. Messages of clients may follow its own. */
+  #recovered(isContinuation: boolean): Left | undefined {
     if (getCurrentAgent().connection) return undefined;
-    const last = this.agent.messages.findLast(({ role }) => role !== "assistant");
-    return last && this.ledger.findByMessage(new Set([last.id]));
+    const { messages } = this.agent;
+    const submission = this.#asked(messages);
+    return submission && (isContinuation || this.#isLast(submission, messages))
+      ? submission
+      : undefined;
+  }
+
+  /** Whether the last message is the submission's, or that of one that has joined it. */
+  #isLast({ seq }: Left, messages: readonly UIMessage[]): boolean {
+    const last = messages.findLast(({ role }) => role !== "assistant");
+    return last !== undefined && this.ledger.findByMessage(new Set([last.id]))?.seq === seq;
   }
 
   /** Whether the turn continues a submission that was cancelled while its recovery waited. */
-  #isStopped(): boolean {
+  #isStopped(isContinuation: boolean): boolean {
     if (this.#begun || this.#stopped.size === 0) return false;
-    const submission = this.#recovered();
+    const submission = this.#recovered(isContinuation);
     return submission?.status !== "running" && this.#stopped.delete(submission?.seq ?? -1);
   }
 
@@ -287,14 +301,17 @@ export class ChatTurns {
     // Its conversation was cleared: its partial reply must not come back.
     if (ctx.messages.length === 0) return DROPPED;
     const submission = this.#asked(ctx.messages);
-    if (!submission) return app.onChatRecovery(ctx);
+    const isRunning = submission?.status === "running";
+    // A turn of none, maybe after the messages of a submission that has failed.
+    if (!submission || !(isRunning || this.#isLast(submission, ctx.messages)))
+      return app.onChatRecovery(ctx);
     const { requestId } = ctx;
     const ref = refOf(submission);
     const { ledger } = this;
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId });
     // The end of the conversation belongs to another run of the submission.
     if (this.#isSuperseded(ref, requestId)) return DROPPED;
-    if (submission.isAnswered || submission.status !== "running") return { continue: false };
+    if (submission.isAnswered || !isRunning) return { continue: false };
     const whole = wholeReply(ctx);
     if (whole) {
       const owned = this.#rememberLeft(requestId, submission, {
@@ -365,32 +382,9 @@ export class ChatTurns {
   }
 }
 
-/** An interrupted turn is neither continued nor stored. */
-const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
-
 /** What runs an attempt: the turn that has begun, or one that recovery runs. */
 type Run = Pick<AttemptOptions, "ref" | "plan" | "isAnswered"> &
   Pick<OwnedTurn, "submissionId" | "asked" | "isRecovered" | "abortSignal"> & {
     /** Whether the messages may be in the conversation already, with a reply. */
     readonly isAgain: boolean;
   };
-
-/** A submission that was left running when the object last went down. */
-type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
-
-function refOf({ seq, attempts }: Left): AttemptRef {
-  return { seq, attempt: attempts };
-}
-
-/** The stored reply of a turn that has ended, where the object went down before its hook. The stream is deleted with the storing. */
-function wholeReply({ streamId, partialParts, messages }: ChatRecoveryContext) {
-  const last = messages.at(-1);
-  if (streamId || partialParts.length > 0 || last?.role !== "assistant") return undefined;
-  const end = last.parts.at(-1);
-  return end?.type === "text" && end.state !== "streaming" ? (last as UIMessage) : undefined;
-}
-
-function interrupted(why: string, requestId: string): TurnEnd {
-  const message = `The turn was interrupted and not continued: ${why}.`;
-  return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
-}

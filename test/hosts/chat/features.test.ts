@@ -1,6 +1,7 @@
 /** Each feature of AIChatAgent works as it does without Perdure. */
 
 import { expect, it } from "vitest";
+import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";
 import { client, givenChat } from "./given-chat.ts";
@@ -73,6 +74,35 @@ it("a client that cancels a turn ends its submission as aborted", async () => {
   socket.send({ type: "cf_agent_chat_request_cancel", id: frame.id });
   expect(await chat.ended(submissionId)).toMatchObject({ status: "aborted" });
   socket.close();
+});
+
+it("L6: a message of a client that waits behind a submission does not disturb its recovery", async () => {
+  const chat = givenChat("ChatApp");
+  const socket = await client(chat.name);
+  const account = crypto.randomUUID();
+  const script = { ...unique(), tool: { name: "charge", input: { account } }, delayMs: 200 };
+  const asked = message({ ...script, text: "paid" });
+  const { submissionId } = await chat.verbs().submitMessages([asked]);
+  await until(() => charges.get(account) === 1);
+  socket.ask([asked, message("Hello")]);
+  await until(async () => (await chat.texts()).includes("user: Hello"));
+  await chat.crash();
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "completed" });
+  expect(charges.get(account)).toBe(1);
+});
+
+it("a turn of a client is recovered after a submission that has failed", async () => {
+  const chat = givenChat("ChatApp");
+  const failing = message({ ...unique(), fail: "The model refuses", status: 400 });
+  const { submissionId } = await chat.verbs().submitMessages([failing]);
+  expect(await chat.ended(submissionId)).toMatchObject({ status: "error" });
+  const socket = await client(chat.name);
+  const script = { ...unique(), delayMs: 300, text: "recovered" };
+  const stored = await chat.verbs().threadMessages("main");
+  socket.ask([...stored, message(script)]);
+  await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
+  await chat.crash();
+  await until(async () => (await chat.texts()).includes("assistant: recovered"));
 });
 
 it("a client runs its tool, and the chat continues with the result", async () => {
