@@ -3,7 +3,7 @@
 import { eventsOf } from "./events.ts";
 
 /** Between two signs of life, in milliseconds: proxies close silent connections, some after 30 seconds. */
-export const ALIVE_MS = 15_000;
+const ALIVE_MS = 15_000;
 /** What an EventSource waits before it connects again, in milliseconds. */
 const RETRY_MS = 1_000;
 

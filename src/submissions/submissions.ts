@@ -81,7 +81,6 @@ export class Submissions extends Capability implements TurnLedger {
 
   /**
    * Accepts a turn. When it resolves, the turn is stored and reaches exactly one end, and the status hook has returned.
-   *
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError
    */
   async submit<Schema extends OutputSchema | undefined = undefined>(
@@ -107,9 +106,9 @@ export class Submissions extends Capability implements TurnLedger {
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     checkMany(submissions);
-    const takeItems = () => takeMany(this.#engine, submissions);
     const count = { "perdure.submissions": submissions.length };
-    const all = await inSpan("perdure.submit", count, () => this.takeAll(takeItems));
+    const take = () => this.takeAll(() => takeMany(this.#engine, submissions));
+    const all = await inSpan("perdure.submit", count, take);
     return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
   }
 
@@ -137,7 +136,6 @@ export class Submissions extends Capability implements TurnLedger {
 
   /**
    * Submits a failed, cancelled or skipped submission again: as a new one with the same messages, which takes over its key.
-   *
    * @returns the new submission; with `accepted: false` the one that was made before, or the old one where it is open or
    *   completed; null for an unknown id
    * @throws BacklogFullError
@@ -362,8 +360,7 @@ export class Submissions extends Capability implements TurnLedger {
 
   /** For hosts: whether a call of a durable tool was interrupted, which is to be made again. */
   hasInterruptedSteps({ seq }: Submission, settled: readonly SettledCall[]): boolean {
-    const missing = this.#store.toolCalls.missing(seq, settled);
-    return missing.some(({ callKey, outcome }) => callKey !== null && outcome === null);
+    return this.#store.toolCalls.hasInterruptedSteps(seq, settled);
   }
 
   /** For hosts: the tokens that a submission may use, if they are limited. */

@@ -2,7 +2,6 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { type Followed, streams } from "../../src/streams/index.ts";
-import { ALIVE_MS } from "../../src/streams/sse.ts";
 
 type Options = Parameters<typeof streams<object>>[0];
 
@@ -82,7 +81,7 @@ describe("the answer", () => {
     const text = async () => new TextDecoder().decode((await reader?.read())?.value);
     expect(await text()).toBe("retry: 1000\n\n");
     const next = text();
-    await vi.advanceTimersByTimeAsync(ALIVE_MS);
+    await vi.advanceTimersByTimeAsync(15_000);
     expect(await next).toBe(": alive\n\n");
     vi.useRealTimers();
     await reader?.cancel();

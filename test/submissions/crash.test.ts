@@ -48,6 +48,7 @@ playMatrix(
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,
       "Submissions.hasInterruptedSteps": READS,
+      "Submissions.budgetOf": READS,
       "Submissions.now": READS,
       "Submissions.attemptPlanOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",

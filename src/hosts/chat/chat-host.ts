@@ -23,7 +23,10 @@ import type { SubmissionClients } from "../agent/submission-clients.ts";
 import type { TurnOptions } from "../modules.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
+import { bothOf } from "../sdk/streamed-reply.ts";
 import type { TurnSource } from "../sdk/turn-source.ts";
+import { ChatFrames } from "../streams/chat-frames.ts";
+import type { Followers } from "../streams/followers.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { ChatTurns } from "./chat-turns.ts";
 import type { HookedChat } from "./hooks.ts";
@@ -31,6 +34,7 @@ import type { HookedChat } from "./hooks.ts";
 type ChatHostOptions = {
   readonly agent: HookedChat;
   readonly clients: SubmissionClients;
+  readonly followers: Followers;
   /** The model, instructions and tools of side turns. */
   readonly source: TurnSource;
   /** Whether the app's class has a model for side turns. */
@@ -41,6 +45,7 @@ export class ChatHost implements TurnHost {
   readonly submissions: Submissions;
   readonly recovery: ChatRecovery;
   readonly mainTurns: ChatTurns;
+  readonly frames: ChatFrames;
   readonly #sideTurns: SdkTurns;
   /** The side turn that the caller runs in. */
   readonly #sideTurn = new AsyncLocalStorage<{ isOver: boolean }>();
@@ -51,7 +56,7 @@ export class ChatHost implements TurnHost {
     outbox: Outbox,
     limits: TurnOptions,
   ) {
-    const { agent, clients, source } = options;
+    const { agent, clients, followers, source } = options;
     this.submissions = new Submissions(this, outbox, limits);
     this.mainTurns = new ChatTurns(agent, this.submissions);
     this.recovery = new ChatRecovery(agent, this.submissions, AIChatAgent.CHAT_FIBER_NAME);
@@ -60,8 +65,14 @@ export class ChatHost implements TurnHost {
       sessions: agent.sessions,
       ledger: () => this.submissions,
       maxThreadMessages: () => this.submissions.maxThreadMessages,
-      watch: (turn, attempt) => clients.reply(turn, attempt),
+      watch: (turn, attempt) =>
+        bothOf(followers.reply(turn, attempt), clients.reply(turn, attempt)),
     });
+    this.frames = new ChatFrames(
+      followers,
+      (requestId) => this.mainTurns.turnOf(requestId),
+      () => agent.messages,
+    );
   }
 
   check(submission: CheckedSubmission): void {
@@ -125,8 +136,10 @@ export class ChatHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.options.clients.status(submission);
-    await this.options.agent.onSubmissionStatus(submission);
+    const { agent, clients, followers } = this.options;
+    followers.status(submission);
+    clients.status(submission);
+    await agent.onSubmissionStatus(submission);
   }
 
   isInHostContext(): boolean {
@@ -140,6 +153,12 @@ export class ChatHost implements TurnHost {
   messages(thread: string): Promise<UIMessage[]> {
     if (thread !== MAIN) return this.#sideTurns.threads.messages(thread);
     return this.options.agent.sessions.session().getHistory() as Promise<UIMessage[]>;
+  }
+
+  async message(thread: string, id: string): Promise<UIMessage | undefined> {
+    if (thread !== MAIN) return this.#sideTurns.threads.replyOf(thread, id);
+    const found = await this.options.agent.sessions.session().getMessage(id);
+    return (found as UIMessage | null) ?? undefined;
   }
 
   async clear(thread: string): Promise<void> {

@@ -28,6 +28,7 @@ import {
 import { Attempt, type AttemptOptions } from "../sdk/attempt.ts";
 import { idsOf, lastAsked, MainConversation } from "../sdk/conversation.ts";
 import { settledCalls } from "../sdk/reply.ts";
+import type { FramedTurn } from "../streams/chat-frames.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";
@@ -75,6 +76,12 @@ export class ChatTurns {
   /** The submission whose turn has this id of the chat; undefined after its end. */
   submissionOf(requestId: string): string | undefined {
     return this.#owned.get(requestId)?.submissionId;
+  }
+
+  /** The submission that a turn of the chat runs, by the chat's id of the turn. */
+  turnOf(requestId: string): FramedTurn | undefined {
+    const owned = this.#owned.get(requestId);
+    return owned && { submissionId: owned.submissionId, attempt: owned.attempt.ref.attempt };
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
@@ -336,13 +343,14 @@ export class ChatTurns {
     const decision = (await app.onChatRecovery(ctx)) ?? {};
     const isDeclined = decision.continue === false;
     const settled = this.conversation.settledCalls(idsOf(submission.messages), [...ctx.messages]);
-    if (decision.persist !== false) {
-      // The chat is about to store this part of the reply.
-      settled.push(...settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]));
-    }
+    const partial = settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]);
+    // The chat would show the model an error in place of the call. Without this part of the reply, it makes the call again.
+    const isRepeated = ledger.hasInterruptedSteps(submission, [...settled, ...partial]);
+    // Otherwise the chat is about to store this part.
+    if (decision.persist !== false && !isRepeated) settled.push(...partial);
     if (!isDeclined && ledger.mayContinue(submission, settled)) {
       this.#recovering.set(ref.seq, ctx.requestId);
-      return decision;
+      return isRepeated ? { ...decision, persist: false } : decision;
     }
     const why = isDeclined
       ? "onChatRecovery declined to continue it"

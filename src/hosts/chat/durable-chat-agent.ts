@@ -10,7 +10,7 @@ import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
-import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { announceApproval } from "../agent/approval-clients.ts";
 import { notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
@@ -86,10 +86,12 @@ export class DurableChatAgent<
         },
         own: Agent.prototype,
         isBuiltIn,
-        approvals: approvalsWithClients(agent),
+        onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits) =>
-          new ChatHost(this.#turns(agent, clients, !isBuiltIn("getModel")), outbox, limits),
+        turns: (outbox, limits, followers) => {
+          const turns = this.#turns(agent, clients, !isBuiltIn("getModel"));
+          return new ChatHost({ ...turns, followers }, outbox, limits);
+        },
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({
@@ -143,6 +145,13 @@ export class DurableChatAgent<
   >(options: StreamOptions<Tools, Runtime, Output>): StreamOptions<Tools, Runtime, Output> {
     const durable = this.#host.mainTurns.durable(options as unknown as StreamOptions);
     return durable as unknown as StreamOptions<Tools, Runtime, Output>;
+  }
+
+  /** Sends a message to all connected clients. Followers of submissions get the replies that the chat sends. */
+  override broadcast(...args: Parameters<AIChatAgent<Env, State>["broadcast"]>): void {
+    // The chat may broadcast before the end of its constructor.
+    if (#host in this) this.#host.frames.take(args[0]);
+    super.broadcast(...args);
   }
 
   /**

@@ -8,7 +8,7 @@ import { MAIN } from "../../submissions/index.ts";
 import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
 import type { Followers } from "./followers.ts";
 
-const BEGIN = '{"type":"cf_agent_use_chat_response"';
+const TYPE = "cf_agent_use_chat_response";
 /** Turns whose frames are known at the same time. The SDK runs one at a time. */
 const MOST_TURNS = 8;
 
@@ -16,6 +16,7 @@ const MOST_TURNS = 8;
 export type FramedTurn = { readonly submissionId: string; readonly attempt: number };
 
 type Frame = {
+  readonly type: unknown;
   readonly id: string;
   readonly body: string;
   readonly done: boolean;
@@ -38,8 +39,9 @@ export class ChatFrames {
 
   /** A message is broadcast to the clients. Anything but a part of a reply is ignored. */
   take(message: unknown): void {
-    if (typeof message !== "string" || !message.startsWith(BEGIN)) return;
-    const { id, body, done, error, continuation } = JSON.parse(message) as Frame;
+    if (typeof message !== "string" || !message.includes(`"type":"${TYPE}"`)) return;
+    const { type, id, body, done, error, continuation } = JSON.parse(message) as Frame;
+    if (type !== TYPE) return;
     const reply = this.#replies.get(id) ?? this.#begin(id, continuation === true);
     if (!reply) return;
     if (body !== "" && !error) reply.chunk(JSON.parse(body) as UIMessageChunk);

@@ -125,6 +125,12 @@ export class ToolCallRecords {
     return calls.filter((call) => !isContained(call, byId.get(call.toolCallId)));
   }
 
+  /** Whether a call of a durable tool was interrupted that the conversation does not contain. */
+  hasInterruptedSteps(seq: number, settled: readonly SettledCall[]): boolean {
+    const missing = this.missing(seq, settled);
+    return missing.some(({ callKey, outcome }) => callKey !== null && outcome === null);
+  }
+
   /** The output of a finished call. */
   output(seq: number, ordinal: number): unknown {
     const query = "SELECT value FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?";

@@ -4,7 +4,7 @@ import { convertToModelMessages, stepCountIs, streamText } from "ai";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
   readonly meter: Meter;
@@ -12,6 +12,7 @@ export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
+    crashAsPlanned(this, ctx, meter);
   }
   override async onChatMessage() {
     const options = this.durable({
