@@ -7,6 +7,7 @@ const library = defineConfig({
     agent: "src/hosts/agent/index.ts",
     chat: "src/hosts/chat/index.ts",
     object: "src/hosts/object/index.ts",
+    harness: "src/hosts/harness/index.ts",
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",
     react: "src/react/index.ts",

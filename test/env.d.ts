@@ -40,6 +40,10 @@ declare namespace Cloudflare {
     PlainChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").PlainChat>;
     VariantChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").VariantChat>;
     ChatHost: DurableObjectNamespace<import("./contract/hosts/chat-host.ts").ChatHost>;
+    HarnessHost: DurableObjectNamespace<import("./contract/hosts/harness-host.ts").HarnessHost>;
+    ThinkHarnessHost: DurableObjectNamespace<
+      import("./contract/hosts/harness-host.ts").ThinkHarnessHost
+    >;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;
     CONTRACT_WORKFLOW: Workflow;

@@ -33,5 +33,21 @@ export const LIMITATIONS = {
     "budget without durable()": DURABLE,
     "output without durable()": DURABLE,
   },
-  "perdure/harness": CHANNEL,
+  "perdure/harness": {
+    ...CHANNEL,
+    budget:
+      "A harness reports no tokens. Limit the steps of the harness, e.g. `maxSteps` of ThinkHarness.",
+    usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
+    models: "Choose the model in the harness: `model` of ThinkHarness may be a function.",
+    maxSteps: "Set it in the harness: `maxSteps` of ThinkHarness, `stopWhen` of AiSdkHarness.",
+    repair: "Check the answer in the workflow, and prompt again.",
+    strategy: 'Leave it out, or use "json": the answer is asked for as a text.',
+    steer: 'Wait for the turn (the default), or use `whenBusy: "interrupt"`.',
+    rollback: 'Use `whenBusy: "interrupt"`: a harness cannot remove single messages.',
+    messages: "Submit one message with the role `user`, of texts and files.",
+    retry:
+      "The harness retries calls of its model. The ledger repeats an operation only after a network failure or a timeout.",
+    tools:
+      "The harness runs and recovers tool calls. ThinkHarness does not repeat a call that has begun; AiSdkHarness may.",
+  },
 } as const satisfies Readonly<Record<HostName, Limitations>>;

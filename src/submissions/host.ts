@@ -5,7 +5,7 @@ import type { Failure } from "../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
 import type { AttemptPlan } from "./turns/attempt-plan.ts";
 import type { EndedCall } from "./turns/timeline.ts";
-import type { SubmissionInspection, TokenUsage } from "./types.ts";
+import type { SubmissionInspection, TokenUsage, WhenBusy } from "./types.ts";
 
 /** The agent's own conversation. */
 export const MAIN = "main";
@@ -252,7 +252,10 @@ export type ConversationState = {
 export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
 /** What a host checks of a submission before it is stored. */
-export type CheckedSubmission = Pick<NewSubmission, "thread" | "channel" | "answer" | "retry">;
+export type CheckedSubmission = Pick<
+  NewSubmission,
+  "thread" | "channel" | "answer" | "retry" | "budget" | "messages"
+> & { readonly whenBusy?: WhenBusy | undefined };
 
 /** A kind of agent, as the ledger needs it. */
 export interface TurnHost {

@@ -35,6 +35,8 @@ export type Verbs = Pick<
 
 export type ContractHost = {
   readonly name: HostName;
+  /** The harness that runs the turns. */
+  readonly harness?: "AiSdkHarness" | "ThinkHarness";
   /** Whether a sub-agent of an object of the class is tested, and not the object itself. */
   readonly isSubAgent?: true;
   /** The class of the object, or of the root agent of a sub-agent. */
@@ -46,7 +48,8 @@ export type ContractHost = {
 };
 
 /** For the names of tests. */
-export function titleOf({ name, isSubAgent }: ContractHost): string {
+export function titleOf({ name, isSubAgent, harness }: ContractHost): string {
+  if (harness) return `${name} with ${harness}`;
   return isSubAgent ? `a sub-agent of ${name}` : name;
 }
 

@@ -52,7 +52,7 @@ export function take(
 ): IntakeResult {
   const { store, clock } = ledger;
   const submission = prepare(ledger, messages, options);
-  ledger.host.check?.(submission);
+  ledger.host.check?.({ ...submission, whenBusy: options.whenBusy });
   const known = findKnown(ledger, options);
   // A key may expire, an id never does.
   const isKeyFree =

@@ -1,0 +1,229 @@
+/** The host for an `Agent` of the SDK whose turns a harness runs. Experimental, as the SDK's harnesses are. */
+
+import { Agent, type Connection } from "agents";
+import type { AgentHarness } from "agents/experimental/channels";
+import type { LifecycleCapability } from "agents/lifecycle";
+import { invalidOption } from "../../core/options/options.ts";
+import { logProblem, type Problem } from "../../core/problems.ts";
+import type { DeadLetter, Outbox } from "../../outbox/index.ts";
+import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
+import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { Approval } from "../../waits/index.ts";
+import { agentToolPort } from "../agent/agent-tool-port.ts";
+import { type ApprovalAgent, announceApproval } from "../agent/approval-clients.ts";
+import { notOverridden } from "../agent/delivery-verbs.ts";
+import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
+import {
+  type SubmissionAgent,
+  type SubmissionAudience,
+  SubmissionClients,
+} from "../agent/submission-clients.ts";
+import type { RunWorkflow } from "../agent/workflows.ts";
+import type { HostAgent } from "../host-agent.ts";
+import { type HostOptions, modulesOf } from "../modules.ts";
+import { callOnError, promptsTo } from "../scheduled-tasks.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { HarnessHost } from "./harness-host.ts";
+
+/** Limits and retention, each with a default. */
+export type DurableHarnessOptions = HostOptions;
+
+/**
+ * An `Agent` whose turns a harness of the SDK runs: submissions, threads, workflows that wait for them, approvals, schedules and an
+ * outbox. The main conversation is the harness's default session, each thread a session of its own. The harness has the model and
+ * the tools, and recovers turns that a crash interrupts.
+ *
+ * @experimental
+ * @example
+ * export class Coder extends DurableHarness<Env> {
+ *   readonly harness = this.useHarness(new ThinkHarness({ model: createOpenAI()("gpt-4o-mini"), tools }));
+ * }
+ */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() copies the methods to the prototype.
+export class DurableHarness<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends Agent<Env, State, Props> {
+  static {
+    addVerbs(DurableHarness);
+  }
+
+  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
+  readonly outbox: Outbox;
+  /** @internal */
+  readonly [CAPABILITIES]: Capabilities;
+
+  #harness: AgentHarness | undefined;
+
+  /**
+   * @param options limits and retention; pass them on from the constructor of your class
+   * @throws InvalidOptionError for an invalid option
+   */
+  constructor(ctx: DurableObjectState, env: Env, options: DurableHarnessOptions = {}) {
+    const isBuiltIn = notOverridden(new.target, DurableHarness);
+    super(ctx, env);
+    const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
+    const clients = new SubmissionClients(agent, DurableHarness.prototype.shouldSendSubmission);
+    const modules = modulesOf(
+      {
+        object: this,
+        agent,
+        verbs: this,
+        lifecycle: this.lifecycle,
+        hooks: {
+          onProblem: (problem) => this.onProblem(problem),
+          onDeadLetter: (letter) => this.onDeadLetter(letter),
+        },
+        own: Agent.prototype,
+        isBuiltIn,
+        onApproval: (approval) => announceApproval(agent, approval),
+        agentTools: agentToolPort(this, "finishAgentToolStep"),
+        turns: (outbox, limits, followers) =>
+          new HarnessHost({ ...this.#turns(clients), followers }, outbox, limits),
+        scheduler: (submissions, onProblem) => {
+          const onFailure = (error: unknown) => callOnError(this, error);
+          return new Scheduler({
+            tasks: () => this.getScheduledTasks(),
+            defaultTimezone: () => this.getDefaultTimezone(),
+            scope: () => this.getScheduledTasksScope(),
+            prompts: promptsTo(submissions),
+            onFailure,
+            onInvalid: onFailure,
+            onProblem,
+          });
+        },
+      },
+      options,
+      "options of DurableHarness",
+    );
+    this[CAPABILITIES] = modules;
+    this.outbox = modules.outbox;
+  }
+
+  #turns(clients: SubmissionClients) {
+    return {
+      object: this,
+      harness: () => this.#harness ?? this.#missing(),
+      clients,
+      onStatus: (submission: SubmissionInspection) => this.onSubmissionStatus(submission),
+    } as const;
+  }
+
+  #missing(): never {
+    const { name } = this.constructor;
+    throw new Error(
+      `${name} has no harness. Add a field to it: readonly harness = this.useHarness(new ThinkHarness({ model }));`,
+    );
+  }
+
+  /**
+   * Installs the harness that runs the agent's turns. Call it in a field of your class.
+   * @returns the harness
+   * @throws InvalidOptionError for a second harness, or for an object that is none
+   */
+  protected useHarness<Harness extends AgentHarness & LifecycleCapability>(
+    harness: Harness,
+  ): Harness {
+    const isHarness = typeof harness?.session === "function";
+    if (!isHarness || this.#harness) {
+      const expected = isHarness
+        ? "one harness for each agent. Remove the second call of useHarness()"
+        : "a harness of the SDK, e.g. new ThinkHarness({ model })";
+      throw invalidOption("harness", harness, expected);
+    }
+    this.lifecycle.use(harness);
+    this.#harness = harness;
+    return harness;
+  }
+
+  /** The tasks that recur, see `defineTasks()` of `perdure/scheduler`. Override it. */
+  getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
+    return {};
+  }
+
+  /** The time zone of schedules that name none. Override it. @default UTC */
+  getDefaultTimezone(): string | undefined | Promise<string | undefined> {
+    return undefined;
+  }
+
+  /** Whether sub-agents of this class run scheduled tasks of their own. Override it. @default "root" */
+  getScheduledTasksScope(): "root" | "all" | Promise<"root" | "all"> {
+    return "root";
+  }
+
+  /** Deletes the agent's own conversation, and ends its running and pending turns. */
+  async clearMessages(): Promise<void> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.clearMain(() => threads.clear("main"));
+  }
+
+  /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */
+  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
+
+  /**
+   * Called once for each problem that could go unnoticed, see {@link Problem}. What it throws is logged. Override it to log in
+   * another way.
+   * @default logs one line of JSON with `console.error()` or `console.warn()`
+   */
+  protected onProblem(problem: Problem): void | Promise<void> {
+    const agent = { agent: this.constructor.name, name: this.name };
+    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+  }
+
+  /**
+   * Called after each change of a submission's status. `submitMessages()`, the turn and `cancelSubmission()` wait for it, at most
+   * `statusHookTimeout`. What it throws is logged and changes nothing. Do not wait for a turn in it. Override it.
+   */
+  protected onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
+
+  /**
+   * Decides whether a connected client is sent the whole approval when it changes; others get its id, status and title. Override it.
+   * @default false
+   */
+  protected shouldSendApproval(_approval: Approval, _connection: Connection): boolean {
+    return false;
+  }
+
+  /**
+   * Decides what a connected client is sent of a submission: `"status"` for its status, `true` for that and its reply while it is
+   * written. Override it.
+   * @default false
+   */
+  protected shouldSendSubmission(
+    _submission: SubmissionInspection,
+    _connection: Connection,
+  ): SubmissionAudience {
+    return false;
+  }
+
+  /** Called after an approval was opened, decided, expired or cancelled. What it throws is logged. Override it. */
+  protected onApproval(_approval: Approval): void | Promise<void> {}
+
+  /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
+  override get dynamicAgents(): SubAgents {
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
+  }
+
+  /** Deletes the agent and everything that it stored. */
+  override async destroy(): Promise<void> {
+    // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
+    if (this.parentPath.length > 0)
+      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
+    await super.destroy();
+  }
+}
+
+/** All verbs. Those are repeated here whose types in `Agent` differ. */
+export interface DurableHarness<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends AgentVerbs {
+  runWorkflow<P = unknown>(
+    workflowName: Parameters<Agent<Env, State, Props>["runWorkflow"]>[0],
+    params: P,
+    options?: RunWorkflow,
+  ): Promise<string>;
+  terminateWorkflow(workflowId: string, options?: { rollback?: boolean }): Promise<void>;
+}

@@ -1,0 +1,271 @@
+/** A host whose turns are operations of a harness, which owns the conversations, the model, the tools and their recovery. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { getCurrentAgent } from "agents";
+import type { AgentHarness, HarnessSession, OperationResult } from "agents/experimental/channels";
+import { toUIMessage } from "agents/harness/ai-sdk";
+import type { UIMessage } from "ai";
+import { failureOf } from "../../core/failures.ts";
+import type { Outbox } from "../../outbox/index.ts";
+import {
+  type AttemptPlan,
+  type AttemptRef,
+  type CheckedSubmission,
+  type ConversationState,
+  endWithAnswer,
+  isIsolated,
+  type SubmissionInspection,
+  Submissions,
+  type SubmittedTurn,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+} from "../../submissions/index.ts";
+import type { SubmissionClients } from "../agent/submission-clients.ts";
+import type { TurnOptions } from "../modules.ts";
+import { Answering } from "../sdk/answering.ts";
+import { bothOf } from "../sdk/streamed-reply.ts";
+import type { Followers } from "../streams/followers.ts";
+import { NotSupportedByHostError } from "../support.ts";
+import { HarnessOperationError } from "./errors.ts";
+import {
+  abortOperation,
+  chunksOf,
+  endOfOperation,
+  isAborted,
+  isInput,
+  latestOperation,
+  operate,
+  planOf,
+  sessionOf,
+  sessionOfThread,
+  stateOf,
+  submissionOfOperation,
+} from "./operations.ts";
+
+const NAME = "perdure/harness";
+
+export type HarnessHostOptions = {
+  /** The app's object. */
+  readonly object: object;
+  /** @throws Error if the app has none */
+  readonly harness: () => AgentHarness;
+  readonly clients: SubmissionClients | undefined;
+  readonly followers: Followers;
+  /** Calls the app's status hook. */
+  readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
+};
+
+/** An attempt whose operation has ended. */
+type Ended = {
+  readonly session: HarnessSession;
+  readonly ref: AttemptRef;
+  readonly plan: AttemptPlan | undefined;
+  readonly result: OperationResult;
+};
+
+/** An operation that a crash has interrupted, and that the harness continues. */
+type Followed = { readonly thread: string; readonly stop: AbortController };
+
+export class HarnessHost implements TurnHost {
+  readonly submissions: Submissions;
+  /** By submission. */
+  readonly #followed = new Map<string, Followed>();
+  /** Sessions that are being reset, by thread. */
+  readonly #resets = new Map<string, Promise<void>>();
+  /** The turn that the caller runs in. */
+  readonly #turn = new AsyncLocalStorage<{ isOver: boolean }>();
+
+  constructor(
+    private readonly options: HarnessHostOptions,
+    outbox: Outbox,
+    limits: TurnOptions,
+  ) {
+    this.submissions = new Submissions(this, outbox, limits);
+  }
+
+  check({ channel, budget, answer, whenBusy, messages }: CheckedSubmission): void {
+    const { models = [], maxSteps, repair = 0, strategy } = answer ?? {};
+    const refused = {
+      channel: channel !== undefined,
+      budget: budget !== undefined,
+      models: models.length > 0,
+      maxSteps: maxSteps !== undefined,
+      repair: repair > 0,
+      strategy: strategy === "tool",
+      steer: whenBusy === "steer",
+      rollback: whenBusy === "rollback",
+      messages: !isInput(JSON.parse(messages) as UIMessage[]),
+    };
+    for (const [option, isRefused] of Object.entries(refused))
+      if (isRefused) throw new NotSupportedByHostError(NAME, option as keyof typeof refused);
+    this.options.harness();
+  }
+
+  start(): void {
+    this.#abortEnded().catch((error) => {
+      console.error("[perdure] operations of ended submissions could not be aborted:", error);
+    });
+  }
+
+  async run(turn: Turn): Promise<TurnEnd> {
+    const own = { isOver: false };
+    try {
+      return await this.#turn.run(own, () => this.#run(turn));
+    } finally {
+      own.isOver = true;
+    }
+  }
+
+  async #run(turn: Turn): Promise<TurnEnd> {
+    const ref = turn.begin();
+    await turn.announced();
+    const session = sessionOf(this.options.harness(), turn);
+    const watch = await session.watch();
+    const { clients, followers } = this.options;
+    const watcher = bothOf(followers.reply(turn, ref.attempt), clients?.reply(turn, ref.attempt));
+    const show = watcher && chunksOf(turn.submissionId, (chunk) => watcher.chunk(chunk));
+    watch.start(async (events) => {
+      this.submissions.heartbeat(ref);
+      show?.(events);
+    });
+    try {
+      const result = await operate(session, turn, watch.state);
+      if (turn.signal.aborted) return { outcome: "aborted" };
+      return await this.#end({ session, ref, plan: turn.plan, result });
+    } finally {
+      await watch.stop();
+      watcher?.end();
+    }
+  }
+
+  /** How an attempt ends. */
+  async #end({ session, ref, plan, result }: Ended): Promise<TurnEnd> {
+    if (isAborted(result)) return { outcome: "aborted" };
+    const reply = await replyIn(session);
+    if (result.status === "unanswered") {
+      const cause = new HarnessOperationError(result.operationId, result.reason);
+      return { outcome: "error", failure: failureOf(cause), cause, ...reply };
+    }
+    const { text = "" } = result;
+    const end = { outcome: "completed", text, messageId: reply.messageId } as const;
+    if (!plan) return end;
+    const answering = new Answering(planOf(plan), (it) => this.submissions.answer(ref, it));
+    answering.conclude(text);
+    return endWithAnswer(end, answering);
+  }
+
+  stop({ submissionId }: SubmittedTurn): void {
+    this.#followed.get(submissionId)?.stop.abort();
+  }
+
+  /** Whether the harness has the operation of a turn. One that a crash has interrupted is followed to its end. */
+  async inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
+    const session = sessionOf(this.options.harness(), turn);
+    const operationId = await latestOperation(session, turn.submissionId);
+    if (operationId === undefined) return { applied: "none", hasEffects: false };
+    this.#follow(turn, session, operationId);
+    return { applied: "all", hasEffects: false };
+  }
+
+  /** Reports the end of an interrupted operation to the ledger. */
+  #follow({ submissionId, thread }: SubmittedTurn, session: HarnessSession, id: string): void {
+    const { submissions } = this;
+    const found = submissions.engine.ledger.store.find(submissionId);
+    if (found?.status !== "running" || this.#followed.has(submissionId)) return;
+    const ref = { seq: found.seq, attempt: found.attempts };
+    const plan = submissions.attemptPlanOf(found);
+    const stop = new AbortController();
+    this.#followed.set(submissionId, { thread, stop });
+    const follow = async () => {
+      const watch = await session.watch();
+      watch.start(async () => submissions.heartbeat(ref));
+      try {
+        const result = await endOfOperation(session, id, stop.signal);
+        submissions.end(ref, await this.#end({ session, ref, plan, result }));
+      } finally {
+        await watch.stop();
+      }
+    };
+    follow()
+      // The next check follows it again.
+      .catch((error) => console.error("[perdure] an operation could not be followed:", error))
+      .finally(() => this.#followed.delete(submissionId));
+  }
+
+  async isRecovering(thread: string): Promise<boolean> {
+    return [...this.#followed.values()].some((followed) => followed.thread === thread);
+  }
+
+  /** After a crash, a harness continues operations whose submissions have ended: those are aborted. */
+  async #abortEnded(): Promise<void> {
+    await this.submissions.ready();
+    const { store } = this.submissions.engine.ledger;
+    const harness = this.options.harness();
+    for (const { id, busy } of await harness.sessions.list()) {
+      const session = harness.session(id);
+      for (const { operationId } of busy ? (await stateOf(session)).pending : []) {
+        const found = store.find(submissionOfOperation(operationId));
+        if (found && !["pending", "running"].includes(found.status))
+          abortOperation(session, operationId);
+      }
+    }
+  }
+
+  /** A harness cannot remove single messages: the operation ends, and a session that is cleared is reset as a whole. */
+  async removeMessages(turn: SubmittedTurn): Promise<void> {
+    const session = sessionOf(this.options.harness(), turn);
+    const operationId = await latestOperation(session, turn.submissionId);
+    if (operationId !== undefined) await session.abort(operationId);
+    await this.#resets.get(turn.thread);
+  }
+
+  /** A turn has its submission's id, and so has its first operation. */
+  submissionOf(requestId: string): string {
+    return submissionOfOperation(requestId);
+  }
+
+  async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.options.clients?.status(submission);
+    const { status, submissionId, thread } = submission;
+    if (isIsolated(thread) && status !== "pending" && status !== "running") {
+      sessionOf(this.options.harness(), { submissionId, thread })
+        .reset()
+        .catch((error) => console.error("[perdure] a session could not be reset:", error));
+    }
+    await this.options.onStatus(submission);
+  }
+
+  isInHostContext(): boolean {
+    return getCurrentAgent().agent === this.options.object;
+  }
+
+  isInsideTurn(): boolean {
+    return this.#turn.getStore()?.isOver === false;
+  }
+
+  async messages(thread: string): Promise<UIMessage[]> {
+    const { messages } = await stateOf(sessionOfThread(this.options.harness(), thread));
+    return messages.map((message) => toUIMessage(message));
+  }
+
+  async clear(thread: string): Promise<void> {
+    const reset = sessionOfThread(this.options.harness(), thread).reset();
+    this.#resets.set(thread, reset);
+    try {
+      await reset;
+    } finally {
+      this.#resets.delete(thread);
+    }
+  }
+}
+
+/** The reply to an operation: the last message, if it is the model's, and whether tools have run for it. */
+async function replyIn(
+  session: HarnessSession,
+): Promise<{ messageId?: string; hasEffects: boolean }> {
+  const { messages } = await stateOf(session);
+  const last = messages.at(-1);
+  if (last?.role !== "assistant") return { hasEffects: false };
+  return { messageId: last.id, hasEffects: last.parts.some(({ type }) => type === "tool") };
+}
