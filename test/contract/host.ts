@@ -37,6 +37,8 @@ export type ContractHost = {
   readonly name: HostName;
   /** The harness that runs the turns. */
   readonly harness?: "AiSdkHarness" | "ThinkHarness";
+  /** Rows that an isolated turn with a notification writes, at most; by default 7. */
+  readonly isolatedRows?: number;
   /** Whether a sub-agent of an object of the class is tested, and not the object itself. */
   readonly isSubAgent?: true;
   /** The class of the object, or of the root agent of a sub-agent. */
@@ -117,4 +119,9 @@ export class Given {
 /** Whether the host's table says that it can do this. */
 export function supports({ name }: ContractHost, option: string): boolean {
   return !(option in LIMITATIONS[name]);
+}
+
+/** Whether a tool call that has begun is not repeated. */
+export function recordsTools(host: ContractHost): boolean {
+  return supports(host, "tools") || host.harness === "ThinkHarness";
 }

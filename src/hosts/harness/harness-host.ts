@@ -32,6 +32,7 @@ import {
   abortOperation,
   chunksOf,
   endOfOperation,
+  inputOf,
   isAborted,
   isInput,
   latestOperation,
@@ -75,6 +76,8 @@ export class HarnessHost implements TurnHost {
   readonly #resets = new Map<string, Promise<void>>();
   /** The turn that the caller runs in. */
   readonly #turn = new AsyncLocalStorage<{ isOver: boolean }>();
+  /** Inside a start, `ready()` would not wait for the end of the start. */
+  readonly #detached = AsyncLocalStorage.snapshot();
 
   constructor(
     private readonly options: HarnessHostOptions,
@@ -103,7 +106,7 @@ export class HarnessHost implements TurnHost {
   }
 
   start(): void {
-    this.#abortEnded().catch((error) => {
+    this.#detached(() => this.#abortEnded()).catch((error) => {
       console.error("[perdure] operations of ended submissions could not be aborted:", error);
     });
   }
@@ -169,8 +172,9 @@ export class HarnessHost implements TurnHost {
   }
 
   /** Reports the end of an interrupted operation to the ledger. */
-  #follow({ submissionId, thread }: SubmittedTurn, session: HarnessSession, id: string): void {
+  #follow(turn: SubmittedTurn, session: HarnessSession, operationId: string): void {
     const { submissions } = this;
+    const { submissionId, thread } = turn;
     const found = submissions.engine.ledger.store.find(submissionId);
     if (found?.status !== "running" || this.#followed.has(submissionId)) return;
     const ref = { seq: found.seq, attempt: found.attempts };
@@ -181,7 +185,9 @@ export class HarnessHost implements TurnHost {
       const watch = await session.watch();
       watch.start(async () => submissions.heartbeat(ref));
       try {
-        const result = await endOfOperation(session, id, stop.signal);
+        // It is known. A repetition makes the harness continue it at once.
+        await session.submit(inputOf(turn), { operationId });
+        const result = await endOfOperation(session, operationId, stop.signal);
         submissions.end(ref, await this.#end({ session, ref, plan, result }));
       } finally {
         await watch.stop();

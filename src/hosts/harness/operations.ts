@@ -129,11 +129,11 @@ function mayRunAgain(result: OperationResult): boolean {
   return isAborted(result) || transientOf(result.reason, 0) !== undefined;
 }
 
-function inputOf({
+export function inputOf({
   messages: [message],
   isAgain,
   plan,
-}: Pick<Turn, "messages" | "isAgain" | "plan">): HarnessInput {
+}: Pick<Turn, "messages"> & Partial<Pick<Turn, "isAgain" | "plan">>): HarnessInput {
   const asked = plan?.schema && jsonInstructions(plan.schema);
   return {
     parts: [
