@@ -7,7 +7,7 @@ import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
 import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";
 import { message, until } from "../support/given.ts";
 import { sizeOf } from "../support/sizes.ts";
-import { type ContractHost, Given, recordsTools, titleOf, type Verbs } from "./host.ts";
+import { type ContractHost, Given, supports, titleOf, type Verbs } from "./host.ts";
 import {
   charges,
   steps as durableSteps,
@@ -83,7 +83,7 @@ function scenariosOf(host: ContractHost): Scenario[] {
         );
         return [
           found?.status !== "completed" && `L1 ${id} is ${found?.status}: ${found?.error}`,
-          times > 1 && recordsTools(host) && `L6 the tool ran ${times} times`,
+          times > 1 && supports(host, "tools") && `L6 the tool ran ${times} times`,
           replies.length !== 1 && `L4 ${replies.length} replies`,
           heardOnce(id),
         ];
