@@ -1,0 +1,197 @@
+/** What only a host with a harness does: one operation for each submission, and the harness's sessions. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { AgentHarness, HarnessSession } from "agents/experimental/channels";
+import { AiSdkHarness } from "agents/harness/ai-sdk";
+import { describe, expect, it } from "vitest";
+import { modelCalls } from "../../../src/testing/index.ts";
+import { Given, type Verbs } from "../../contract/host.ts";
+import { message, refusal, until } from "../../support/given.ts";
+
+type HarnessObject = { readonly harness: AgentHarness };
+
+const unique = () => ({ id: crypto.randomUUID() });
+
+const HARNESSES = [
+  ["AiSdkHarness", "HarnessHost"],
+  ["ThinkHarness", "ThinkHarnessHost"],
+] as const;
+
+function givenOn(binding: (typeof HARNESSES)[number][1]) {
+  const objects = env[binding] as unknown as DurableObjectNamespace<undefined>;
+  const agent = new Given({
+    name: "perdure/harness",
+    objects,
+    at: async (name) => objects.getByName(name) as unknown as Verbs,
+    workflow: "CONTRACT_WORKFLOW",
+    workflows: env.CONTRACT_WORKFLOW,
+  });
+  /** The harness in the object. */
+  const inHarness = <T>(work: (harness: AgentHarness) => Promise<T>): Promise<T> =>
+    runInDurableObject(agent.root, (object) => work((object as unknown as HarnessObject).harness));
+  return { agent, inHarness };
+}
+
+async function messagesOf(session: HarnessSession) {
+  const watch = await session.watch();
+  await watch.stop();
+  return watch.state.messages;
+}
+
+describe.each(HARNESSES)("a host with %s", (_, binding) => {
+  it("L1 L6: a submission is one operation, however often the object crashes", async () => {
+    const { agent, inHarness } = givenOn(binding);
+    const asked = message({ ...unique(), delayMs: 150, text: "answered" });
+    const { submissionId } = await (await agent.verbs()).submitMessages([asked]);
+    for (let crash = 1; crash <= 3; crash++) {
+      await until(async () => {
+        const found = await (await agent.verbs()).inspectSubmission(submissionId);
+        return found?.status === "running";
+      });
+      await agent.crash();
+    }
+    expect(await agent.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "answered",
+      attempts: 1,
+    });
+    const [own, second] = await inHarness(async (harness) => [
+      await harness.session().wait(submissionId),
+      await harness.session().wait(`${submissionId}/perdure-run-2`),
+    ]);
+    expect(own).toMatchObject({ status: "done", text: "answered" });
+    expect(second).toMatchObject({ reason: "not_found" });
+    expect((await agent.texts()).filter((text) => text.startsWith("user"))).toHaveLength(1);
+  });
+
+  it("L5: an operation whose submission has ended is aborted after a crash", async () => {
+    const { agent, inHarness } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const later = { notBefore: Date.now() + 60_000 };
+    const { submissionId } = await verbs.submitMessages([message("x")], later);
+    await verbs.cancelSubmission(submissionId);
+    const script = JSON.stringify({ ...unique(), delayMs: 500, text: "too late" });
+    // As a crash right after the cancellation leaves it.
+    await inHarness(async (harness) => {
+      const parts = [{ type: "text", text: script } as const];
+      await harness.session().submit({ parts }, { operationId: submissionId });
+    });
+    await until(() => (modelCalls.get(script) ?? 0) > 0);
+    await agent.crash();
+    await (await agent.verbs()).listSubmissions();
+    const result = await inHarness((harness) => harness.session().wait(submissionId));
+    expect(result).toMatchObject({ status: "unanswered" });
+    expect(await agent.texts()).not.toContain("assistant: too late");
+  });
+
+  it("L4: threads are sessions of the harness, and that of an isolated turn is empty afterwards", async () => {
+    const { agent, inHarness } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const named = await verbs.submitMessages([message("aside")], { thread: "support" });
+    const alone = await verbs.submitMessages([message("alone")], { thread: "isolated" });
+    for (const { submissionId } of [named, alone]) await agent.ended(submissionId);
+    const thread = await inHarness((harness) =>
+      messagesOf(harness.session("perdure:thread/support")),
+    );
+    expect(thread.map(({ role }) => role)).toEqual(["user", "assistant"]);
+    const id = `perdure:isolated/${alone.submissionId}`;
+    await until(
+      async () => (await inHarness((harness) => messagesOf(harness.session(id)))).length === 0,
+    );
+  });
+
+  it("L7: the reply's message id is that of the conversation", async () => {
+    const { agent } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const { submissionId } = await verbs.submitMessages([message("Hello")]);
+    const ended = await agent.ended(submissionId);
+    const messages = await verbs.threadMessages("main");
+    expect(ended).toMatchObject({ messageId: messages.at(-1)?.id });
+  });
+
+  it("L7: an answer that is no JSON ends in InvalidAnswerError", async () => {
+    const { agent } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const output = { type: "object", properties: { title: { type: "string" } } } as const;
+    const asked = message({ ...unique(), text: "no JSON" });
+    const { submissionId } = await verbs.submitMessages([asked], { output });
+    expect(await agent.ended(submissionId)).toMatchObject({
+      status: "error",
+      errorName: "InvalidAnswerError",
+    });
+  });
+
+  it("a second harness is refused", async () => {
+    const { agent } = givenOn(binding);
+    await agent.verbs();
+    const refused = await runInDurableObject(agent.root, (object) => {
+      type Opened = { useHarness(harness: AgentHarness): AgentHarness };
+      try {
+        (object as unknown as Opened).useHarness(new AiSdkHarness({ model: "none" }));
+        return undefined;
+      } catch (error) {
+        return (error as Error).message;
+      }
+    });
+    expect(refused).toContain("one harness for each agent");
+  });
+});
+
+const user = (text: string) => message(text);
+const REFUSED = [
+  ["budget", [user("x")], { budget: { tokens: 5 } }],
+  ["repair", [user("x")], { output: { type: "string" }, repair: 1 }],
+  ["strategy", [user("x")], { output: { type: "string" }, strategy: "tool" }],
+  ["steer", [user("x")], { whenBusy: "steer" }],
+  ["rollback", [user("x")], { whenBusy: "rollback" }],
+  ["messages", [user("x"), user("y")], {}],
+  ["messages", [{ ...user("x"), role: "assistant" }], {}],
+] as const;
+
+describe("what a harness cannot do", () => {
+  it.each(REFUSED)(
+    "%s is refused at the call, and nothing is stored",
+    async (option, said, options) => {
+      const verbs = await givenOn("HarnessHost").agent.verbs();
+      const refused = await refusal(verbs.submitMessages([...said], options as never));
+      expect(refused).toMatchObject({
+        name: "NotSupportedByHostError",
+        host: "perdure/harness",
+        option,
+      });
+      expect(await verbs.listSubmissions()).toEqual([]);
+    },
+  );
+});
+
+describe("a failed operation", () => {
+  it("L8: is repeated as a second operation after a network failure", async () => {
+    const { agent, inHarness } = givenOn("ThinkHarnessHost");
+    const script = { ...unique(), fail: "Network connection lost.", failTimes: 1, text: "at last" };
+    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+    expect(await agent.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "at last",
+      attempts: 2,
+    });
+    const ends = await inHarness(async (harness) => [
+      await harness.session().wait(submissionId),
+      await harness.session().wait(`${submissionId}/perdure-run-2`),
+    ]);
+    expect(ends.map(({ status }) => status)).toEqual(["unanswered", "done"]);
+  });
+
+  it("L7: ends the submission with the harness's reason", async () => {
+    const { agent } = givenOn("ThinkHarnessHost");
+    const script = { ...unique(), fail: "The model refuses", status: 400 };
+    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+    const ended = await agent.ended(submissionId);
+    expect(ended).toMatchObject({
+      status: "error",
+      errorName: "HarnessOperationError",
+      attempts: 1,
+    });
+    expect(ended?.error).toContain("The model refuses");
+  });
+});
