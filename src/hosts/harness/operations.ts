@@ -53,7 +53,7 @@ export async function stateOf(session: HarnessSession): Promise<SessionState> {
   return watch.state;
 }
 
-export function isOpen({ pending }: SessionState, operationId: string): boolean {
+function isOpen({ pending }: SessionState, operationId: string): boolean {
   return pending.some((operation) => operation.operationId === operationId);
 }
 
