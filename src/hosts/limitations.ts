@@ -48,6 +48,6 @@ export const LIMITATIONS = {
     retry:
       "The harness retries calls of its model. The ledger repeats an operation only after a network failure or a timeout.",
     tools:
-      "The harness runs and recovers tool calls. ThinkHarness does not repeat a call that has begun; AiSdkHarness may.",
+      "The harness runs and recovers tool calls: ThinkHarness does not repeat a call that has begun, AiSdkHarness may. It keeps no steps of durableTool().",
   },
 } as const satisfies Readonly<Record<HostName, Limitations>>;

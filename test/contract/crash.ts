@@ -100,11 +100,12 @@ function scenariosOf(host: ContractHost): Scenario[] {
         const found = await verbs.inspectSubmission(id);
         const ran = durableSteps.get(id) ?? [];
         const distinct = new Set(ran).size;
+        const recordsSteps = supports(host, "tools");
         return [
           found?.status !== "completed" && `L1 ${id} is ${found?.status}: ${found?.error}`,
-          distinct !== 3 && `L6 ${distinct} steps: ${ran}`,
+          recordsSteps && distinct !== 3 && `L6 ${distinct} steps: ${ran}`,
           // Only the step that the crash has interrupted may run again.
-          ran.length > 4 && `L6 steps ran ${ran.length} times: ${ran}`,
+          recordsSteps && ran.length > 4 && `L6 steps ran ${ran.length} times: ${ran}`,
           heardOnce(id),
         ];
       }),
