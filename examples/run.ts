@@ -5,12 +5,13 @@
 
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { runHarness } from "./harness/run.ts";
 import { runOrders } from "./orders/run.ts";
 import { Runtime } from "./runtime.ts";
 import { runSteps, STEPS } from "./steps/run.ts";
 
 const TIMEOUT_MS = 240_000;
-const EXAMPLES = [...Object.keys(STEPS), "orders"];
+const EXAMPLES = [...Object.keys(STEPS), "orders", "harness"];
 
 const { values, positionals } = parseArgs({
   options: { crash: { type: "boolean", default: false } },
@@ -22,7 +23,7 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 const names = positionals.length > 0 ? positionals : EXAMPLES;
-const steps = names.filter((name) => name !== "orders");
+const steps = names.filter((name) => name in STEPS);
 for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => process.exit(130));
 const { crash } = values;
 if (steps.length > 0) {
@@ -36,6 +37,9 @@ if (names.includes("orders")) {
   await run("orders", secrets, (runtime, signal) =>
     runOrders(secrets.STRIPE_SECRET, { runtime, crash, signal }),
   );
+}
+if (names.includes("harness")) {
+  await run("harness", {}, (runtime, signal) => runHarness({ runtime, crash, signal }));
 }
 
 /** Removes the runtime afterwards, however the process ends. */

@@ -22,11 +22,12 @@ import type { RunWorkflow } from "../agent/workflows.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
+import { NotSupportedByHostError } from "../support.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
 
-/** Limits and retention, each with a default. */
-export type DurableHarnessOptions = HostOptions;
+/** Limits and retention, each with a default. A harness reports no tokens, so there is no budget. */
+export type DurableHarnessOptions = Omit<HostOptions, "budget">;
 
 /**
  * An `Agent` whose turns a harness of the SDK runs: submissions, threads, workflows that wait for them, approvals, schedules and an
@@ -59,10 +60,13 @@ export class DurableHarness<
   /**
    * @param options limits and retention; pass them on from the constructor of your class
    * @throws InvalidOptionError for an invalid option
+   * @throws NotSupportedByHostError for a budget
    */
   constructor(ctx: DurableObjectState, env: Env, options: DurableHarnessOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableHarness);
     super(ctx, env);
+    if ((options as HostOptions | null)?.budget !== undefined)
+      throw new NotSupportedByHostError("perdure/harness", "budget");
     const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
     const clients = new SubmissionClients(agent, DurableHarness.prototype.shouldSendSubmission);
     const modules = modulesOf(
