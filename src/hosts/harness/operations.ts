@@ -86,8 +86,9 @@ export async function operate(
     const operationId = operationIdOf(turn.submissionId, run);
     const { accepted } = await session.submit(inputOf(turn), { operationId });
     const result = await endOfOperation(session, operationId, turn.signal);
-    if (accepted || isOpen(before, operationId) || turn.signal.aborted) return result;
-    if (!mayRunAgain(result)) return result;
+    if (accepted || turn.signal.aborted || !mayRunAgain(result)) return result;
+    // Its failure is that of this attempt. An abort is that of an earlier one, which had stalled.
+    if (isOpen(before, operationId) && !isAborted(result)) return result;
   }
 }
 

@@ -22,6 +22,16 @@ class HarnessApp extends DurableHarness<Cloudflare.Env> {
   }
 }
 
+/** A scripted model whose call after a tool fails where the script says so. */
+class HarnessModel extends ScriptedModel {
+  override doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+    const { prompt } = options;
+    if (prompt.at(-1)?.role === "tool" && JSON.stringify(prompt).includes("fail after the tool"))
+      throw new Error("Network connection lost.");
+    return super.doStream(options);
+  }
+}
+
 export class HarnessHost extends HarnessApp {
   readonly harness = this.useHarness(
     new AiSdkHarness({ model: new ScriptedModel(), tools: contractTools() }),
@@ -30,6 +40,6 @@ export class HarnessHost extends HarnessApp {
 
 export class ThinkHarnessHost extends HarnessApp {
   readonly harness = this.useHarness(
-    new ThinkHarness({ model: new ScriptedModel(), tools: contractTools() }),
+    new ThinkHarness({ model: new HarnessModel(), tools: contractTools() }),
   );
 }

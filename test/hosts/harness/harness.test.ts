@@ -7,6 +7,7 @@ import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { Given, type Verbs } from "../../contract/host.ts";
+import { charges } from "../../contract/hosts/app.ts";
 import { message, refusal, until } from "../../support/given.ts";
 
 type HarnessObject = { readonly harness: AgentHarness };
@@ -180,6 +181,21 @@ describe("a failed operation", () => {
       await harness.session().wait(`${submissionId}/perdure-run-2`),
     ]);
     expect(ends.map(({ status }) => status)).toEqual(["unanswered", "done"]);
+  });
+
+  it("L6: is not repeated after a tool has run", async () => {
+    const { agent } = givenOn("ThinkHarnessHost");
+    const account = crypto.randomUUID();
+    const script = {
+      ...unique(),
+      tool: { name: "charge", input: { account } },
+      text: "fail after the tool",
+    };
+    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+    const ended = await agent.ended(submissionId);
+    expect(ended).toMatchObject({ status: "error", attempts: 1 });
+    expect(ended?.error).toContain("Network connection lost");
+    expect(charges.get(account)).toBe(1);
   });
 
   it("L7: ends the submission with the harness's reason", async () => {
