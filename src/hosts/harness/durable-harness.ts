@@ -108,6 +108,7 @@ export class DurableHarness<
   #turns(clients: SubmissionClients) {
     return {
       object: this,
+      isSubAgent: () => this.parentPath.length > 0,
       harness: () => this.#harness ?? this.#missing(),
       clients,
       onStatus: (submission: SubmissionInspection) => this.onSubmissionStatus(submission),

@@ -49,6 +49,8 @@ const NAME = "perdure/harness";
 export type HarnessHostOptions = {
   /** The app's object. */
   readonly object: object;
+  /** The SDK's harnesses set alarms, which a sub-agent cannot. */
+  readonly isSubAgent: () => boolean;
   /** @throws Error if the app has none */
   readonly harness: () => AgentHarness;
   readonly clients: SubmissionClients | undefined;
@@ -90,6 +92,7 @@ export class HarnessHost implements TurnHost {
   check({ channel, budget, answer, whenBusy, messages }: CheckedSubmission): void {
     const { models = [], maxSteps, repair = 0, strategy } = answer ?? {};
     const refused = {
+      "sub-agents": this.options.isSubAgent(),
       channel: channel !== undefined,
       budget: budget !== undefined,
       models: models.length > 0,

@@ -2,12 +2,14 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { getSubAgentByName } from "agents";
 import type { AgentHarness, HarnessSession } from "agents/experimental/channels";
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { Given, type Verbs } from "../../contract/host.ts";
 import { charges } from "../../contract/hosts/app.ts";
+import { HarnessHost } from "../../contract/hosts/harness-host.ts";
 import { message, refusal, until } from "../../support/given.ts";
 
 type HarnessObject = { readonly harness: AgentHarness };
@@ -164,6 +166,14 @@ describe("what a harness cannot do", () => {
       expect(await verbs.listSubmissions()).toEqual([]);
     },
   );
+});
+
+it("a turn of a sub-agent is refused at the call, and nothing is stored", async () => {
+  const root = env.HarnessHost.getByName(crypto.randomUUID()) as never;
+  const verbs = (await getSubAgentByName(root, HarnessHost, "child")) as unknown as Verbs;
+  const refused = await refusal(verbs.submitMessages([user("x")]));
+  expect(refused).toMatchObject({ name: "NotSupportedByHostError", option: "sub-agents" });
+  expect(await verbs.listSubmissions()).toEqual([]);
 });
 
 describe("a failed operation", () => {
