@@ -130,10 +130,10 @@ export class HarnessHost implements TurnHost {
     const watch = await session.watch();
     const { clients, followers } = this.options;
     const watcher = bothOf(followers.reply(turn, ref.attempt), clients?.reply(turn, ref.attempt));
-    const show = watcher && chunksOf(turn.submissionId, (chunk) => watcher.chunk(chunk));
+    const show = chunksOf(turn.submissionId, (chunk) => watcher.chunk(chunk));
     watch.start(async (events) => {
       this.submissions.heartbeat(ref);
-      show?.(events);
+      show(events);
     });
     try {
       const result = await operate(session, turn, watch.state);
@@ -141,7 +141,7 @@ export class HarnessHost implements TurnHost {
       return await this.#end({ session, ref, plan: turn.plan, result });
     } finally {
       await watch.stop();
-      watcher?.end();
+      watcher.end();
     }
   }
 
@@ -235,6 +235,7 @@ export class HarnessHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.options.followers.status(submission);
     this.options.clients?.status(submission);
     const { status, submissionId, thread } = submission;
     if (isIsolated(thread) && status !== "pending" && status !== "running") {
@@ -256,6 +257,10 @@ export class HarnessHost implements TurnHost {
   async messages(thread: string): Promise<UIMessage[]> {
     const { messages } = await stateOf(sessionOfThread(this.options.harness(), thread));
     return messages.map((message) => toUIMessage(message));
+  }
+
+  async message(thread: string, id: string): Promise<UIMessage | undefined> {
+    return (await this.messages(thread)).find((message) => message.id === id);
   }
 
   async clear(thread: string): Promise<void> {
