@@ -19,8 +19,9 @@ export class ReplyReader {
   /** No more parts follow. */
   close(): void {
     this.#run++;
-    this.#controller?.close();
+    const controller = this.#controller;
     this.#controller = undefined;
+    controller?.close();
   }
 
   #begin(base: UIMessage | undefined): void {
@@ -37,6 +38,10 @@ export class ReplyReader {
       for await (const message of made) if (run === this.#run) this.onMessage(message);
     };
     // A reply that cannot be read is shown at its end, when the whole message comes.
-    void read().catch((error: unknown) => console.warn("[perdure] a part of a reply:", error));
+    void read().catch((error: unknown) => {
+      console.warn("[perdure] a part of a reply could not be read:", error);
+      // Its stream takes no more chunks.
+      if (run === this.#run) this.#controller = undefined;
+    });
   }
 }

@@ -120,7 +120,9 @@ export function streamsContract(host: ContractHost): void {
     const rest = await read(await (await agent.verbs()).followSubmission(submissionId, { from }));
     expect(kindsOf(rest).slice(-3)).toEqual(["completed", "message", "end"]);
     const whole = rest.find((event) => event.type === "message");
-    expect(whole?.type === "message" && textOf(whole.message)).toContain("word11");
+    const text = whole?.type === "message" && textOf(whole.message);
+    expect(text).toContain("word11");
+    expect(await said(rest)).toBe(text);
   });
 
   it.each([

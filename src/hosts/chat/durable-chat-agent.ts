@@ -142,7 +142,10 @@ export class DurableChatAgent<
     Tools extends ToolSet = ToolSet,
     Runtime extends Record<string, unknown> = Record<string, unknown>,
     Output extends OutputInterface = OutputInterface<string, string, never>,
-  >(options: StreamOptions<Tools, Runtime, Output>): StreamOptions<Tools, Runtime, Output> {
+  >(
+    options: StreamOptions<Tools, Runtime, Output>,
+    // Inside of streamText(), its type parameters are not known yet: without tools, they would be inferred as never.
+  ): NoInfer<StreamOptions<Tools, Runtime, Output>> {
     const durable = this.#host.mainTurns.durable(options as unknown as StreamOptions);
     return durable as unknown as StreamOptions<Tools, Runtime, Output>;
   }

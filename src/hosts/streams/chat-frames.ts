@@ -24,8 +24,11 @@ type Frame = {
   readonly continuation?: boolean;
 };
 
+/** A reply, and the ids of its texts that have begun. */
+type FramedReply = { readonly watcher: ReplyWatcher; readonly begun: Set<string> };
+
 export class ChatFrames {
-  readonly #replies = new Map<string, ReplyWatcher>();
+  readonly #replies = new Map<string, FramedReply>();
 
   /**
    * @param turnOf the submission of a turn, by the SDK's id of the turn
@@ -44,22 +47,35 @@ export class ChatFrames {
     if (type !== TYPE) return;
     const reply = this.#replies.get(id) ?? this.#begin(id, continuation === true);
     if (!reply) return;
-    if (body !== "" && !error) reply.chunk(JSON.parse(body) as UIMessageChunk);
+    if (body !== "" && !error) take(reply, JSON.parse(body) as UIMessageChunk);
     if (!done && !error) return;
-    reply.end();
+    reply.watcher.end();
     this.#replies.delete(id);
   }
 
-  #begin(id: string, isContinuation: boolean): ReplyWatcher | undefined {
+  #begin(id: string, isContinuation: boolean): FramedReply | undefined {
     const turn = this.turnOf(id);
     if (!turn) return undefined;
     const last = isContinuation ? this.messages().at(-1) : undefined;
     const base = last?.role === "assistant" ? structuredClone(last) : undefined;
     const { submissionId, attempt } = turn;
-    const reply = this.followers.reply({ submissionId, thread: MAIN }, attempt, base);
+    const watcher = this.followers.reply({ submissionId, thread: MAIN }, attempt, base);
+    const reply = { watcher, begun: new Set<string>() };
     const [oldest] = this.#replies.keys();
     if (this.#replies.size >= MOST_TURNS && oldest !== undefined) this.#replies.delete(oldest);
     this.#replies.set(id, reply);
     return reply;
   }
+}
+
+/** In a continued reply, AIChatAgent leaves out the start of a text: its client adds to the text before it. */
+function take({ watcher, begun }: FramedReply, chunk: UIMessageChunk): void {
+  const isDelta = chunk.type === "text-delta" || chunk.type === "reasoning-delta";
+  if (chunk.type === "text-start" || chunk.type === "reasoning-start") begun.add(chunk.id);
+  else if (isDelta && !begun.has(chunk.id)) {
+    begun.add(chunk.id);
+    const type = chunk.type === "text-delta" ? "text-start" : "reasoning-start";
+    watcher.chunk({ type, id: chunk.id });
+  }
+  watcher.chunk(chunk);
 }
