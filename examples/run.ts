@@ -5,13 +5,27 @@
 
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { runChat } from "./chat/run.ts";
+import { runDurableTool } from "./durable-tool/run.ts";
 import { runHarness } from "./harness/run.ts";
 import { runOrders } from "./orders/run.ts";
+import { runReport } from "./reports/run.ts";
 import { Runtime } from "./runtime.ts";
 import { runSteps, STEPS } from "./steps/run.ts";
 
 const TIMEOUT_MS = 240_000;
-const EXAMPLES = [...Object.keys(STEPS), "orders", "harness"];
+/** Those with a folder of their own, and no secrets. */
+const FOLDERS = {
+  chat: { name: "chat", run: runChat },
+  reports: { name: "report", run: runReport },
+  "durable-tool": { name: "durable-tool", run: runDurableTool },
+  harness: { name: "harness", run: runHarness },
+} as const;
+const EXAMPLES = [
+  ...Object.keys(STEPS),
+  "orders",
+  ...Object.values(FOLDERS).map(({ name }) => name),
+];
 
 const { values, positionals } = parseArgs({
   options: { crash: { type: "boolean", default: false } },
@@ -38,8 +52,9 @@ if (names.includes("orders")) {
     runOrders(secrets.STRIPE_SECRET, { runtime, crash, signal }),
   );
 }
-if (names.includes("harness")) {
-  await run("harness", {}, (runtime, signal) => runHarness({ runtime, crash, signal }));
+for (const [folder, example] of Object.entries(FOLDERS)) {
+  if (!names.includes(example.name)) continue;
+  await run(folder, {}, (runtime, signal) => example.run({ runtime, crash, signal }));
 }
 
 /** Removes the runtime afterwards, however the process ends. */

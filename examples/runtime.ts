@@ -186,6 +186,7 @@ export async function call<T>(runtime: Runtime, path: string, body?: object): Pr
  */
 function configFor(example: string): string {
   const text = readFileSync(join(example, "wrangler.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");
-  const config = JSON.parse(text) as { main: string };
-  return JSON.stringify({ ...config, main: join(example, config.main) });
+  // The page of an example is built for `wrangler dev` only.
+  const { assets: _, build: _build, ...config } = JSON.parse(text) as Record<string, string>;
+  return JSON.stringify({ ...config, main: join(example, config.main ?? "") });
 }
