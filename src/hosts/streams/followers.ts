@@ -40,10 +40,16 @@ export type FollowedModules = {
 
 /** Replies that are remembered after their end, so that followers get the last part of them. */
 const MOST_ENDED = 8;
-/** A follower looks again after this time, even if nothing has changed. */
-const LOOK_MS = 30_000;
+/**
+ * A follower looks again after this time, even if nothing has changed, and gives a sign of life: the platform tells the object
+ * that a reader over RPC has left when the object writes next.
+ */
+const ALIVE_MS = 15_000;
 /** Submissions of a thread that have changed since a follower was last sent something. */
 const MOST_CHANGED = 1_000;
+
+/** Null is a sign of life. */
+type Events = AsyncGenerator<FollowEvent | null, void>;
 
 type Reply = {
   /** Another instance of the object, and another attempt, write another reply. */
@@ -141,10 +147,7 @@ export class Followers {
     return follower;
   }
 
-  #stream(
-    follower: Follower,
-    events: AsyncGenerator<FollowEvent, void>,
-  ): ReadableStream<Uint8Array> {
+  #stream(follower: Follower, events: Events): ReadableStream<Uint8Array> {
     const encoder = new TextEncoder();
     const close = () => {
       this.#followers.delete(follower);
@@ -156,7 +159,8 @@ export class Followers {
       async pull(controller: ReadableByteStreamController) {
         try {
           const { done, value } = await events.next();
-          if (!done) return controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+          const line = value ? JSON.stringify(value) : "";
+          if (!done) return controller.enqueue(encoder.encode(`${line}\n`));
           close();
           controller.close();
           controller.byobRequest?.respond(0);
@@ -169,24 +173,17 @@ export class Followers {
     });
   }
 
-  async *#submissionEvents(
-    follower: Follower,
-    submissionId: string,
-    seen: Seen,
-  ): AsyncGenerator<FollowEvent, void> {
+  async *#submissionEvents(follower: Follower, submissionId: string, seen: Seen): Events {
     for (;;) {
       follower.take();
       const isOver = yield* this.#changes(follower, submissionId, seen);
       if (isOver) return yield { id: "end", type: "end" };
-      if (!(await follower.wait())) return;
+      yield* follower.wait();
+      if (follower.isClosed) return;
     }
   }
 
-  async *#threadEvents(
-    follower: Follower,
-    thread: string,
-    seen: Seen,
-  ): AsyncGenerator<FollowEvent, void> {
+  async *#threadEvents(follower: Follower, thread: string, seen: Seen): Events {
     const open = await this.modules().submissions.list({
       thread,
       status: ["pending", "running"],
@@ -201,14 +198,12 @@ export class Followers {
         all.set(submissionId, own);
         if (yield* this.#changes(follower, submissionId, own)) all.delete(submissionId);
       }
-      if (!(await follower.wait())) return;
+      yield* follower.wait();
+      if (follower.isClosed) return;
     }
   }
 
-  async *#decisionEvents(
-    follower: Follower,
-    approvalId: string,
-  ): AsyncGenerator<FollowEvent, void> {
+  async *#decisionEvents(follower: Follower, approvalId: string): Events {
     let seen = "";
     for (;;) {
       const approval = await this.modules().approvals.inspect(approvalId);
@@ -217,7 +212,8 @@ export class Followers {
         yield { id: `${approvalId}:${status}`, type: "approval", approval };
       seen = status;
       if (status !== "pending") return yield { id: "end", type: "end" };
-      if (!(await follower.wait())) return;
+      yield* follower.wait();
+      if (follower.isClosed) return;
     }
   }
 
@@ -318,7 +314,7 @@ function cursorOf(from: unknown): Seen {
 class Follower {
   /** Submissions that have changed: their status, or only their reply. */
   readonly #changed = new Map<string, "status" | "reply">();
-  #isClosed = false;
+  isClosed = false;
   #isBehind = false;
   #wake: (() => void) | undefined;
   #taken = new Map<string, "status" | "reply">();
@@ -335,7 +331,7 @@ class Follower {
   }
 
   close(): void {
-    this.#isClosed = true;
+    this.isClosed = true;
     this.#wake?.();
   }
 
@@ -352,15 +348,17 @@ class Follower {
   }
 
   /**
-   * Resolves when something has changed, or after {@link LOOK_MS}; with false once it is closed.
+   * Waits until something has changed, or it is closed.
+   *
+   * @returns a sign of life after {@link ALIVE_MS}
    * @throws Error when too much has changed: the caller follows again
    */
-  async wait(): Promise<boolean> {
-    if (this.#changed.size === 0 && !this.#isClosed) {
+  async *wait(): Events {
+    if (this.#changed.size === 0 && !this.isClosed) {
       let timer: ReturnType<typeof setTimeout> | undefined;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
-        timer = setTimeout(resolve, LOOK_MS);
+        timer = setTimeout(resolve, ALIVE_MS);
       });
       clearTimeout(timer);
       this.#wake = undefined;
@@ -370,7 +368,7 @@ class Follower {
         `More than ${MOST_CHANGED} submissions have changed since the last event. Follow again.`,
       );
     }
-    return !this.#isClosed;
+    if (this.#changed.size === 0 && !this.isClosed) yield null;
   }
 }
 

@@ -115,8 +115,20 @@ describe("bounds", () => {
     expect(await next(events)).toMatchObject({ type: "status" });
     remove("s");
     const last = next(events);
-    await vi.advanceTimersByTimeAsync(30_000);
+    await vi.advanceTimersByTimeAsync(15_000);
     expect(await last).toEqual({ id: "end", type: "end" });
+  });
+
+  it("gives a sign of life, so that the object hears of a reader that has left", async () => {
+    vi.useFakeTimers();
+    const { followers } = given();
+    const reader = (await followers.thread("main", undefined)).getReader();
+    const text = async () => new TextDecoder().decode((await reader.read()).value);
+    expect(await text()).toContain('"status"');
+    const next = text();
+    await vi.advanceTimersByTimeAsync(15_000);
+    expect(await next).toBe("\n");
+    await reader.cancel();
   });
 
   it("remembers the replies of the latest ended submissions only", async () => {
