@@ -82,14 +82,15 @@ export class ToolReplay implements ToolCalls {
 
   #beginCall({ isDurable, ...call }: AskedCall, ordinal: number): ToolDecision {
     const { store, limits } = this.ledger;
-    const { submissionId } = store.get(this.ref.seq) ?? {};
     if (ordinal > limits.maxToolCalls) {
       const error = new ToolCallLimitError(limits.maxToolCalls);
+      const { submissionId } = store.get(this.ref.seq) ?? {};
       if (!this.#isFull) console.warn(`[perdure] submission ${submissionId}:`, error.message);
       this.#isFull = true;
       return { action: "fail", error };
     }
-    const callKey = isDurable ? `${submissionId}/${ordinal}` : null;
+    // Other agents have submissions of the same id, and an id may be used again: only the record makes the key stable.
+    const callKey = isDurable ? crypto.randomUUID() : null;
     store.beginCall(this.ref, ordinal, { ...call, callKey }, this.ledger.clock.now());
     return this.#running({ ordinal, callKey });
   }

@@ -60,8 +60,7 @@ describe("a call of a durable tool", () => {
         void call();
         await until(() => results.length === 2);
         isCut = false;
-        expect(await call(true)).toBe("s/1");
-        expect(ran).toEqual(["s/1/one"]);
+        expect(ran).toEqual([`${await call(true)}/one`]);
         const result = { at: "1970-01-01T00:00:00.000Z" };
         expect(results).toEqual([result, undefined, result, undefined]);
         expect(rows()).toBe(2);
@@ -127,6 +126,18 @@ describe("a call of a durable tool", () => {
       },
       { maxToolSteps: 2 },
     ));
+
+  it("has keys that no other agent has for a submission of the same id", async () => {
+    const keys: string[] = [];
+    const once = () =>
+      inTurn(
+        async (_, key) => void keys.push(key),
+        async (call) => void (await call()),
+      );
+    await once();
+    await once();
+    expect(new Set(keys).size).toBe(2);
+  });
 
   it("L2: a step of an attempt that is over does not run", async () => {
     const stub = givenLedger();
