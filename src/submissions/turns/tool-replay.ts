@@ -103,15 +103,18 @@ export class ToolReplay implements ToolCalls {
   #steps(ordinal: number, idempotencyKey: string): CallSteps {
     const { store, limits } = this.ledger;
     const { seq } = this.ref;
+    let count = store.toolCalls.steps(seq, ordinal);
     return {
       idempotencyKey,
       find: (name) => {
         if (!store.isRunning(this.ref)) throw new TurnRefused();
-        const found = store.toolCalls.step(seq, ordinal, name);
-        const isFull = !found && store.toolCalls.steps(seq, ordinal) >= limits.maxToolSteps;
-        if (isFull) throw new ToolStepLimitError(limits.maxToolSteps);
         this.heartbeat();
-        return found;
+        const found = store.toolCalls.step(seq, ordinal, name);
+        if (found) return found;
+        // Counted before they run: steps that run at the same time have no rows yet.
+        if (count >= limits.maxToolSteps) throw new ToolStepLimitError(limits.maxToolSteps);
+        count++;
+        return undefined;
       },
       store: async (name, json) => {
         store.toolCalls.addStep(seq, ordinal, name, json);

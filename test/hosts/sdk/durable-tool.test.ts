@@ -127,6 +127,22 @@ describe("a call of a durable tool", () => {
       { maxToolSteps: 2 },
     ));
 
+  it("counts steps that run at the same time against maxToolSteps", () => {
+    let ran = 0;
+    return inTurn(
+      async (step) => {
+        const all = ["a", "b", "c"].map((name) => step.do(name, async () => ran++));
+        const ends = await Promise.allSettled(all);
+        return ends.map((end) => (end.status === "rejected" ? end.reason.name : end.status));
+      },
+      async (call, rows) => {
+        expect(await call()).toEqual(["fulfilled", "fulfilled", "ToolStepLimitError"]);
+        expect([ran, rows()]).toEqual([2, 2]);
+      },
+      { maxToolSteps: 2 },
+    );
+  });
+
   it("has keys that no other agent has for a submission of the same id", async () => {
     const keys: string[] = [];
     const once = () =>
