@@ -96,8 +96,12 @@ export class ToolReplay implements ToolCalls {
   }
 
   #running({ ordinal, callKey }: Pick<RecordedCall, "ordinal" | "callKey">): ToolDecision {
-    const steps = callKey === null ? undefined : this.#steps(ordinal, callKey);
-    return { action: "run", end: (end) => this.#end(ordinal, end), steps };
+    if (callKey === null) return { action: "run", end: (end) => this.#end(ordinal, end) };
+    const end = (end: CallEnd) => {
+      // After that its steps were refused: such an end says nothing, and the call can run again.
+      if (this.ledger.store.isRunning(this.ref)) this.#end(ordinal, end);
+    };
+    return { action: "run", end, steps: this.#steps(ordinal, callKey) };
   }
 
   #steps(ordinal: number, idempotencyKey: string): CallSteps {

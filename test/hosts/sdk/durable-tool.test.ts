@@ -5,7 +5,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { durableOf, durableTool, type ToolStep } from "../../../src/hosts/sdk/durable-tool.ts";
 import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
-import type { AttemptRef } from "../../../src/submissions/index.ts";
+import type { AttemptRef, Turn, TurnEnd } from "../../../src/submissions/index.ts";
 import { givenLedger, until } from "../../support/given.ts";
 import { playing, submit, within } from "../../support/ledger.ts";
 import { type LedgerObject, ledgerOptions } from "../../support/objects/ledger-object.ts";
@@ -153,6 +153,74 @@ describe("a call of a durable tool", () => {
     await once();
     await once();
     expect(new Set(keys).size).toBe(2);
+  });
+
+  it.each([
+    ["throws", false],
+    ["catches the refusal and returns", true],
+  ])("L6: stays interrupted when its tool %s after the attempt is over", async (_, catches) => {
+    const stub = givenLedger();
+    const done = Promise.withResolvers<unknown>();
+    await playing(stub, "s", async (turn, object) => {
+      const ref = turn.begin();
+      const act = durableTool({
+        name: "act",
+        inputSchema,
+        async execute(_input, { step }) {
+          await object.submissions.cancel("s");
+          const refused = step.do("after", () => 1);
+          return catches ? refused.catch(() => "failed") : refused;
+        },
+      });
+      const calls = object.submissions.toolCalls(ref);
+      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      const call = recorded?.execute?.({ order: "1" }, options as never);
+      await Promise.resolve(call).then(done.resolve, done.resolve);
+      return { outcome: "aborted" };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await done.promise;
+    await within(stub, (_object, ctx) => {
+      const query = "SELECT outcome FROM perdure_tool_calls";
+      expect(ctx.storage.sql.exec(query).toArray()).toEqual([{ outcome: null }]);
+    });
+  });
+
+  it("L6: continues in a retry of its submission, under the same key", async () => {
+    const stub = givenLedger();
+    const keys: string[] = [];
+    const ran: string[] = [];
+    const done = Promise.withResolvers<unknown>();
+    const play = async (turn: Turn, object: LedgerObject): Promise<TurnEnd> => {
+      const ref = turn.begin();
+      const act = durableTool({
+        name: "act",
+        inputSchema,
+        async execute(_input, { step, idempotencyKey }) {
+          keys.push(idempotencyKey);
+          await step.do("before", () => void ran.push("before"));
+          if (keys.length === 1) await object.submissions.cancel("s");
+          await step.do("after", () => void ran.push("after"));
+          return "done";
+        },
+      });
+      const calls = object.submissions.toolCalls(ref, () => []);
+      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      const output = Promise.resolve(recorded?.execute?.({ order: "1" }, options as never));
+      if (keys.length === 0) await output.catch(() => {});
+      else await output.then(done.resolve, done.reject);
+      return { outcome: "completed" };
+    };
+    await playing(stub, "s", play);
+    await submit(stub, "x", { submissionId: "s" });
+    await stub.wait("s");
+    await within(stub, async (object) => {
+      object.turns.run = (turn) => play(turn, object);
+      await object.submissions.retry("s");
+    });
+    expect(await done.promise).toBe("done");
+    expect(new Set(keys).size).toBe(1);
+    expect([keys.length, ran]).toEqual([2, ["before", "after"]]);
   });
 
   it("L2: a step of an attempt that is over does not run", async () => {
