@@ -1,8 +1,10 @@
 /** `durableTool()`: its types, its bounds, and what it stores. The contract tests it with crashes on every host. */
 
-import { type InferToolInput, type InferToolOutput, jsonSchema, tool } from "ai";
+import { type InferToolInput, type InferToolOutput, jsonSchema, type ToolSet, tool } from "ai";
+import { type } from "arktype";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
+import { z as z3 } from "zod3";
 import { durableOf, durableTool, type ToolStep } from "../../../src/hosts/sdk/durable-tool.ts";
 import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
 import type { AttemptRef, Turn, TurnEnd } from "../../../src/submissions/index.ts";
@@ -327,5 +329,18 @@ describe("durableTool()", () => {
     const schema = jsonSchema<{ n: number }>({ type: "object" });
     const json = durableTool({ name: "act", inputSchema: schema, execute: ({ n }) => n });
     expectTypeOf<InferToolInput<typeof json>>().toEqualTypeOf<{ n: number }>();
+    const old = durableTool({
+      name: "act",
+      inputSchema: z3.object({ old: z3.boolean() }),
+      execute: ({ old }) => old,
+    });
+    expectTypeOf<InferToolInput<typeof old>>().toEqualTypeOf<{ old: boolean }>();
+    const standard = durableTool({
+      name: "act",
+      inputSchema: type({ size: "number" }),
+      execute: ({ size }) => size,
+    });
+    expectTypeOf<InferToolInput<typeof standard>>().toEqualTypeOf<{ size: number }>();
+    expectTypeOf({ zod, json, old, standard }).toExtend<ToolSet>();
   });
 });
