@@ -19,7 +19,7 @@ const SCHEDULER = ["test/scheduler/*.test.ts", "test/scheduler/{tasks,runs}/**/*
 const BOTH = ["test/core/options.test.ts"];
 
 /** The contract of every host: `npm run test:contract`. */
-const CONTRACT = ["test/contract/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"];
+const CONTRACT = ["test/contract/**/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"];
 
 /** Tests of pages in Chromium: `npm run test:browser`. */
 const BROWSER = ["test/**/browser/*.test.ts"];

@@ -1,0 +1,84 @@
+/** A plain Durable Object that uses the SDK's capabilities, beside durable turns. */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Queue } from "agents/queue";
+import { Scheduler } from "agents/schedules";
+import { Sessions } from "agents/sessions";
+import { type TaskStep, Tasks } from "agents/tasks";
+import {
+  type DurableOptions,
+  type DurableVerbs,
+  durable,
+} from "../../../src/hosts/object/index.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+import { message, refusal } from "../../support/given.ts";
+
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
+export class OfferObject extends DurableObject<Cloudflare.Env> {
+  readonly seen: string[] = [];
+  readonly sessions = new Sessions();
+  readonly queue = new Queue({
+    callbacks: { note: (payload: { text: string }) => this.note(payload.text) },
+  });
+  readonly scheduler = new Scheduler({
+    callbacks: { note: (payload: { text: string }) => this.note(payload.text) },
+  });
+  readonly tasks = new Tasks({
+    definitions: {
+      "note@v1": async (input: { text: string }, step: TaskStep) => {
+        await step.do("note", () => this.note(input.text));
+      },
+    },
+  });
+  readonly lifecycle = Lifecycle.install(this)
+    .use(this.sessions)
+    .use(this.queue)
+    .use(this.scheduler)
+    .use(this.tasks);
+  readonly durable = durable(this, {
+    model: (id) => new ScriptedModel(undefined, id),
+    sessions: this.sessions,
+  });
+
+  onStart() {
+    this.seen.push("onStart");
+  }
+  onRequest() {
+    return new Response(`request to ${this.lifecycle.name}`);
+  }
+  /** A method with the name of a verb. */
+  async healthReport() {
+    return "own" as never;
+  }
+  async note(text: string) {
+    this.seen.push(text);
+    await this.durable.submitMessages([message(text)], { idempotencyKey: text });
+  }
+  async plan() {
+    await this.lifecycle.start();
+    await this.queue.push("note", { text: "queued" });
+    await this.scheduler.set(0, "note", { text: "scheduled" });
+    await this.tasks.run("note@v1", { text: "task" });
+  }
+  read() {
+    return [...this.seen];
+  }
+  /** The message of the error for these options, or for a second call. */
+  async refused(options: unknown, object: unknown = this) {
+    const call = async () => durable(object as never, options as DurableOptions);
+    return (await refusal(call())).message;
+  }
+  async refusedWithoutLifecycle() {
+    return this.refused({ model: new ScriptedModel() }, {});
+  }
+}
+export interface OfferObject extends DurableVerbs {}
+
+/** Its class has the same verbs, and other options. */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
+export class OtherObject extends DurableObject<Cloudflare.Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, { model: () => new ScriptedModel({ text: "other" }) });
+}
+export interface OtherObject extends DurableVerbs {}
