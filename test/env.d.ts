@@ -46,6 +46,9 @@ declare namespace Cloudflare {
     >;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;
+    AttackedObject: DurableObjectNamespace<
+      import("./contract/hosts/attacked-object.ts").AttackedObject
+    >;
     OfferAgent: DurableObjectNamespace<import("./contract/hosts/offer-agent.ts").OfferAgent>;
     OfferObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OfferObject>;
     OtherObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OtherObject>;

@@ -11,6 +11,7 @@ import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
+export { AttackedObject } from "../contract/hosts/attacked-object.ts";
 export { OfferAgent } from "../contract/hosts/offer-agent.ts";
 export { OfferObject, OtherObject } from "../contract/hosts/offer-object.ts";
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
