@@ -5,7 +5,9 @@ import { Lifecycle } from "agents/lifecycle";
 import { Queue } from "agents/queue";
 import { Scheduler } from "agents/schedules";
 import { Sessions } from "agents/sessions";
+import { State } from "agents/state";
 import { type TaskStep, Tasks } from "agents/tasks";
+import { WebSockets } from "agents/websockets";
 import {
   type DurableOptions,
   type DurableVerbs,
@@ -31,7 +33,14 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
       },
     },
   });
+  readonly state = new State({ initialState: { count: 0 } });
+  readonly webSockets = new WebSockets({
+    state: this.state,
+    handlers: { onMessage: (connection, text) => connection.send(`echo: ${text}`) },
+  });
   readonly lifecycle = Lifecycle.install(this)
+    .use(this.state)
+    .use(this.webSockets)
     .use(this.sessions)
     .use(this.queue)
     .use(this.scheduler)
@@ -39,6 +48,8 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
   readonly durable = durable(this, {
     model: (id) => new ScriptedModel(undefined, id),
     sessions: this.sessions,
+    webSockets: this.webSockets,
+    shouldSendSubmission: () => true,
   });
 
   onStart() {

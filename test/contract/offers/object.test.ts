@@ -45,3 +45,31 @@ it("durable() is refused on an object without a Lifecycle, and when called twice
   expect(await object.refusedWithoutLifecycle()).toContain("Lifecycle.install(this)");
   expect(await object.refused({ model: "some/model" })).toContain("was not called yet");
 });
+
+it("a client is sent the state, answers to its messages, and a turn's status", async () => {
+  const object = given();
+  const { webSocket } = await object.fetch("http://test/", { headers: { upgrade: "websocket" } });
+  if (!webSocket) throw new Error("The upgrade was declined");
+  const frames: string[] = [];
+  webSocket.addEventListener("message", ({ data }) => {
+    frames.push(String(data));
+  });
+  webSocket.accept();
+  const frame = (part: string) => until(() => frames.find((each) => each.includes(part)));
+  await frame('"count":0');
+  webSocket.send("ping");
+  await frame("echo: ping");
+  const { submissionId } = await object.submitMessages([message("Hello")]);
+  await frame(submissionId);
+  expect(await object.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
+});
+
+it("2,000 submissions at once are all accepted, each once", async () => {
+  const object = given();
+  const tomorrow = new Date(Date.now() + 86_400_000);
+  const asked = Array.from({ length: 2_000 }, (_, i) =>
+    object.submitMessages([message("Hello")], { idempotencyKey: `${i}`, notBefore: tomorrow }),
+  );
+  const accepted = await Promise.all(asked);
+  expect(new Set(accepted.map(({ submissionId }) => submissionId)).size).toBe(2_000);
+});
