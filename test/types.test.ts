@@ -15,6 +15,8 @@ import { z } from "zod";
 import * as codemode from "../src/codemode/index.ts";
 import { withCodemode } from "../src/codemode/index.ts";
 import type { Json } from "../src/core/json.ts";
+import * as agent from "../src/hosts/agent/index.ts";
+import * as object from "../src/hosts/object/index.ts";
 import * as think from "../src/hosts/think/index.ts";
 import {
   type Approval,
@@ -32,6 +34,7 @@ import {
 import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
 import * as operator from "../src/operator/index.ts";
 import * as outbox from "../src/outbox/index.ts";
+import * as react from "../src/react/index.ts";
 import * as scheduler from "../src/scheduler/index.ts";
 import * as submissions from "../src/submissions/public.ts";
 import { jsonSchemaOf, readOutput } from "../src/submissions/public.ts";
@@ -319,6 +322,9 @@ it("options catch mistakes where they are written", () => {
 /** What each entry exports, and the files whose docstrings say what its verbs throw. */
 const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: think, documentedIn: /hosts\/(verbs|think\/durable-think)\.ts$/ },
+  { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
+  { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
+  { exported: react, documentedIn: /react\/follow\.ts$/ },
   { exported: workflow, documentedIn: /workflow\/(steps|think-workflow)\.ts$/ },
   { exported: codemode, documentedIn: /codemode\/(step|with-codemode)\.ts$/ },
   { exported: outbox, documentedIn: /outbox\/(outbox|destinations|dedupe)\.ts$/ },
@@ -349,6 +355,7 @@ const INTERNAL: Readonly<Record<string, string>> = {
   ProjectError: "ends the command line with its text",
   HttpError: "the operator API answers with its text",
   NotFoundError: "a tool of the MCP server answers with its text",
+  HarnessOperationError: "exported by perdure/harness, which loads the harnesses of the SDK",
   UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */

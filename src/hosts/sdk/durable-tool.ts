@@ -1,7 +1,7 @@
 /** `durableTool()`: a tool of the AI SDK whose finished steps are not repeated when its turn is. */
 
 import type { Tool, ToolExecutionOptions } from "ai";
-import { jsonTextOf, preview } from "../../core/json.ts";
+import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps } from "../../submissions/host.ts";
 
@@ -175,7 +175,14 @@ function checkName(name: unknown, used: ReadonlySet<string>): asserts name is st
 function jsonOf(step: string, result: unknown): string | null {
   if (result === undefined) return null;
   const refuse = (message: string) => new InvalidToolStepError(message);
-  return jsonTextOf(`result of step ${preview(step)}`, result, { maxBytes: RESULT_BYTES, refuse });
+  const name = `result of step ${preview(step)}`;
+  const lost = lostInJson(result);
+  if (lost !== undefined) {
+    throw refuse(
+      `Invalid ${name}: ${lost.trim()}, which JSON cannot hold. Return text, numbers, lists and plain objects.`,
+    );
+  }
+  return jsonTextOf(name, result, { maxBytes: RESULT_BYTES, refuse });
 }
 
 /** A step of a durable tool has an invalid name, or a result that cannot be stored. What the step did has happened. */

@@ -52,7 +52,7 @@ describe("a call of a durable tool", () => {
       async (step, key) => {
         const at = await step.do("one", ({ idempotencyKey }) => {
           ran.push(idempotencyKey);
-          return { at: new Date(0), left: undefined };
+          return { at: 7, left: undefined };
         });
         results.push(at, await step.do("none", () => undefined));
         if (isCut) await new Promise(() => {});
@@ -63,7 +63,7 @@ describe("a call of a durable tool", () => {
         await until(() => results.length === 2);
         isCut = false;
         expect(ran).toEqual([`${await call(true)}/one`]);
-        const result = { at: "1970-01-01T00:00:00.000Z" };
+        const result = { at: 7 };
         expect(results).toEqual([result, undefined, result, undefined]);
         expect(rows()).toBe(2);
       },
@@ -101,8 +101,11 @@ describe("a call of a durable tool", () => {
     ));
 
   it.each([
-    ["a bigint", () => 1n, "JSON cannot hold it"],
-    ["a function", () => () => 1, "expected an object"],
+    ["a bigint", () => 1n, "is a bigint, which JSON cannot hold"],
+    ["a function", () => () => 1, "is a function, which JSON cannot hold"],
+    ["a date", () => ({ at: new Date(0) }), ".at is a Date, which JSON cannot hold"],
+    ["a map", () => [new Map()], "[0] is a Map, which JSON cannot hold"],
+    ["not a number", () => Number.NaN, "is NaN, which JSON cannot hold"],
     ["1,000,001 bytes", () => "x".repeat(999_999), "expected at most 1000000 bytes"],
   ])("refuses a result that is %s", async (_, result, message) => {
     await inTurn(
