@@ -33,7 +33,9 @@ const miniflare = new Miniflare(
         modules: [{ type: "ESModule", path: "worker.js", contents: readFileSync(bundle, "utf8") }],
         bindings: { ...vars },
         durableObjects: {
+          SoakThink: { className: "SoakThink", useSQLite: true },
           SoakAgent: { className: "SoakAgent", useSQLite: true },
+          SoakChat: { className: "SoakChat", useSQLite: true },
           Helper: { className: "Helper", useSQLite: true },
         },
         workflows: { SOAK: { name: "perdure-soak", className: "SoakWorkflow" } },

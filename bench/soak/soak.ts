@@ -12,11 +12,14 @@ import { Client } from "./client.ts";
 import { findingsOf } from "./count.ts";
 import { Load } from "./load.ts";
 import { Machine } from "./machine.ts";
-import { randomOf } from "./random.ts";
+import { oneOf, randomOf } from "./random.ts";
 import { Receiver } from "./receiver.ts";
 import { report } from "./report.ts";
 import { lastLook, settled } from "./settle.ts";
 import { HOOK_SECRET } from "./words.ts";
+
+/** What the agents are built on: the end of their names. */
+const HOSTS = ["think", "agent", "chat"] as const;
 
 const { values } = parseArgs({
   options: {
@@ -52,11 +55,16 @@ async function soak(): Promise<number> {
   await machine.build();
   await machine.start(over.signal);
   const client = new Client(machine.url, over.signal);
+  const drawn = randomOf(seed, "hosts");
   // Every fifth one is disturbed: cleared, reset, and killed by its own tools and deliveries.
   const agents = Array.from(
     { length: agentCount },
-    (_, index) => `${index % 5 === 4 ? "d" : "a"}${index}`,
+    (_, index) => `${index % 5 === 4 ? "d" : "a"}${index}-${oneOf(drawn, HOSTS)}`,
   );
+  for (const host of HOSTS) {
+    const count = agents.filter((name) => name.endsWith(host)).length;
+    console.log(`  ${count} on perdure/${host}`);
+  }
   const load = new Load(client, receiver.records, randomOf(seed, "load"), agents);
   const workflows = () => load.entries.flatMap(({ kind, id }) => (kind === "workflow" ? [id] : []));
   const chaos = new Chaos(machine, client, randomOf(seed, "chaos"), workflows);

@@ -7,10 +7,7 @@ import type { Look } from "../words.ts";
 const RUNS = 200;
 
 export async function lookAt(
-  agent: Pick<
-    DurableThink,
-    "name" | "listScheduledTasks" | "listScheduledRuns" | "getMessages" | "threadMessages"
-  >,
+  agent: Pick<DurableThink, "name" | "listScheduledTasks" | "listScheduledRuns" | "threadMessages">,
   storage: DurableObjectStorage,
 ): Promise<Look> {
   const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
@@ -23,7 +20,7 @@ export async function lookAt(
   return {
     agent: agent.name,
     messages: {
-      main: idsOf(await agent.getMessages()),
+      main: idsOf(await agent.threadMessages("main")),
       side: idsOf(await agent.threadMessages("side")),
     },
     submissions: all(

@@ -10,12 +10,12 @@
 
 import { getAgentByName } from "agents";
 import type { Ask, Plan } from "../words.ts";
-import type { Env, SoakAgent } from "./agents.ts";
+import type { Env, SoakApp } from "./agents.ts";
 
-export { Helper, SoakAgent } from "./agents.ts";
+export { Helper, SoakAgent, SoakChat, SoakThink } from "./agents.ts";
 export { SoakWorkflow } from "./workflow.ts";
 
-type Verb = (agent: DurableObjectStub<SoakAgent>, body: unknown) => Promise<unknown>;
+type Verb = (agent: DurableObjectStub<SoakApp>, body: unknown) => Promise<unknown>;
 
 const VERBS: Readonly<Record<string, Verb>> = {
   begin: (agent, plan) => agent.begin(plan as Plan),
@@ -41,7 +41,11 @@ export default {
     }
     const call = VERBS[verb];
     if (call === undefined) return new Response(`There is no verb ${verb}`, { status: 404 });
-    const agent = await getAgentByName(env.SoakAgent, name);
+    // The end of the name is the host.
+    const host = name.slice(name.indexOf("-") + 1);
+    const namespace =
+      host === "agent" ? env.SoakAgent : host === "chat" ? env.SoakChat : env.SoakThink;
+    const agent = await getAgentByName(namespace, name);
     return Response.json((await call(agent, await request.json())) ?? null);
   },
 } satisfies ExportedHandler<Env>;

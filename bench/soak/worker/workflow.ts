@@ -5,7 +5,7 @@ import { AgentToolInterruptedError, ThinkWorkflow, type ThinkWorkflowStep } from
 import { z } from "zod";
 import { ask } from "../../../src/testing/scripted-model.ts";
 import { CUT_OFF, type Outcome, type Plan, type PlanStep } from "../words.ts";
-import { ATTEMPTS, type Env, Helper, type SoakAgent, tell } from "./agents.ts";
+import { ATTEMPTS, type Env, Helper, type SoakApp, tell } from "./agents.ts";
 import { calls, type SoakScript, soakAsk } from "./model.ts";
 
 const answer = z.object({ n: z.number() });
@@ -13,7 +13,7 @@ const retry = { maxAttempts: ATTEMPTS };
 /** The receiver always runs, but a request may fail when the machine is killed. */
 const PATIENT = { retries: { limit: 50, delay: "1 second", backoff: "constant" } } as const;
 
-export class SoakWorkflow extends ThinkWorkflow<SoakAgent, Plan, object, Env> {
+export class SoakWorkflow extends ThinkWorkflow<SoakApp, Plan, object, Env> {
   override async run({ payload }: AgentWorkflowEvent<Plan>, step: ThinkWorkflowStep) {
     const { id, steps } = payload;
     const done: string[] = [];
