@@ -70,6 +70,7 @@ export class Followers {
   constructor(
     private readonly modules: () => FollowedModules,
     settings: StreamSettings,
+    private readonly aliveMs = ALIVE_MS,
   ) {
     this.#most = readOptions(SETTINGS, settings, "streams").maxFollowers;
   }
@@ -178,7 +179,7 @@ export class Followers {
       follower.take();
       const isOver = yield* this.#changes(follower, submissionId, seen);
       if (isOver) return yield { id: "end", type: "end" };
-      yield* follower.wait();
+      yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
   }
@@ -198,7 +199,7 @@ export class Followers {
         all.set(submissionId, own);
         if (yield* this.#changes(follower, submissionId, own)) all.delete(submissionId);
       }
-      yield* follower.wait();
+      yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
   }
@@ -212,7 +213,7 @@ export class Followers {
         yield { id: `${approvalId}:${status}`, type: "approval", approval };
       seen = status;
       if (status !== "pending") return yield { id: "end", type: "end" };
-      yield* follower.wait();
+      yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
   }
@@ -350,15 +351,15 @@ class Follower {
   /**
    * Waits until something has changed, or it is closed.
    *
-   * @returns a sign of life after {@link ALIVE_MS}
+   * @returns a sign of life after `aliveMs`
    * @throws Error when too much has changed: the caller follows again
    */
-  async *wait(): Events {
+  async *wait(aliveMs: number): Events {
     if (this.#changed.size === 0 && !this.isClosed) {
       let timer: ReturnType<typeof setTimeout> | undefined;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
-        timer = setTimeout(resolve, ALIVE_MS);
+        timer = setTimeout(resolve, aliveMs);
       });
       clearTimeout(timer);
       this.#wake = undefined;
