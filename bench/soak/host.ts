@@ -35,6 +35,7 @@ const miniflare = new Miniflare(
         durableObjects: {
           SoakThink: { className: "SoakThink", useSQLite: true },
           SoakAgent: { className: "SoakAgent", useSQLite: true },
+          SoakObject: { className: "SoakObject", useSQLite: true },
           SoakChat: { className: "SoakChat", useSQLite: true },
           Helper: { className: "Helper", useSQLite: true },
         },

@@ -20,6 +20,8 @@ import { HOOK_SECRET } from "./words.ts";
 
 /** What the agents are built on: the end of their names. */
 const HOSTS = ["think", "agent", "chat"] as const;
+/** Disturbed ones run no workflows: those of a plain object are another class, whose steps have no agent tools. */
+const DISTURBED = [...HOSTS, "object"] as const;
 
 const { values } = parseArgs({
   options: {
@@ -57,11 +59,10 @@ async function soak(): Promise<number> {
   const client = new Client(machine.url, over.signal);
   const drawn = randomOf(seed, "hosts");
   // Every fifth one is disturbed: cleared, reset, and killed by its own tools and deliveries.
-  const agents = Array.from(
-    { length: agentCount },
-    (_, index) => `${index % 5 === 4 ? "d" : "a"}${index}-${oneOf(drawn, HOSTS)}`,
+  const agents = Array.from({ length: agentCount }, (_, index) =>
+    index % 5 === 4 ? `d${index}-${oneOf(drawn, DISTURBED)}` : `a${index}-${oneOf(drawn, HOSTS)}`,
   );
-  for (const host of HOSTS) {
+  for (const host of DISTURBED) {
     const count = agents.filter((name) => name.endsWith(host)).length;
     console.log(`  ${count} on perdure/${host}`);
   }

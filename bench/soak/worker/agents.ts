@@ -1,8 +1,11 @@
 /** The agents of the soak: they run turns, workflows and schedules, and return the contents of their storage. */
 
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
 import { convertToModelMessages, stepCountIs, streamText, tool } from "ai";
 import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
+import { durable } from "perdure/object";
 import { type Delivery, method, webhook } from "perdure/outbox";
 import type { SubmissionInspection, SubmitMessagesResult } from "perdure/submissions";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
@@ -17,6 +20,7 @@ export interface Env extends Cloudflare.Env {
   SoakThink: DurableObjectNamespace<SoakApp>;
   SoakAgent: DurableObjectNamespace<SoakApp>;
   SoakChat: DurableObjectNamespace<SoakApp>;
+  SoakObject: DurableObjectNamespace<SoakApp>;
   SOAK: Workflow;
   /** The URL of the receiver. */
   RECEIVER: string;
@@ -36,6 +40,13 @@ const BACKOFF = { base: 500, cap: "5 seconds" } as const;
 
 /** The methods of all agents, whatever they are built on. */
 export type SoakApp = InstanceType<ReturnType<typeof soaking>>;
+
+/** The hook of some ends of a disturbed agent, which never returns. */
+function hangsAfter(agent: string, { status, createdAt }: SubmissionInspection) {
+  const hangs =
+    isDisturbed(agent) && status === "completed" && new Date(createdAt).getTime() % HANGS === 0;
+  return hangs ? new Promise<void>(() => {}) : undefined;
+}
 
 /** The same app on another host. */
 function soaking(host: abstract new (...args: never[]) => object) {
@@ -79,12 +90,8 @@ function soaking(host: abstract new (...args: never[]) => object) {
       };
     }
 
-    protected override onSubmissionStatus({ status, createdAt }: SubmissionInspection) {
-      const hangs =
-        isDisturbed(this.name) &&
-        status === "completed" &&
-        new Date(createdAt).getTime() % HANGS === 0;
-      return hangs ? new Promise<void>(() => {}) : undefined;
+    protected override onSubmissionStatus(submission: SubmissionInspection) {
+      return hangsAfter(this.name, submission);
     }
 
     /** Crashes its agent twice, then accepts the delivery. */
@@ -212,6 +219,32 @@ function soaking(host: abstract new (...args: never[]) => object) {
   };
 }
 
+/** A plain Durable Object, which asks the class that extends it for its tools and tasks. */
+class PlainObject extends DurableObject<Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, {
+    outbox: { allowPrivateAddresses: true, policy: { backoff: BACKOFF } },
+    model: () => new SoakModel(),
+    tools: () => this.#app.getTools(),
+    scheduledTasks: () => this.#app.getScheduledTasks(),
+    timezone: "UTC",
+    onSubmissionStatus: (submission) => hangsAfter(this.name, submission),
+  });
+
+  get name(): string {
+    return this.lifecycle.name;
+  }
+
+  get outbox() {
+    return this.durable.outbox;
+  }
+
+  get #app(): SoakApp {
+    return this as unknown as SoakApp;
+  }
+}
+
+export class SoakObject extends soaking(PlainObject) {}
 export class SoakThink extends soaking(DurableThink) {}
 export class SoakAgent extends soaking(DurableAgent) {}
 export class SoakChat extends soaking(DurableChatAgent) {

@@ -28,7 +28,10 @@ export async function lookAt(
          (SELECT GROUP_CONCAT(attempt || ' at ' || ended_at || ': ' || error, '; ') FROM perdure_attempts WHERE seq = s.seq) AS failures
        FROM perdure_submissions s`,
     ),
-    workflows: all("SELECT workflow_id AS id, status FROM cf_agents_workflows"),
+    // A plain object runs none in the soak, and has no such table.
+    workflows: all("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_workflows'").length
+      ? all("SELECT workflow_id AS id, status FROM cf_agents_workflows")
+      : [],
     runs: runs.flat().map((run) => ({
       task: run.taskId,
       slot: run.scheduledFor,

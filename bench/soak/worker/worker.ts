@@ -12,7 +12,7 @@ import { getAgentByName } from "agents";
 import type { Ask, Plan } from "../words.ts";
 import type { Env, SoakApp } from "./agents.ts";
 
-export { Helper, SoakAgent, SoakChat, SoakThink } from "./agents.ts";
+export { Helper, SoakAgent, SoakChat, SoakObject, SoakThink } from "./agents.ts";
 export { SoakWorkflow } from "./workflow.ts";
 
 type Verb = (agent: DurableObjectStub<SoakApp>, body: unknown) => Promise<unknown>;
@@ -45,7 +45,8 @@ export default {
     const host = name.slice(name.indexOf("-") + 1);
     const namespace =
       host === "agent" ? env.SoakAgent : host === "chat" ? env.SoakChat : env.SoakThink;
-    const agent = await getAgentByName(namespace, name);
+    const agent =
+      host === "object" ? env.SoakObject.getByName(name) : await getAgentByName(namespace, name);
     return Response.json((await call(agent, await request.json())) ?? null);
   },
 } satisfies ExportedHandler<Env>;
