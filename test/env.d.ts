@@ -51,9 +51,11 @@ declare namespace Cloudflare {
     >;
     OfferAgent: DurableObjectNamespace<import("./contract/hosts/offer-agent.ts").OfferAgent>;
     OfferObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OfferObject>;
+    OfferThink: DurableObjectNamespace<import("./contract/hosts/offer-think.ts").OfferThink>;
     OtherObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OtherObject>;
     CONTRACT_WORKFLOW: Workflow;
     OBJECT_WORKFLOW: Workflow;
+    OFFER_WORKFLOW: Workflow;
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;

@@ -12,8 +12,9 @@ import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
 export { AttackedObject } from "../contract/hosts/attacked-object.ts";
-export { OfferAgent } from "../contract/hosts/offer-agent.ts";
+export { OfferAgent, OfferWorkflow } from "../contract/hosts/offer-agent.ts";
 export { OfferObject, OtherObject } from "../contract/hosts/offer-object.ts";
+export { OfferChild, OfferThink } from "../contract/hosts/offer-think.ts";
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
 export { VariantChat } from "../hosts/chat/chat-app.ts";
 

@@ -2,10 +2,12 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
+import { MCPClientManager } from "agents/mcp/client";
 import { Queue } from "agents/queue";
 import { Scheduler } from "agents/schedules";
 import { Sessions } from "agents/sessions";
 import { State } from "agents/state";
+import { Streams } from "agents/streams";
 import { type TaskStep, Tasks } from "agents/tasks";
 import { WebSockets } from "agents/websockets";
 import {
@@ -15,6 +17,7 @@ import {
 } from "../../../src/hosts/object/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { message, refusal } from "../../support/given.ts";
+import { MCP_URL } from "./mcp-server.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class OfferObject extends DurableObject<Cloudflare.Env> {
@@ -38,7 +41,11 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     state: this.state,
     handlers: { onMessage: (connection, text) => connection.send(`echo: ${text}`) },
   });
+  readonly mcp = new MCPClientManager("offer", "1.0.0");
+  readonly streams = new Streams();
   readonly lifecycle = Lifecycle.install(this)
+    .use(this.mcp)
+    .use(this.streams)
     .use(this.state)
     .use(this.webSockets)
     .use(this.sessions)
@@ -47,6 +54,10 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     .use(this.tasks);
   readonly durable = durable(this, {
     model: (id) => new ScriptedModel(undefined, id),
+    tools: async () => {
+      await this.mcp.waitForConnections({ timeout: 10_000 });
+      return this.mcp.getAITools();
+    },
     sessions: this.sessions,
     webSockets: this.webSockets,
     shouldSendSubmission: () => true,
@@ -54,6 +65,9 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
 
   onStart() {
     this.seen.push("onStart");
+  }
+  onAlarm() {
+    this.seen.push("onAlarm");
   }
   onRequest() {
     return new Response(`request to ${this.lifecycle.name}`);
@@ -74,6 +88,24 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
   }
   read() {
     return [...this.seen];
+  }
+  async connectMcp() {
+    await this.lifecycle.start();
+    const callbackUrl = "https://app.example.com/callback";
+    await this.mcp.registerServer("weather", { url: MCP_URL, name: "weather", callbackUrl });
+    await this.mcp.connectToServer("weather");
+    await this.mcp.discoverIfConnected("weather");
+    return Object.keys(this.mcp.getAITools());
+  }
+  /** Appends to a durable stream of the app, and returns all of it. */
+  async stream(...chunks: string[]) {
+    await this.lifecycle.start();
+    const stream = await this.streams.open("report");
+    for (const chunk of chunks) stream.append(chunk);
+    stream.close();
+    const read: unknown[] = [];
+    for await (const chunk of this.streams.read("report")) read.push(chunk);
+    return JSON.stringify(read);
   }
   /** The message of the error for these options, or for a second call. */
   async refused(options: unknown, object: unknown = this) {

@@ -2,66 +2,66 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
+import { clientOf } from "../../support/client.ts";
 import { message, until } from "../../support/given.ts";
+import { serveMcp } from "../hosts/mcp-server.ts";
+
+afterEach(() => vi.restoreAllMocks());
 
 const given = () => env.OfferAgent.getByName(`offer-${crypto.randomUUID()}`);
 type Offer = ReturnType<typeof given>;
-
-async function connected(agent: Offer) {
-  const response = await agent.fetch("http://test/", { headers: { upgrade: "websocket" } });
-  const socket = response.webSocket;
-  if (!socket) throw new Error(`No WebSocket: status ${response.status}`);
-  const frames: string[] = [];
-  socket.addEventListener("message", ({ data }) => {
-    frames.push(String(data));
-  });
-  socket.accept();
-  const frame = (part: string) => until(() => frames.find((each) => each.includes(part)));
-  return { socket, frame };
-}
 
 async function says(agent: Offer, text: string) {
   const { submissionId } = await agent.submitMessages([message(text)]);
   return agent.waitForSubmission(submissionId);
 }
 
-/** All user messages of the agent's own conversation. */
+async function crash(agent: Offer): Promise<void> {
+  const stub = agent as unknown as DurableObjectStub;
+  await runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => {});
+}
+
+/** A turn that calls this tool. */
+async function calls(agent: Offer, tool: { name: string; input: object }) {
+  const script = { id: crypto.randomUUID(), tool, text: "called" };
+  expect(await says(agent, JSON.stringify(script))).toMatchObject({ output: "called" });
+}
+
+/** The messages of the agent's own conversation. */
 async function asked(agent: Offer): Promise<string> {
   return JSON.stringify(await agent.threadMessages("main"));
 }
 
 it("a client is sent the state, before and after a durable turn", async () => {
   const agent = given();
-  const { frame } = await connected(agent);
-  await frame('"count":0');
+  const { text } = await clientOf(agent);
+  await text('"count":0');
   expect(await says(agent, "Hello")).toMatchObject({ status: "completed" });
   await agent.increase();
-  await frame('"count":1');
+  await text('"count":1');
 });
 
 it("a callable waits for a durable turn and returns its output to the client", async () => {
-  const { socket, frame } = await connected(given());
-  socket.send(JSON.stringify({ type: "rpc", id: "call-1", method: "ask", args: ["Hello"] }));
-  expect(await frame('"id":"call-1"')).toContain("You said: Hello");
+  const { send, text } = await clientOf(given());
+  send({ type: "rpc", id: "call-1", method: "ask", args: ["Hello"] });
+  expect(await text('"id":"call-1"')).toContain("You said: Hello");
 });
 
 it("onRequest() and onMessage() are the app's own", async () => {
   const agent = given();
   expect(await (await agent.fetch("http://test/")).text()).toContain("request to offer-");
-  const { socket, frame } = await connected(agent);
-  socket.send("ping");
-  expect(await frame("echo: ping")).toBe("echo: ping");
+  const { send, text } = await clientOf(agent);
+  send("ping");
+  expect(await text("echo: ping")).toBe("echo: ping");
 });
 
-it("schedule() and queue() run methods that submit messages", async () => {
+it("schedule(), queue() and tasks run methods that submit messages", async () => {
   const agent = given();
   await agent.plan();
-  const ran = () => agent.read();
-  await until(async () => (await ran()).includes("scheduled") && (await ran()).includes("queued"));
   await until(async () => {
     const texts = await asked(agent);
-    return texts.includes("You said: scheduled") && texts.includes("You said: queued");
+    return ["scheduled", "queued", "task"].every((text) => texts.includes(`You said: ${text}`));
   });
 });
 
@@ -75,8 +75,7 @@ it("a verb called in the app's onStart() submits once, also after a restart", as
   // The first call starts the agent: native RPC to a method of the app does not.
   await agent().listSubmissions();
   await until(async () => (await asked(agent())).includes("You said: from onStart"));
-  const root = agent() as unknown as DurableObjectStub;
-  await runInDurableObject(root, (_, ctx) => ctx.abort("crash")).catch(() => {});
+  await crash(agent());
   await until(() =>
     agent()
       .listSubmissions()
@@ -91,4 +90,52 @@ it("a tool of a turn waits for a submission of another thread", async () => {
   const text = JSON.stringify({ tool: { name: "submitAnother", input: {} }, text: "after" });
   expect(await says(agent, text)).toMatchObject({ status: "completed", output: "after" });
   expect(JSON.stringify(await agent.threadMessages("inner"))).toContain("You said: inner");
+});
+
+it("a turn calls a tool of an MCP server, also after a restart", async () => {
+  serveMcp();
+  const agent = given();
+  const { state, tools } = await agent.connectMcp();
+  expect(state).toBe("ready");
+  const [name = "no tool"] = tools;
+  await calls(agent, { name, input: { city: "Oslo" } });
+  expect(await asked(agent)).toContain("Sunny in Oslo");
+  await crash(agent);
+  const again = env.OfferAgent.getByName(agent.name ?? "");
+  await calls(again, { name, input: { city: "Rome" } });
+  expect(await asked(again)).toContain("Sunny in Rome");
+});
+
+it("a turn delegates to another agent by agentTool()", async () => {
+  const agent = given();
+  await calls(agent, { name: "delegate", input: { query: "Look it up" } });
+  expect(await asked(agent)).toContain("You said: Look it up");
+});
+
+it("a sub-agent of the same class runs turns of its own", async () => {
+  const agent = given();
+  expect(await agent.askChild("Hello")).toBe("You said: Hello");
+  expect(await asked(agent)).not.toContain("Hello");
+});
+
+it("a workflow of the SDK calls the agent, and tells it of its progress and its end", async () => {
+  const agent = given();
+  await agent.startWorkflow("Hello");
+  const told = 'workflow {"answer":"You said: Hello"}';
+  await until(async () => (await agent.read()).includes(told));
+  expect((await agent.read()).join()).toContain('progress {"step":"ask"');
+});
+
+it("destroy() deletes the agent, and its name starts anew", async () => {
+  const name = `offer-${crypto.randomUUID()}`;
+  const agent = () => env.OfferAgent.getByName(name);
+  await says(agent(), "Remember this");
+  await Promise.resolve(agent().destroy()).catch(() => {});
+  const found = await until(() =>
+    agent()
+      .threadMessages("main")
+      .then(JSON.stringify, () => undefined),
+  );
+  expect(found).not.toContain("Remember this");
+  expect(await says(agent(), "Hello")).toMatchObject({ status: "completed" });
 });

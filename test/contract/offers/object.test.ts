@@ -1,8 +1,12 @@
 /** What a plain Durable Object offers keeps working beside durable(). */
 
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
+import { clientOf } from "../../support/client.ts";
 import { message, until } from "../../support/given.ts";
+import { serveMcp } from "../hosts/mcp-server.ts";
+
+afterEach(() => vi.restoreAllMocks());
 
 const given = () => env.OfferObject.getByName(`offer-${crypto.randomUUID()}`);
 
@@ -29,6 +33,27 @@ it("Queue, Scheduler and Tasks run methods that submit messages", async () => {
   });
 });
 
+it("onAlarm() is the app's own, and is called when Perdure's work is due", async () => {
+  const object = given();
+  await object.submitMessages([message("Hello")], { notBefore: new Date(Date.now() + 500) });
+  await until(async () => (await object.read()).includes("onAlarm"));
+});
+
+it("a turn calls a tool of an MCP server", async () => {
+  serveMcp();
+  const object = given();
+  const [name = "no tool"] = await object.connectMcp();
+  const script = { id: crypto.randomUUID(), tool: { name, input: { city: "Oslo" } }, text: "ok" };
+  const { submissionId } = await object.submitMessages([message(script)]);
+  expect(await object.waitForSubmission(submissionId)).toMatchObject({ output: "ok" });
+  expect(JSON.stringify(await object.threadMessages("main"))).toContain("Sunny in Oslo");
+});
+
+it("Streams of the app keep their own chunks", async () => {
+  const read = JSON.parse(await given().stream("one", "two")) as { chunk: string }[];
+  expect(read.map(({ chunk }) => chunk)).toEqual(["one", "two"]);
+});
+
 it("a method of the class with the name of a verb wins", async () => {
   expect(await given().healthReport()).toBe("own");
 });
@@ -48,19 +73,12 @@ it("durable() is refused on an object without a Lifecycle, and when called twice
 
 it("a client is sent the state, answers to its messages, and a turn's status", async () => {
   const object = given();
-  const { webSocket } = await object.fetch("http://test/", { headers: { upgrade: "websocket" } });
-  if (!webSocket) throw new Error("The upgrade was declined");
-  const frames: string[] = [];
-  webSocket.addEventListener("message", ({ data }) => {
-    frames.push(String(data));
-  });
-  webSocket.accept();
-  const frame = (part: string) => until(() => frames.find((each) => each.includes(part)));
-  await frame('"count":0');
-  webSocket.send("ping");
-  await frame("echo: ping");
+  const { send, text } = await clientOf(object);
+  await text('"count":0');
+  send("ping");
+  await text("echo: ping");
   const { submissionId } = await object.submitMessages([message("Hello")]);
-  await frame(submissionId);
+  await text(submissionId);
   expect(await object.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
 });
 

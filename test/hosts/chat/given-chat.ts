@@ -1,8 +1,9 @@
-/** Chat agents of the tests, and a client of the chat over a WebSocket. */
+/** Chat agents of the tests, and clients of them. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
+import { clientOf } from "../../support/client.ts";
 import { until } from "../../support/given.ts";
 import { type ChatApp, hooks } from "./chat-app.ts";
 
@@ -39,41 +40,7 @@ export function givenChat<Kind extends "ChatApp" | "PlainChat" | "VariantChat">(
   };
 }
 
-type Frame = { readonly type: string; readonly id?: string; readonly done?: boolean } & Record<
-  string,
-  unknown
->;
-
-/** A client that sends frames as `useAgentChat()` does. */
-export async function client(name: string) {
-  const stub = env.ChatApp.getByName(name) as unknown as DurableObjectStub;
-  const { webSocket } = await stub.fetch("http://chat.test/", {
-    headers: { Upgrade: "websocket" },
-  });
-  if (!webSocket) throw new Error("No WebSocket");
-  const frames: Frame[] = [];
-  webSocket.addEventListener("message", ({ data }) => {
-    frames.push(JSON.parse(data as string) as Frame);
-  });
-  webSocket.accept();
-  const send = (frame: object) => webSocket.send(JSON.stringify(frame));
-  return {
-    frames,
-    send,
-    /** Sends the conversation with a new message, and returns the id of the request. */
-    ask(messages: UIMessage[]): string {
-      const id = crypto.randomUUID();
-      const init = { method: "POST", body: JSON.stringify({ messages }) };
-      send({ type: "cf_agent_use_chat_request", id, init });
-      return id;
-    },
-    done: (id: string) =>
-      until(() => frames.find((frame) => frame.id === id && frame.done === true)),
-    /** The chunks of a reply, as text. */
-    bodies: (id: string) =>
-      frames.flatMap(({ type, body, ...frame }) =>
-        frame.id === id && type === "cf_agent_use_chat_response" ? [String(body)] : [],
-      ),
-    close: () => webSocket.close(),
-  };
+/** A client of a ChatApp. */
+export function client(name: string) {
+  return clientOf(env.ChatApp.getByName(name));
 }
