@@ -170,6 +170,7 @@ export class ChatTurns {
     const owned = options && this.#own(options);
     const turn: ChatTurn = { owned, isOver: false };
     this.#current = turn;
+    await this.#waitForMcp();
     if (!owned) this.ledger.busy(MAIN);
     else {
       const { plan } = owned.attempt;
@@ -180,6 +181,12 @@ export class ChatTurns {
     const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
     return response && watchedResponse(response, heartbeat, hidesAnswer);
+  }
+
+  /** The chat waits only in turns of clients, and tools of MCP servers would be missing after a restart. */
+  async #waitForMcp(): Promise<void> {
+    const { mcp, waitForMcpConnections: wait } = this.agent;
+    if (wait) await mcp.waitForConnections(typeof wait === "object" ? wait : undefined);
   }
 
   /** Recognises the turn of a submission: the one that `run()` has started, or one that recovery runs. */

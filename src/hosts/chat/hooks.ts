@@ -23,6 +23,7 @@ export type ChatHooks = Pick<AIChatAgent, "onChatMessage"> & {
 export type HookedChat = Pick<
   AIChatAgent,
   | "chatRecovery"
+  | "mcp"
   | "messages"
   | "onChatMessage"
   | "parentPath"
@@ -30,6 +31,7 @@ export type HookedChat = Pick<
   | "saveMessages"
   | "sessions"
   | "tasks"
+  | "waitForMcpConnections"
 > &
   SubmissionAgent &
   ApprovalAgent &

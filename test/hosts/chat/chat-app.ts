@@ -21,6 +21,7 @@ import type { Delivery } from "../../../src/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/submissions/index.ts";
 import { RecordingModel, ScriptedModel } from "../../../src/testing/index.ts";
 import { charges, contractTools } from "../../contract/hosts/app.ts";
+import { MCP_URL } from "../../contract/hosts/mcp-server.ts";
 
 /** What the hooks of an object were called with, by its name. */
 export const hooks = new Map<string, string[]>();
@@ -74,7 +75,7 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
         model: new ScriptedModel(),
         instructions: "Help.",
         messages,
-        tools: tools(),
+        tools: { ...tools(), ...this.mcp.getAITools() },
         stopWhen: stepCountIs(5),
         ...(options?.abortSignal && { abortSignal: options.abortSignal }),
         onStepEnd: (step) => {
@@ -115,6 +116,10 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
       child: await child.listSubmissions(),
       tools: Object.keys(this.mcp.getAITools()),
     };
+  }
+  async connectMcp() {
+    await this.addMcpServer("weather", MCP_URL);
+    return Object.keys(this.mcp.getAITools());
   }
   hear(delivery: Delivery) {
     hear(delivery);

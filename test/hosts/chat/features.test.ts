@@ -1,10 +1,13 @@
 /** Each feature of AIChatAgent works as it does without Perdure. */
 
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
+import { serveMcp } from "../../contract/hosts/mcp-server.ts";
 import { message, until } from "../../support/given.ts";
 import { client, givenChat } from "./given-chat.ts";
+
+afterEach(() => vi.restoreAllMocks());
 
 const unique = () => ({ id: crypto.randomUUID() });
 
@@ -118,7 +121,7 @@ it("a client runs its tool, and the chat continues with the result", async () =>
     output: "Paris",
     autoContinue: true,
   });
-  await until(async () => (await chat.texts()).join().includes("found"));
+  await until(async () => (await chat.texts()).includes("assistant: found"));
   socket.close();
 });
 
@@ -166,6 +169,19 @@ it("state, schedules, the queue, fibers, sub-agents and MCP are those of the SDK
     const noted = chat.hooks();
     return noted.includes("scheduled") && noted.includes("queued");
   });
+});
+
+it("a turn calls a tool of an MCP server, also after a restart", async () => {
+  serveMcp();
+  const chat = givenChat("ChatApp");
+  const [name = "no tool"] = await chat.verbs().connectMcp();
+  for (const city of ["Oslo", "Rome"]) {
+    const script = { ...unique(), tool: { name, input: { city } }, text: "ok" };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    expect(await chat.ended(submissionId)).toMatchObject({ output: "ok" });
+    expect(JSON.stringify(await chat.verbs().threadMessages("main"))).toContain(`Sunny in ${city}`);
+    await chat.crash();
+  }
 });
 
 it("a client calls callable methods, and gets the state", async () => {
