@@ -129,14 +129,13 @@ export interface CallSteps {
   /** The same in every repetition of the call. */
   readonly idempotencyKey: string;
   /**
-   * The result of a finished step as JSON, where null stands for undefined; undefined for a step that is to run.
+   * The result of a step as JSON, where null stands for undefined: the recorded one, or that of `work`, which is then on disk. A
+   * step that an earlier attempt still runs is waited for.
    *
    * @throws TurnRefused when the attempt has ended or was given up: the step must not run
    * @throws ToolStepLimitError when the call has too many steps
    */
-  find(name: string): { readonly json: string | null } | undefined;
-  /** Resolves when the result is on disk. */
-  store(name: string, json: string | null): Promise<void>;
+  run(name: string, work: () => Promise<string | null>): Promise<string | null>;
 }
 
 export type ToolDecision =

@@ -17,6 +17,8 @@ export class Ledger {
   readonly clock: Clock;
   readonly wake: Wake;
   readonly hooks: StatusHooks;
+  /** The steps of durable tools that run now, by their idempotency keys. */
+  readonly runningSteps = new Map<string, Promise<unknown>>();
   #store: SubmissionStore | undefined;
 
   constructor(

@@ -2,12 +2,32 @@
 
 import type { Tool, ToolExecutionOptions } from "ai";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
+import { readOptions, text } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps } from "../../submissions/host.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
 const RESULT_BYTES = 1_000_000;
-const NAME_LENGTH = 100;
+const NAME = text({ maxLength: 100 });
+
+/** What is not plain data: JSON would change it or leave it out. */
+type Unstorable =
+  | bigint
+  | symbol
+  | ((...args: never[]) => unknown)
+  | Date
+  | RegExp
+  | ReadonlyMap<unknown, unknown>
+  | ReadonlySet<unknown>
+  | ArrayBufferLike
+  | ArrayBufferView;
+
+/** The type, if its values are plain data that JSON holds, and `never` in place of what is not. */
+type Storable<T> = T extends Unstorable
+  ? never
+  : T extends object
+    ? { [Key in keyof T]: Storable<T[Key]> }
+    : T;
 
 /** The steps of one call of a durable tool. */
 export type ToolStep = {
@@ -22,7 +42,8 @@ export type ToolStep = {
    */
   do<Result>(
     name: string,
-    work: (step: { readonly idempotencyKey: string }) => Result | Promise<Result>,
+    work: ((step: { readonly idempotencyKey: string }) => Result | Promise<Result>) &
+      ([Result] extends [Storable<Result>] ? unknown : { readonly "JSON cannot hold": Result }),
   ): Promise<Result>;
 };
 
@@ -132,8 +153,7 @@ function check(options: object): void {
 function unrecorded(toolCallId: string): CallSteps {
   return {
     idempotencyKey: toolCallId,
-    find: () => undefined,
-    store: async () => {},
+    run: (_name, work) => work(),
   };
 }
 
@@ -142,12 +162,11 @@ function stepOf(steps: CallSteps): ToolStep {
   return {
     async do(name, work) {
       checkName(name, names);
+      checkWork(name, work);
       names.add(name);
-      const found = steps.find(name);
-      if (found) return parsed(found.json);
-      const result = await work({ idempotencyKey: `${steps.idempotencyKey}/${name}` });
-      const json = jsonOf(name, result);
-      await steps.store(name, json);
+      const json = await steps.run(name, async () =>
+        jsonOf(name, await work({ idempotencyKey: `${steps.idempotencyKey}/${name}` })),
+      );
       // As a repetition gets it.
       return parsed(json);
     },
@@ -159,16 +178,20 @@ function parsed<Result>(json: string | null): Result {
 }
 
 /** @throws InvalidToolStepError */
-function checkName(name: unknown, used: ReadonlySet<string>): asserts name is string {
-  const isValid = typeof name === "string" && name !== "" && name.length <= NAME_LENGTH;
-  if (!isValid || !name.isWellFormed()) {
-    const expected = `expected a text of 1 to ${NAME_LENGTH} characters`;
-    throw new InvalidToolStepError(invalidMessage("step name", preview(name), expected));
-  }
+function checkName(name: string, used: ReadonlySet<string>): void {
+  readOptions(NAME, name, "step name", (_, message) => new InvalidToolStepError(message));
   if (!used.has(name)) return;
   const why =
     "this call has a step of that name. Give each step a name of its own, e.g. with the key of the item";
   throw new InvalidToolStepError(invalidMessage("step name", preview(name), why));
+}
+
+/** @throws InvalidToolStepError */
+function checkWork(step: string, work: unknown): void {
+  if (typeof work === "function") return;
+  const expected = "expected a function, e.g. () => send(order)";
+  const message = invalidMessage(`work of step ${preview(step)}`, preview(work), expected);
+  throw new InvalidToolStepError(message);
 }
 
 /** @throws InvalidToolStepError for a result that cannot be stored */

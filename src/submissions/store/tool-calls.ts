@@ -115,6 +115,13 @@ export class ToolCallRecords {
     this.sql.exec(query, name, json, seq, ordinal);
   }
 
+  /** The same for a step of an attempt that is over: retries have copies of the call, with its key. */
+  addLateStep(seq: number, callKey: string, name: string, json: string | null): void {
+    const query = `INSERT OR IGNORE INTO perdure_tool_steps (seq, ordinal, step, value)
+                   SELECT seq, ordinal, ?, ? FROM perdure_tool_calls WHERE seq >= ? AND call_key = ?`;
+    this.sql.exec(query, name, json, seq, callKey);
+  }
+
   /** The recorded calls of a submission that its conversation does not contain, in their order. */
   missing(seq: number, settled: readonly SettledCall[]): RecordedCall[] {
     const byId = new Map(settled.map((call) => [call.toolCallId, call]));

@@ -105,26 +105,38 @@ export class ToolReplay implements ToolCalls {
   }
 
   #steps(ordinal: number, idempotencyKey: string): CallSteps {
-    const { store, limits } = this.ledger;
+    const { store, limits, runningSteps } = this.ledger;
     const { seq } = this.ref;
     let count = store.toolCalls.steps(seq, ordinal);
+    const find = (name: string) => {
+      if (!store.isRunning(this.ref)) throw new TurnRefused();
+      this.heartbeat();
+      const found = store.toolCalls.step(seq, ordinal, name);
+      // Counted before they run: steps that run at the same time have no rows yet.
+      if (!found && ++count > limits.maxToolSteps)
+        throw new ToolStepLimitError(limits.maxToolSteps);
+      return found;
+    };
+    const recorded = async (name: string, work: () => Promise<string | null>) => {
+      const json = await work();
+      if (store.isRunning(this.ref)) store.toolCalls.addStep(seq, ordinal, name, json);
+      else store.toolCalls.addLateStep(seq, idempotencyKey, name, json);
+      this.heartbeat();
+      // The next step may reset the object.
+      await store.storage.sync();
+      return json;
+    };
     return {
       idempotencyKey,
-      find: (name) => {
-        if (!store.isRunning(this.ref)) throw new TurnRefused();
-        this.heartbeat();
-        const found = store.toolCalls.step(seq, ordinal, name);
-        if (found) return found;
-        // Counted before they run: steps that run at the same time have no rows yet.
-        if (count >= limits.maxToolSteps) throw new ToolStepLimitError(limits.maxToolSteps);
-        count++;
-        return undefined;
-      },
-      store: async (name, json) => {
-        store.toolCalls.addStep(seq, ordinal, name, json);
-        this.heartbeat();
-        // The next step may reset the object.
-        await store.storage.sync();
+      run: async (name, work) => {
+        const key = `${idempotencyKey}/${name}`;
+        // An attempt that was cancelled or given up does not stop its step. Another one beside it would repeat the effect.
+        await runningSteps.get(key)?.catch(() => {});
+        const found = find(name);
+        if (found) return found.json;
+        const running = recorded(name, work).finally(() => runningSteps.delete(key));
+        runningSteps.set(key, running);
+        return running;
       },
     };
   }

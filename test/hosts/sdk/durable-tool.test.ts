@@ -73,7 +73,7 @@ describe("a call of a durable tool", () => {
   it.each([
     ["", "1 to 100 characters"],
     ["x".repeat(101), "1 to 100 characters"],
-    ["\ud800", "1 to 100 characters"],
+    ["\ud800", "an unpaired surrogate"],
     [7, "1 to 100 characters"],
   ])("refuses the step name %j", async (name, message) => {
     let ran = 0;
@@ -85,6 +85,18 @@ describe("a call of a durable tool", () => {
           message: expect.stringContaining(message),
         });
         expect(ran).toBe(0);
+      },
+    );
+  });
+
+  it.each([null, 7, "work", Promise.resolve(1)])("refuses the work %s", async (work) => {
+    await inTurn(
+      (step) => step.do("pay", work as never),
+      async (call) => {
+        await expect(call()).rejects.toMatchObject({
+          name: "InvalidToolStepError",
+          message: expect.stringMatching(/^Invalid work of step "pay" .*: expected a function/),
+        });
       },
     );
   });
@@ -228,6 +240,71 @@ describe("a call of a durable tool", () => {
     expect([keys.length, ran]).toEqual([2, ["before", "after"]]);
   });
 
+  it.each([
+    ["it succeeds", "succeeds", "after"],
+    ["it fails", "fails", "after"],
+    ["it succeeds before the next attempt asks", "succeeds", "before"],
+  ])(
+    "L6: a step that still runs for an earlier attempt is waited for: %s",
+    async (_, how, when) => {
+      const stub = givenLedger();
+      const ran: string[] = [];
+      const results: unknown[] = [];
+      const begun = Promise.withResolvers<void>();
+      const slow = Promise.withResolvers<void>();
+      const cancelled = Promise.withResolvers<void>();
+      const done = Promise.withResolvers<unknown>();
+      const play = async (turn: Turn, object: LedgerObject): Promise<TurnEnd> => {
+        const ref = turn.begin();
+        const attempt = results.length;
+        results.push(undefined);
+        const act = durableTool({
+          name: "act",
+          inputSchema,
+          async execute(_input, { step }) {
+            results[attempt] = await step.do("pay", async () => {
+              ran.push(`pay ${attempt}`);
+              begun.resolve();
+              if (attempt === 0) await slow.promise;
+              if (attempt === 0 && how === "fails") throw new Error("declined");
+              return attempt;
+            });
+            return "done";
+          },
+        });
+        const calls = object.submissions.toolCalls(ref, () => []);
+        const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+        if (attempt > 0 && when === "before") {
+          slow.resolve();
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        const output = Promise.resolve(recorded?.execute?.({ order: "1" }, options as never));
+        if (attempt === 0) void output.catch(() => {});
+        else await output.then(done.resolve, done.reject);
+        if (attempt > 0) return { outcome: "completed" };
+        await cancelled.promise;
+        return { outcome: "aborted" };
+      };
+      await playing(stub, "s", play);
+      await submit(stub, "x", { submissionId: "s" });
+      await begun.promise;
+      await within(stub, async (object) => {
+        await object.submissions.cancel("s");
+        cancelled.resolve();
+        object.turns.run = (turn) => play(turn, object);
+        await object.submissions.retry("s");
+        await until(() => results.length === 2);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        expect(ran).toEqual(["pay 0"]);
+        slow.resolve();
+        expect(await done.promise).toBe("done");
+      });
+      const isKept = how === "succeeds";
+      expect(results[1]).toBe(isKept ? 0 : 1);
+      expect(ran).toEqual(isKept ? ["pay 0"] : ["pay 0", "pay 1"]);
+    },
+  );
+
   it("L2: a step of an attempt that is over does not run", async () => {
     const stub = givenLedger();
     const ran: string[] = [];
@@ -277,7 +354,7 @@ async function stepIn({ submissions }: LedgerObject, ref: AttemptRef): Promise<v
   const decision = await submissions
     .toolCalls(ref)
     .start({ toolCallId: "c", toolName: "act", input: {}, isDurable: true });
-  if (decision.action === "run") await decision.steps?.store("one", "1");
+  if (decision.action === "run") await decision.steps?.run("one", async () => "1");
 }
 
 describe("durableTool()", () => {
