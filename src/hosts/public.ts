@@ -71,10 +71,6 @@ export {
 } from "./sdk/durable-tool.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
-export {
-  type FollowOptions,
-  InvalidFollowError,
-  type StreamSettings,
-  TooManyFollowersError,
-} from "./streams/followers.ts";
+export { type FollowOptions, InvalidFollowError } from "./streams/cursor.ts";
+export { type StreamSettings, TooManyFollowersError } from "./streams/followers.ts";
 export { NotSupportedByHostError } from "./support.ts";

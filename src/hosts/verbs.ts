@@ -31,6 +31,7 @@ import type {
 import type { Scheduler } from "../scheduler/index.ts";
 import {
   type CancelSubmissionResult,
+  checkThread,
   type DeleteSubmissionsOptions,
   InvalidSubmissionError,
   type ListSubmissionsOptions,
@@ -62,7 +63,8 @@ import type {
 import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
-import type { Followers, FollowOptions } from "./streams/followers.ts";
+import type { FollowOptions } from "./streams/cursor.ts";
+import type { Followers } from "./streams/followers.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -248,7 +250,7 @@ export abstract class AgentVerbs {
    * Follows a submission: its status, what its turn has said so far, what it says then, and its end. A stream of JSON lines,
    * which {@link readFollowed} reads. Following writes nothing, and may begin before, in or after the turn.
    * @returns null for an unknown submission
-   * @throws InvalidFollowError for an invalid `from`, TooManyFollowersError
+   * @throws InvalidFollowError for an invalid `from` or an unknown option, TooManyFollowersError
    * @example
    * const stream = await agent.followSubmission(submissionId);
    * for await (const event of readFollowed(stream)) if (event.type === "status") console.log(event.submission.status);
@@ -257,7 +259,7 @@ export abstract class AgentVerbs {
     submissionId: string,
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array> | null> {
-    return this[CAPABILITIES].followers.submission(submissionId, options?.from);
+    return this[CAPABILITIES].followers.submission(submissionId, options);
   }
 
   /** Follows all submissions of a thread, those that are open and later ones, as {@link followSubmission} does. It has no end. */
@@ -266,8 +268,9 @@ export abstract class AgentVerbs {
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array>> {
     const { submissions, followers } = this[CAPABILITIES];
-    await submissions.ready(thread);
-    return followers.thread(thread, options?.from);
+    checkThread(thread);
+    await submissions.ready();
+    return followers.thread(thread, options);
   }
 
   /** Follows an approval until it is decided. Returns null for an unknown one. @throws TooManyFollowersError */
@@ -298,7 +301,8 @@ export abstract class AgentVerbs {
   /** The messages of a thread. `"main"` is the agent's own conversation; an isolated turn leaves none. */
   async threadMessages(thread: string): Promise<ThreadMessage[]> {
     const { submissions, threads } = this[CAPABILITIES];
-    await submissions.ready(thread);
+    checkThread(thread);
+    await submissions.ready();
     return (await threads.messages(thread)) as ThreadMessage[];
   }
 

@@ -15,7 +15,7 @@ export {
   type TurnHost,
   TurnRefused,
 } from "./host.ts";
-export { checkId } from "./intake/filters.ts";
+export { checkId, checkThread } from "./intake/filters.ts";
 export type { LedgerOptions } from "./options.ts";
 export * from "./public.ts";
 export { isTerminal } from "./states.ts";

@@ -295,9 +295,8 @@ export class Submissions extends Capability implements TurnLedger {
     return this.#ledger.limits.maxThreadMessages;
   }
 
-  /** For hosts: resolves when the object has started. @throws InvalidSubmissionError for an invalid thread name */
-  async ready(thread: string = MAIN): Promise<void> {
-    checkId("thread", thread);
+  /** For hosts: resolves when the object has started. */
+  async ready(): Promise<void> {
     await this.lifecycle.ready();
   }
 

@@ -195,8 +195,10 @@ export function streamsContract(host: ContractHost): void {
     expect(await verbs.followSubmission("unknown")).toBeNull();
     const bad = verbs.followThread("side", { from: "x".repeat(2_000) });
     expect((await refusal(bad)).name).toBe("InvalidFollowError");
-    const unnamed = verbs.followThread(7 as never);
-    expect((await refusal(unnamed)).name).toBe("InvalidSubmissionError");
+    for (const unnamed of [7, "", undefined, "\ud800"] as string[]) {
+      for (const call of [() => verbs.followThread(unnamed), () => verbs.threadMessages(unnamed)])
+        expect((await refusal(call())).name).toBe("InvalidSubmissionError");
+    }
   });
 
   it("following writes no rows", async () => {

@@ -5,14 +5,13 @@
  */
 
 import type { UIMessage } from "ai";
-import { preview } from "../../core/json.ts";
 import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../core/options/options.ts";
 import type { FollowEvent, ReplyPart } from "../../streams/events.ts";
 import { ISOLATED, publicThreadOf } from "../../submissions/host.ts";
 import type { SubmissionInspection, Submissions, Turn } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
+import { cursorOf, END, type FollowOptions, fromOf, idOf, NOTHING, type Seen } from "./cursor.ts";
 import { ReplyChunks } from "./reply-chunks.ts";
 
 /** Bounds of what follows an object. */
@@ -25,11 +24,6 @@ export type StreamSettings = {
 };
 
 const SETTINGS = optionsOf<StreamSettings>()({ maxFollowers: count().default(1_000) });
-
-export type FollowOptions = {
-  /** The `id` of the last event that was received: the stream goes on after it, if the object still knows what came then. */
-  readonly from?: string;
-};
 
 /** What followers read of the object. */
 export type FollowedModules = {
@@ -118,9 +112,10 @@ export class Followers {
   /** The events of a submission until its end; null for one that is unknown. @throws TooManyFollowersError, InvalidFollowError */
   async submission(
     submissionId: string,
-    from: string | undefined,
+    options: FollowOptions,
   ): Promise<ReadableStream<Uint8Array> | null> {
-    const seen = cursorOf(from);
+    const from = fromOf("followSubmission()", options);
+    const seen = from === END ? undefined : cursorOf(from);
     const found = await this.modules().submissions.inspect(submissionId);
     if (!found) return null;
     const { submissionId: id } = found;
@@ -129,8 +124,8 @@ export class Followers {
   }
 
   /** The events of a thread's open and later submissions, without an end. @throws TooManyFollowersError, InvalidFollowError */
-  async thread(thread: string, from: string | undefined): Promise<ReadableStream<Uint8Array>> {
-    const seen = cursorOf(from);
+  async thread(thread: string, options: FollowOptions): Promise<ReadableStream<Uint8Array>> {
+    const seen = cursorOf(fromOf("followThread()", options));
     const follower = this.#add(new Follower((turn) => turn.thread === thread));
     return this.#stream(follower, this.#threadEvents(follower, thread, seen));
   }
@@ -174,11 +169,16 @@ export class Followers {
     });
   }
 
-  async *#submissionEvents(follower: Follower, submissionId: string, seen: Seen): Events {
+  /** @param seen undefined for a caller that was sent the end */
+  async *#submissionEvents(
+    follower: Follower,
+    submissionId: string,
+    seen: Seen | undefined,
+  ): Events {
     for (;;) {
       follower.take();
-      const isOver = yield* this.#changes(follower, submissionId, seen);
-      if (isOver) return yield { id: "end", type: "end" };
+      const isOver = !seen || (yield* this.#changes(follower, submissionId, seen));
+      if (isOver) return yield { id: END, type: "end" };
       yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
@@ -212,7 +212,7 @@ export class Followers {
       if (approval && status !== seen)
         yield { id: `${approvalId}:${status}`, type: "approval", approval };
       seen = status;
-      if (status !== "pending") return yield { id: "end", type: "end" };
+      if (status !== "pending") return yield { id: END, type: "end" };
       yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
@@ -232,13 +232,16 @@ export class Followers {
     // It was deleted.
     if (!submission) return true;
     const isOpen = submission.status === "pending" || submission.status === "running";
-    const status = `${submission.status} ${submission.attempts}`;
+    const status = `${submission.status.slice(0, 1)}${submission.attempts}`;
     if (!isOpen) yield* this.#replyEvents(submissionId, seen);
-    if (status !== seen.status) yield { id: idOf(submissionId, seen), type: "status", submission };
-    seen.status = status;
+    if (status !== seen.status) {
+      seen.status = status;
+      yield { id: idOf(submissionId, seen), type: "status", submission };
+    }
     if (isOpen) yield* this.#replyEvents(submissionId, seen);
-    else if (submission.status === "completed") {
+    else if (submission.status === "completed" && !seen.hasMessage) {
       const message = await this.#storedReply(submission);
+      seen.hasMessage = true;
       if (message) yield { id: idOf(submissionId, seen), type: "message", submissionId, message };
     }
     return !isOpen;
@@ -281,35 +284,6 @@ export class Followers {
     seen.isCut = isCut;
     yield { id: idOf(submissionId, seen), ...part };
   }
-}
-
-/** What a follower was sent of a submission. */
-type Seen = {
-  readonly submissionId: string;
-  status: string | undefined;
-  reply: string;
-  chunks: number;
-  isCut: boolean;
-};
-
-const NOTHING: Seen = { submissionId: "", status: undefined, reply: "", chunks: 0, isCut: false };
-
-function idOf(submissionId: string, { reply, chunks }: Seen): string {
-  return `${submissionId}:${reply}.${chunks}`;
-}
-
-/** @throws InvalidFollowError for what is no id of an event */
-function cursorOf(from: unknown): Seen {
-  if (from === undefined || from === null) return { ...NOTHING };
-  const found =
-    typeof from === "string" ? /^(.{1,1000}):([0-9a-f]{0,8})\.(\d{1,9})$/s.exec(from) : null;
-  if (!found) {
-    throw new InvalidFollowError(
-      invalidMessage("from", preview(from), "expected the id of an event of this stream"),
-    );
-  }
-  const [, submissionId = "", reply = "", chunks] = found;
-  return { ...NOTHING, submissionId, reply, chunks: Number(chunks) };
 }
 
 class Follower {
@@ -381,9 +355,4 @@ export class TooManyFollowersError extends Error {
       `${maxFollowers} streams of this object are open, which is the limit. Close those that are not read, or raise streams.maxFollowers.`,
     );
   }
-}
-
-/** An argument of `followSubmission()`, `followThread()` or `followApproval()` is invalid. */
-export class InvalidFollowError extends Error {
-  override readonly name = "InvalidFollowError";
 }

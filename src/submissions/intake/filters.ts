@@ -95,9 +95,14 @@ export function readDeletion(options: DeleteSubmissionsOptions) {
   return { ...deletion, ended: [status].flat().filter(isTerminal) };
 }
 
+/** @throws InvalidSubmissionError for what no thread can be called */
+export function checkThread(thread: unknown): void {
+  readOptions(text(), thread, "thread", invalidSubmission);
+}
+
 /** @throws InvalidSubmissionError for a thread without a name of its own */
 export function checkNamedThread(thread: unknown): void {
-  checkId("thread", thread);
+  checkThread(thread);
   if (thread !== MAIN && !isIsolated(String(thread))) return;
   const remedy =
     "Use clearMessages() for the agent's own conversation; an isolated turn leaves no messages";

@@ -50,14 +50,14 @@ const reading = async (stream: Promise<ReadableStream<Uint8Array> | null>) => {
 describe("bounds", () => {
   it("has at most maxFollowers, and one that leaves makes room", async () => {
     const { followers } = given({ maxFollowers: 2 });
-    const one = await followers.submission("s", undefined);
-    await followers.thread("main", undefined);
-    await expect(followers.submission("s", undefined)).rejects.toMatchObject({
+    const one = await followers.submission("s", {});
+    await followers.thread("main", {});
+    await expect(followers.submission("s", {})).rejects.toMatchObject({
       name: "TooManyFollowersError",
       maxFollowers: 2,
     });
     await one?.cancel();
-    expect(await followers.submission("s", undefined)).not.toBeNull();
+    expect(await followers.submission("s", {})).not.toBeNull();
   });
 
   it("refuses an invalid option", () => {
@@ -68,15 +68,45 @@ describe("bounds", () => {
   it.each(["", "s", "s:x.1", "s:12345678.x", 7, {}, "s:12345678.-1", `${"s".repeat(1_001)}:1.1`])(
     "refuses to go on after %j",
     async (from) => {
-      await expect(given().followers.submission("s", from as string)).rejects.toMatchObject({
+      await expect(given().followers.submission("s", { from } as object)).rejects.toMatchObject({
         name: "InvalidFollowError",
       });
     },
   );
 
+  it.each([null, 5, "s:12345678.1.r1", true, [], { frm: "x" }, { from: null }])(
+    "refuses the options %j",
+    async (options) => {
+      const { followers } = given();
+      const calls = [() => followers.submission("s", options as object)];
+      calls.push(() => followers.thread("main", options as object));
+      for (const call of calls)
+        await expect(call()).rejects.toMatchObject({ name: "InvalidFollowError" });
+    },
+  );
+
+  it("each event has an id of its own, and nothing comes again after it", async () => {
+    const ended = running("s", { status: "completed", thread: "isolated", output: "Hello" });
+    const { followers } = given({}, [ended]);
+    const reply = followers.reply(ended, 1);
+    reply.chunk({ type: "text-start", id: "1" });
+    reply.end();
+    const eventsAfter = async (options: object) => {
+      const found: FollowEvent[] = [];
+      for await (const event of await reading(followers.submission("s", options)))
+        found.push(event);
+      return found;
+    };
+    const all = await eventsAfter({});
+    expect(all.map(({ type }) => type)).toEqual(["reply", "status", "message", "end"]);
+    expect(new Set(all.map(({ id }) => id)).size).toBe(4);
+    for (const [at, { id }] of all.entries())
+      expect(await eventsAfter({ from: id })).toEqual(all.slice(Math.min(at + 1, 3)));
+  });
+
   it("leaves out what is longer than 1 MiB, and says so", async () => {
     const { followers, change } = given();
-    const events = await reading(followers.submission("s", undefined));
+    const events = await reading(followers.submission("s", {}));
     expect(await next(events)).toMatchObject({ type: "status" });
     const reply = followers.reply(running(), 1);
     reply.chunk({ type: "text-start", id: "1" });
@@ -93,7 +123,7 @@ describe("bounds", () => {
 
   it("ends a stream that does not read what has changed", async () => {
     const { followers, change } = given({}, []);
-    const events = await reading(followers.thread("main", undefined));
+    const events = await reading(followers.thread("main", {}));
     const first = next(events);
     change(running("first"));
     expect(await first).toMatchObject({ type: "status" });
@@ -102,12 +132,12 @@ describe("bounds", () => {
       while (await next(events));
     };
     await expect(read()).rejects.toThrow("More than 1000 submissions have changed");
-    expect(await followers.thread("main", undefined)).toBeDefined();
+    expect(await followers.thread("main", {})).toBeDefined();
   });
 
   it("ends for a submission that is deleted, although nobody says so", async () => {
     const { followers, remove } = given({}, [running()], 10);
-    const events = await reading(followers.submission("s", undefined));
+    const events = await reading(followers.submission("s", {}));
     expect(await next(events)).toMatchObject({ type: "status" });
     remove("s");
     expect(await next(events)).toEqual({ id: "end", type: "end" });
@@ -115,7 +145,7 @@ describe("bounds", () => {
 
   it("gives a sign of life, so that the object hears of a reader that has left", async () => {
     const { followers } = given({}, [running()], 10);
-    const reader = (await followers.thread("main", undefined)).getReader();
+    const reader = (await followers.thread("main", {})).getReader();
     const text = async () => new TextDecoder().decode((await reader.read()).value);
     expect(await text()).toContain('"status"');
     expect(await text()).toBe("\n");
@@ -134,8 +164,7 @@ describe("bounds", () => {
     }
     const kinds = async (id: string) => {
       const found: string[] = [];
-      for await (const { type } of await reading(followers.submission(id, undefined)))
-        found.push(type);
+      for await (const { type } of await reading(followers.submission(id, {}))) found.push(type);
       return found;
     };
     expect(await kinds("s11")).toEqual(["reply", "status", "end"]);

@@ -43,7 +43,6 @@ const PLACES: Readonly<Record<string, (ledger: Verbs, text: string) => Promise<u
   "list metadata": (ledger, text) => ledger.list({ metadata: { [text]: 1 } }),
   "list metadata.a": (ledger, text) => ledger.list({ metadata: { a: text } }),
   "clearThread thread": (ledger, text) => ledger.clearThread(text, async () => {}),
-  "ready thread": (ledger, text) => ledger.ready(text),
 };
 
 describe("half of a surrogate pair", () => {

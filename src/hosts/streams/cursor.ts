@@ -1,0 +1,70 @@
+/** Where a stream goes on: what a follower was sent, as the id of the last event. */
+
+import { preview } from "../../core/json.ts";
+import { optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
+
+export type FollowOptions = {
+  /** The `id` of the last event that was received: the stream goes on after it, if the object still knows what came then. */
+  readonly from?: string;
+};
+
+/** The id of the last event of a stream that has ended. */
+export const END = "end";
+
+const FOLLOW = optionsOf<FollowOptions>()({ from: text().optional() });
+
+/** What a follower was sent of a submission. */
+export type Seen = {
+  readonly submissionId: string;
+  /** The first letter of the status, and the number of attempts. */
+  status: string | undefined;
+  hasMessage: boolean;
+  reply: string;
+  chunks: number;
+  isCut: boolean;
+};
+
+export const NOTHING: Seen = {
+  submissionId: "",
+  status: undefined,
+  hasMessage: false,
+  reply: "",
+  chunks: 0,
+  isCut: false,
+};
+
+/** The id of an event after which this was sent. */
+export function idOf(
+  submissionId: string,
+  { reply, chunks, status = "", hasMessage }: Seen,
+): string {
+  return `${submissionId}:${reply}.${chunks}.${status}${hasMessage ? "m" : ""}`;
+}
+
+const ID = /^(.{1,1000}):([0-9a-f]{0,8})\.(\d{1,9})\.([a-z]\d{1,9})?(m?)$/s;
+
+/** @throws InvalidFollowError for invalid options */
+export function fromOf(verb: string, options: FollowOptions): string | undefined {
+  const invalid = (_option: string, message: string) => new InvalidFollowError(message);
+  return readOptions(FOLLOW, options, `options of ${verb}`, invalid).from;
+}
+
+/** @throws InvalidFollowError for what is no id of an event */
+export function cursorOf(from: string | undefined): Seen {
+  if (from === undefined) return { ...NOTHING };
+  const found = ID.exec(from);
+  if (!found) {
+    throw new InvalidFollowError(
+      invalidMessage("from", preview(from), "expected the id of an event of this stream"),
+    );
+  }
+  const [, submissionId = "", reply = "", chunks, status, message] = found;
+  const hasMessage = message === "m";
+  return { ...NOTHING, submissionId, reply, chunks: Number(chunks), status, hasMessage };
+}
+
+/** An argument of `followSubmission()`, `followThread()` or `followApproval()` is invalid. */
+export class InvalidFollowError extends Error {
+  override readonly name = "InvalidFollowError";
+}
