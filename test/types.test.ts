@@ -15,6 +15,7 @@ import { z } from "zod";
 import * as codemode from "../src/codemode/index.ts";
 import { withCodemode } from "../src/codemode/index.ts";
 import type { Json } from "../src/core/json.ts";
+import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
 import * as object from "../src/hosts/object/index.ts";
 import * as think from "../src/hosts/think/index.ts";
@@ -462,4 +463,37 @@ it("an override of submitMessages() with Think's types compiles, and calls keep 
     // @ts-expect-error there is no such option
     agent.submitMessages([], { submissionId: "s", thred: "side" });
   expectTypeOf(mistaken).toBeFunction();
+});
+
+it("a JSON Schema is an `output`, also over RPC", () => {
+  const constant = { type: "object", properties: { total: { type: "number" } } } as const;
+  const submit = (agent: DurableThink, stub: DurableObjectStub<TriageAgent>) => [
+    agent.submitMessages([], { output: { type: "object", properties: {} } }),
+    stub.submitMessages([], { output: { type: "object", properties: {} } }),
+    stub.submitMessages([], { output: constant }),
+    stub.submitMessages([], { output: jsonSchemaOf(z.object({ total: z.number() })) }),
+  ];
+  expectTypeOf(submit).toBeFunction();
+});
+
+it("a step of a durable tool returns what JSON can hold", () => {
+  interface Receipt {
+    readonly id: string;
+    readonly lines: readonly { readonly cents: number; readonly note?: string }[];
+  }
+  const steps = async (step: ToolStep, pay: () => Promise<Receipt>, any: () => unknown) => {
+    expectTypeOf(await step.do("pay", pay)).toEqualTypeOf<Receipt>();
+    expectTypeOf(await step.do("nothing", () => {})).toEqualTypeOf<void>();
+    expectTypeOf(await step.do("unknown", any)).toEqualTypeOf<unknown>();
+    expectTypeOf(await step.do("text", async () => "a" as const)).toEqualTypeOf<"a">();
+    // @ts-expect-error it would be a text after a repetition
+    await step.do("date", () => new Date());
+    // @ts-expect-error JSON has no bigint
+    await step.do("bigint", () => ({ cents: 10n }));
+    // @ts-expect-error JSON has no functions
+    await step.do("function", () => [() => 1]);
+    // @ts-expect-error JSON has no maps
+    await step.do("map", async () => new Map<string, number>());
+  };
+  expectTypeOf(steps).toBeFunction();
 });

@@ -39,8 +39,13 @@ export type AnswerSpec = {
 
 export type AnswerStrategy = "auto" | "tool" | "json";
 
-/** A JSON Schema, e.g. that of `jsonSchemaOf()`. It travels over RPC, where a schema object does not. */
-export type JsonSchema = object & { readonly "~standard"?: never };
+/**
+ * A JSON Schema, e.g. that of `jsonSchemaOf()`. It travels over RPC, where a schema object does not. The type of a stub drops
+ * `object`, so the second form is for literals there.
+ */
+export type JsonSchema =
+  | (object & { readonly "~standard"?: never })
+  | { readonly [keyword: string]: unknown; readonly "~standard"?: never };
 
 /** A schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema. */
 export type OutputSchema = AnySchema | JsonSchema;

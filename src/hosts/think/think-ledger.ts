@@ -38,15 +38,20 @@ export class ThinkLedger {
   #isEmpty: boolean | undefined;
   #hasWarned = false;
 
-  constructor(private readonly agent: Think) {}
+  // Private like this, the declarations of hosts without Think do not name it.
+  readonly #agent: Think;
+
+  constructor(agent: object) {
+    this.#agent = agent as Think;
+  }
 
   #inspectionOf(found: ThinkSubmissionInspection): SubmissionInspection {
-    return inspectionOf(found, this.agent.messages);
+    return inspectionOf(found, this.#agent.messages);
   }
 
   /** Whether Think has no submissions. Then it is not asked again. */
   async isEmpty(): Promise<boolean> {
-    this.#isEmpty ??= (await own.listSubmissions.call(this.agent, { limit: 1 })).length === 0;
+    this.#isEmpty ??= (await own.listSubmissions.call(this.#agent, { limit: 1 })).length === 0;
     return this.#isEmpty;
   }
 
@@ -66,13 +71,13 @@ export class ThinkLedger {
     if (!this.#hasWarned) {
       this.#hasWarned = true;
       console.warn(
-        `[perdure] the agent ${JSON.stringify(this.agent.name)} extends DurableThink, and a workflow prompts it by ThinkWorkflow ` +
+        `[perdure] the agent ${JSON.stringify(this.#agent.name)} extends DurableThink, and a workflow prompts it by ThinkWorkflow ` +
           `of @cloudflare/think/workflows (${idempotencyKey}). Think itself runs such prompts, without the guarantees of Perdure. ` +
           "Import ThinkWorkflow from perdure/workflow.",
       );
     }
     this.#isEmpty = false;
-    const found = await own.submitMessages.call(this.agent, messages, {
+    const found = await own.submitMessages.call(this.#agent, messages, {
       ...(idempotencyKey !== undefined && { idempotencyKey }),
       ...(metadata && { metadata }),
     });
@@ -112,7 +117,7 @@ export class ThinkLedger {
     const message: UIMessage = { id: idempotencyKey, role: "user", parts: [] };
     try {
       const options = { idempotencyKey, metadata: { toJSON } };
-      return this.#inspectionOf(await own.submitMessages.call(this.agent, [message], options));
+      return this.#inspectionOf(await own.submitMessages.call(this.#agent, [message], options));
     } catch (error) {
       if (error === isNew) return null;
       throw error;
@@ -122,7 +127,7 @@ export class ThinkLedger {
   async inspect(submissionId: string): Promise<SubmissionInspection | null> {
     if (await this.isEmpty()) return null;
     checkId("submissionId", submissionId);
-    const found = await own.inspectSubmission.call(this.agent, submissionId);
+    const found = await own.inspectSubmission.call(this.#agent, submissionId);
     return found && this.#inspectionOf(found);
   }
 
@@ -130,7 +135,7 @@ export class ThinkLedger {
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     if (await this.isEmpty()) return [];
     const { status, before, limit = MOST_LISTED } = options;
-    const found = await own.listSubmissions.call(this.agent, {
+    const found = await own.listSubmissions.call(this.#agent, {
       limit: MOST_LISTED,
       ...(status !== undefined && { status }),
     });
@@ -141,7 +146,7 @@ export class ThinkLedger {
 
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     if (await this.isEmpty()) return { outcome: "not_found", submissionId };
-    const result = await own.cancelSubmission.call(this.agent, submissionId, reason);
+    const result = await own.cancelSubmission.call(this.#agent, submissionId, reason);
     if (result.outcome === "not_found") return result;
     return { ...result, submission: this.#inspectionOf(result.submission) };
   }
@@ -151,18 +156,18 @@ export class ThinkLedger {
     options: WaitForSubmissionOptions,
   ): Promise<SubmissionInspection | null> {
     if (await this.isEmpty()) return null;
-    const found = await own.waitForSubmission.call(this.agent, submissionId, options);
+    const found = await own.waitForSubmission.call(this.#agent, submissionId, options);
     return found && this.#inspectionOf(found);
   }
 
   async delete(submissionId: string): Promise<boolean> {
-    return !(await this.isEmpty()) && own.deleteSubmission.call(this.agent, submissionId);
+    return !(await this.isEmpty()) && own.deleteSubmission.call(this.#agent, submissionId);
   }
 
   async deleteMany({ completedBefore, ...options }: DeleteSubmissionsOptions): Promise<number> {
     if (await this.isEmpty()) return 0;
     const before = instantMs(completedBefore);
-    return own.deleteSubmissions.call(this.agent, {
+    return own.deleteSubmissions.call(this.#agent, {
       ...options,
       ...(before !== undefined && { completedBefore: new Date(before) }),
     });
