@@ -26,13 +26,14 @@ import {
   TurnRefused,
 } from "../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../sdk/attempt.ts";
+import { interrupted } from "../sdk/chat-recovery.ts";
 import { idsOf, lastAsked, MainConversation } from "../sdk/conversation.ts";
 import { settledCalls } from "../sdk/reply.ts";
 import type { FramedTurn } from "../streams/chat-frames.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";
-import { DROPPED, interrupted, type Left, refOf, wholeReply } from "./recovered.ts";
+import { DROPPED, type Left, refOf, wholeReply } from "./recovered.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */

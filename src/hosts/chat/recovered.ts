@@ -2,7 +2,7 @@
 
 import type { ChatRecoveryContext, ChatRecoveryOptions } from "@cloudflare/ai-chat";
 import type { UIMessage } from "ai";
-import type { AttemptRef, Submissions, TurnEnd } from "../../submissions/index.ts";
+import type { AttemptRef, Submissions } from "../../submissions/index.ts";
 
 /** An interrupted turn is neither continued nor stored. */
 export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
@@ -20,9 +20,4 @@ export function wholeReply({ streamId, partialParts, messages }: ChatRecoveryCon
   if (streamId || partialParts.length > 0 || last?.role !== "assistant") return undefined;
   const end = last.parts.at(-1);
   return end?.type === "text" && end.state !== "streaming" ? (last as UIMessage) : undefined;
-}
-
-export function interrupted(why: string, requestId: string): TurnEnd {
-  const message = `The turn was interrupted and not continued: ${why}.`;
-  return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
 }

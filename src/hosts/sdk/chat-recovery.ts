@@ -1,9 +1,9 @@
-/** Whether a chat of the SDK still has to recover turns that a crash has interrupted. It only reads. */
+/** The recovery of a chat of the SDK: whether it still has to recover turns that a crash has interrupted, and the end of one that it gives up. */
 
 import type { Agent } from "agents";
 import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
-import type { Submissions } from "../../submissions/index.ts";
+import type { Submissions, TurnEnd } from "../../submissions/index.ts";
 
 /** In a sub-agent the chat's recovery cannot be looked up. It begins within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
@@ -13,6 +13,7 @@ const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
 const CATCH_UP_MS = 5_000;
 const LOOK_EVERY_MS = 50;
 
+/** It only reads. */
 export class ChatRecovery {
   #startedAt = 0;
 
@@ -54,4 +55,20 @@ export class ChatRecovery {
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
     }
   }
+}
+
+/** The setting behind each reason for which the recovery gives up: `reason` in node_modules/agents/docs/chat-agents.md. */
+const SETTINGS: Readonly<Record<string, string>> = {
+  interrupted_attempts_exceeded: "maxInterruptedAttempts",
+  max_attempts_exceeded: "maxAttempts",
+  no_progress_timeout: "noProgressTimeoutMs",
+  work_budget_exceeded: "maxRecoveryWork",
+};
+
+/** @param why what happened, or the reason of the chat's recovery */
+export function interrupted(why: string, requestId: string): TurnEnd {
+  const setting = SETTINGS[why];
+  const remedy = setting ? ` chatRecovery.${setting} lets the chat try longer.` : "";
+  const message = `The turn was interrupted and not continued: ${why}.${remedy}`;
+  return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
 }

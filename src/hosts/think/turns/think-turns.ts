@@ -26,6 +26,7 @@ import {
   TurnRefused,
 } from "../../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
+import { interrupted } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
@@ -345,9 +346,4 @@ type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
 
 function refOf({ seq, attempts }: Left): AttemptRef {
   return { seq, attempt: attempts };
-}
-
-function interrupted(why: string, requestId: string): TurnEnd {
-  const message = `The turn was interrupted and not continued: ${why}.`;
-  return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
 }

@@ -83,7 +83,9 @@ describe("when Think gives up its recovery", () => {
       const next = await crashed(agent);
       const end = await ended(next, "s");
       expect(end).toMatchObject(GIVEN_UP);
-      expect(end.error).toContain("interrupted_attempts_exceeded");
+      expect(end.error).toContain(
+        "interrupted_attempts_exceeded. chatRecovery.maxInterruptedAttempts lets",
+      );
       // L7: the turn has the submission's id.
       expect(exhausted).toEqual(["interrupted_attempts_exceeded", "s", "s"]);
       expect(modelCalls.get(ask(script))).toBe(1);
