@@ -1,10 +1,8 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, expect, it } from "vitest";
 import {
-  type CheckResult,
   checkBindings,
   checkFlags,
   checkMigrations,
@@ -15,24 +13,13 @@ import {
 import { doctor } from "../../src/cli/doctor/doctor.ts";
 import { addAgent } from "../../src/cli/init/edits.ts";
 import { type InitOptions, init } from "../../src/cli/init/init.ts";
-import { ProjectError, parseConfig, readConfig, settingsOf } from "../../src/cli/project/config.ts";
+import { Sources } from "../../src/cli/project/classes.ts";
+import { ProjectError, parseConfig, readConfig } from "../../src/cli/project/config.ts";
 import { exportsOf, secretsOf } from "../../src/cli/project/source.ts";
 import { OperatorError } from "../../src/operator/client.ts";
+import { checked, problemsOf, project, removeProjects } from "./fixtures.ts";
 
-const scratch: string[] = [];
-afterEach(() => {
-  for (const folder of scratch.splice(0)) rmSync(folder, { recursive: true, force: true });
-});
-
-function project(files: Readonly<Record<string, string>>): string {
-  const folder = mkdtempSync(path.join(tmpdir(), "perdure-cli-"));
-  scratch.push(folder);
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-    writeFileSync(path.join(folder, name), text);
-  }
-  return folder;
-}
+afterEach(removeProjects);
 
 const filesOf = (folder: string) =>
   Object.fromEntries(
@@ -61,21 +48,6 @@ const CONFIG = `{
 }
 `;
 const MAIN = `import { Cart } from "./cart";\nexport { Cart };\nexport default { fetch: () => new Response() };\n`;
-
-function checked(folder: string, environment?: string): CheckResult[] {
-  const config = readConfig(folder);
-  if (!config) throw new Error("no configuration");
-  const each = { folder, file: config.file, settings: settingsOf(config, environment) };
-  return [
-    ...checkFlags(each),
-    ...checkBindings(each),
-    ...checkMigrations(each),
-    ...checkSecrets(each),
-  ];
-}
-
-const problemsOf = (results: readonly CheckResult[]) =>
-  results.filter(({ level }) => level !== "ok").map(({ text }) => text);
 
 it("init adds the flag, a binding, a migration and the agent, and keeps every comment", () => {
   const folder = project({
@@ -265,9 +237,10 @@ it("doctor names a missing flag, date, export and migration, and a class without
         { "name": "Cart", "class_name": "Cart" }, { "name": "AGENT", "class_name": "SupportAgent" },
         { "name": "Old", "class_name": "Old" }, { "name": "Far", "class_name": "Far", "script_name": "other" } ] },
       "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Cart"], "new_classes": ["Old"] }] }`,
-    "src/index.ts": `// export class SupportAgent\nexport class Cart {}\nexport class Old {}`,
+    "src/index.ts": `// export class SupportAgent\nimport { Agent } from "agents";\nexport class Cart {}\nexport class Old extends Agent {}`,
   });
-  expect(checked(folder).filter(({ level }) => level !== "ok")).toMatchObject([
+  const found = checked(folder).filter(({ level }) => level === "error" || level === "warning");
+  expect(found).toMatchObject([
     { check: "flags", text: "The flag nodejs_compat is missing" },
     {
       check: "flags",
@@ -388,7 +361,8 @@ it("hostile sources and configurations end in a result or a ProjectError", () =>
         for (const each of [text, json]) {
           try {
             const config = parseConfig(file, each);
-            const all = { folder, file, settings: config.settings };
+            const { settings } = config;
+            const all = { folder, file, settings, sources: new Sources(folder) };
             checkFlags(all);
             checkBindings(all);
             checkMigrations(all);

@@ -4,8 +4,11 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import semver from "semver";
 import { instantMs } from "../../core/options/instant.ts";
+import type { Sources } from "../project/classes.ts";
 import { isRecord, recordsOf, type Settings, textOf, textsOf } from "../project/config.ts";
+import { HOSTS } from "../project/hosts.ts";
 import { type Exports, entriesOf, exportsOf, localSecrets, secretsOf } from "../project/source.ts";
+import { roleOfBound } from "./hosts.ts";
 
 export type CheckResult = {
   readonly check:
@@ -14,6 +17,7 @@ export type CheckResult = {
     | "flags"
     | "bindings"
     | "migrations"
+    | "hosts"
     | "versions"
     | "secrets"
     | "report";
@@ -29,6 +33,7 @@ export type Project = {
   /** Of the Wrangler configuration. */
   readonly file: string;
   readonly settings: Settings;
+  readonly sources: Sources;
 };
 
 /** The oldest Node that Wrangler 4 runs on. */
@@ -91,8 +96,8 @@ export function checkBindings(project: Project): CheckResult[] {
       "Add one for each agent's class to durable_objects.bindings, or run npx perdure init.";
     return [{ check, level: "error", text, remedy }];
   }
-  const results: CheckResult[] = [];
   const main = textOf(settings.main);
+  const results: CheckResult[] = [];
   const exports = main === undefined ? undefined : exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
@@ -108,7 +113,7 @@ export function checkBindings(project: Project): CheckResult[] {
     if (problem) results.push(problem);
   }
   for (const { binding, className } of objects) {
-    if (isAlike(binding, className)) continue;
+    if (isAlike(binding, className) || !isFoundByName(project, className)) continue;
     const text = `The binding ${binding} is not named like its class ${className}`;
     const remedy = `Name it ${className}, or pass { agentBinding: ${JSON.stringify(binding)} } to runWorkflow(): workflows find their agent by it.`;
     results.push({ check, level: "warning", text, remedy });
@@ -116,6 +121,12 @@ export function checkBindings(project: Project): CheckResult[] {
   if (results.length > 0) return results;
   const names = [...objects, ...workflows].map(({ binding }) => binding).join(", ");
   return [ok(check, names)];
+}
+
+/** Whether workflows find this class by the name of its binding. They find a plain object by its id. */
+function isFoundByName(project: Project, className: string): boolean {
+  const role = roleOfBound(project, className);
+  return role.is !== "other" && !(role.is === "agent" && role.host === "perdure/object");
 }
 
 /** As agents compare a class with a binding: SupportAgent, SUPPORT_AGENT and support-agent are alike. */
@@ -149,6 +160,7 @@ export function checkMigrations(project: Project): CheckResult[] {
   for (const name of wanted) {
     if (sqlite.has(name)) continue;
     if (other.has(name)) {
+      if (roleOfBound(project, name).is === "other") continue;
       const text = `The class ${name} was created without SQLite, which Perdure needs`;
       const remedy = `This cannot be changed. Give the agent a new class, in "new_sqlite_classes" of a new migration.`;
       results.push({ check, level: "error", text, remedy });
@@ -198,7 +210,8 @@ export function nextTag(settings: Settings): string {
 
 /** Optional peers that an entry needs all the same. */
 const NEEDED_BY: Readonly<Record<string, readonly string[]>> = {
-  "perdure/think": ["@cloudflare/think", "@cloudflare/computer"],
+  ...Object.fromEntries(Object.entries(HOSTS).map(([entry, { packages }]) => [entry, packages])),
+  "perdure/react": ["react"],
   "perdure/mcp": ["@modelcontextprotocol/server"],
 };
 
@@ -226,10 +239,11 @@ export function checkVersions(
       results.push({ check, level: "error", text, remedy: `npm install "${name}@${range}"` });
     } else good.push(`${name} ${version}`);
   }
-  const second = path.join(folder, "node_modules/@cloudflare/think");
-  const [own, other] = [folder, second].map((from) => installedVersion(from, "agents"));
-  if (existsSync(second) && own !== other) {
-    const text = `There are two versions of agents: ${own}, and ${other} for @cloudflare/think`;
+  for (const name of ["@cloudflare/think", "@cloudflare/ai-chat"]) {
+    const second = path.join(folder, "node_modules", name);
+    const [own, other] = [folder, second].map((from) => installedVersion(from, "agents"));
+    if (!existsSync(second) || own === other) continue;
+    const text = `There are two versions of agents: ${own}, and ${other} for ${name}`;
     results.push({ check, level: "error", text, remedy: "npm dedupe, then npm ls agents." });
   }
   return results.length > 0 ? results : [ok(check, good.join(", "))];

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { type OperatorClient, OperatorError } from "../../operator/client.ts";
 import type { FindingCode } from "../../operator/report/codes.ts";
+import { Sources } from "../project/classes.ts";
 import { ProjectError, projectFolder, readConfig, settingsOf } from "../project/config.ts";
 import {
   type CheckResult,
@@ -13,6 +14,7 @@ import {
   checkSecrets,
   checkVersions,
 } from "./checks.ts";
+import { checkHosts } from "./hosts.ts";
 
 export type DoctorOptions = {
   readonly folder: string;
@@ -50,12 +52,14 @@ export async function doctor(options: DoctorOptions): Promise<CheckResult[]> {
         return [{ check: "config", level: "error", text, remedy }, ...versions];
       }
       const { file } = config;
-      const project = { folder, file, settings: settingsOf(config, environment) };
+      const settings = settingsOf(config, environment);
+      const project = { folder, file, settings, sources: new Sources(folder) };
       return [
         { check: "config", level: "ok", text: file },
         ...checkFlags(project),
         ...checkBindings(project),
         ...checkMigrations(project),
+        ...checkHosts(project),
         ...versions,
         ...checkSecrets(project),
       ];

@@ -26,11 +26,14 @@ export class ProjectError extends Error {
 /** The nearest folder with a Wrangler configuration or a package.json, from `start` upwards; `start` if there is none. */
 export function projectFolder(start: string): string {
   for (let folder = path.resolve(start); ; folder = path.dirname(folder)) {
-    if ([...NAMES, "package.json"].some((name) => existsSync(path.join(folder, name))))
-      return folder;
+    if (hasConfig(folder) || existsSync(path.join(folder, "package.json"))) return folder;
     if (folder === path.dirname(folder)) return path.resolve(start);
   }
 }
+
+/** Whether a folder has a configuration. */
+export const hasConfig = (folder: string) =>
+  NAMES.some((name) => existsSync(path.join(folder, name)));
 
 /**
  * Reads the configuration in a folder. Undefined if there is none.

@@ -2,6 +2,7 @@
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
+import { hasConfig } from "./config.ts";
 
 const SOURCE = /\.[cm]?[jt]sx?$/;
 const SKIPPED = new Set(["node_modules", "dist", "build", "test", "tests", "coverage"]);
@@ -41,12 +42,13 @@ export function exportsOf(file: string): Exports | undefined {
       else visit(target);
     }
   };
-  if (!existsSync(file)) return undefined;
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return undefined;
   visit(file);
   return { names, isOpen };
 }
 
-function resolve(folder: string, specifier: string): string | undefined {
+/** The file that a relative import means. */
+export function resolve(folder: string, specifier: string): string | undefined {
   const base = path.join(folder, specifier);
   const stem = base.replace(/\.[cm]?jsx?$/, "");
   const tried = [base, ...[".ts", ".tsx", ".mts", ".js", ".mjs"].map((end) => stem + end)];
@@ -79,14 +81,15 @@ export function entriesOf(folder: string): ReadonlySet<string> {
   return new Set(texts.flatMap((text) => text.match(/(?<=["'])perdure\/\w+(?=["'])/g) ?? []));
 }
 
-function sourcesOf(folder: string): string[] {
+/** The source files of a project, without its tests, and without Workers that have a configuration of their own. */
+export function sourcesOf(folder: string): string[] {
   const files: string[] = [];
   const visit = (at: string) => {
     for (const entry of readdirSync(at, { withFileTypes: true })) {
       if (files.length >= MAX_FILES) return;
       const full = path.join(at, entry.name);
-      if (entry.isDirectory() && !entry.name.startsWith(".") && !SKIPPED.has(entry.name))
-        visit(full);
+      const isSkipped = entry.name.startsWith(".") || SKIPPED.has(entry.name);
+      if (entry.isDirectory() && !isSkipped && !hasConfig(full)) visit(full);
       if (entry.isFile() && SOURCE.test(entry.name) && !/\.(test|spec|config)\./.test(entry.name)) {
         files.push(full);
       }
@@ -96,15 +99,24 @@ function sourcesOf(folder: string): string[] {
   return files;
 }
 
-/** The text of a file with blanks for its comments, so that lines and offsets stay. */
-function codeOf(file: string): string {
-  if (statSync(file).size > MAX_BYTES) return "";
-  const text = readFileSync(file, "utf8");
-  const token =
-    /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[\s\S]|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\//g;
-  return text.replace(token, (found) =>
-    found.startsWith("/") ? found.replace(/[^\n]/g, " ") : found,
+/** Strings, templates, regular expressions and comments. */
+const TOKEN =
+  /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[\s\S]|[^`\\])*`|\/\/[^\n]*|\/\*[\s\S]*?\*\/|\/(?<=(?:[(,=:[!&|?]\s*|\breturn\s+)\/)(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\//g;
+
+const blanked = (text: string) => text.replace(/[^\n]/g, " ");
+
+/** The text of a file with blanks for its comments, so that lines and offsets stay. Of anything that is no file, no text. */
+export function codeOf(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (!found?.isFile() || found.size > MAX_BYTES) return "";
+  return readFileSync(file, "utf8").replace(TOKEN, (found) =>
+    /^\/[/*]/.test(found) ? blanked(found) : found,
   );
+}
+
+/** The same with blanks for the contents of strings, templates and regular expressions. */
+export function withoutTexts(code: string): string {
+  return code.replace(TOKEN, (found) => `${found[0]}${blanked(found.slice(1, -1))}${found.at(-1)}`);
 }
 
 /** The names in .dev.vars, or in .env where there is none: Wrangler reads one of them. */

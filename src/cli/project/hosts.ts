@@ -1,0 +1,119 @@
+/** What the classes of a project are to Perdure: an agent on a host, an agent of the SDK without one, or a workflow. */
+
+import path from "node:path";
+import { type Exported, isClass, type Meaning, type Sources } from "./classes.ts";
+import type { SourceClass } from "./modules.ts";
+
+export type HostEntry = `perdure/${"think" | "agent" | "chat" | "harness" | "object"}`;
+
+type HostFacts = {
+  /** What a class extends, or calls. */
+  readonly by: string;
+  /** Peers of Perdure and of its peers that only this host needs. */
+  readonly packages: readonly string[];
+  /** In docs/. */
+  readonly page: string;
+};
+
+export const HOSTS: Readonly<Record<HostEntry, HostFacts>> = {
+  "perdure/think": {
+    by: "DurableThink",
+    packages: ["@cloudflare/think", "@cloudflare/computer", "just-bash"],
+    page: "migration.md",
+  },
+  "perdure/agent": { by: "DurableAgent", packages: [], page: "hosts.md" },
+  "perdure/chat": { by: "DurableChatAgent", packages: ["@cloudflare/ai-chat"], page: "chat.md" },
+  "perdure/harness": { by: "DurableHarness", packages: [], page: "harness.md" },
+  "perdure/object": { by: "durable()", packages: [], page: "hosts.md" },
+};
+
+export type Role =
+  | { readonly is: "agent"; readonly host: HostEntry; readonly by: string }
+  /** `host`: that of Perdure which replaces its base class, if there is one. */
+  | { readonly is: "sdk-agent"; readonly host?: HostEntry; readonly by: string }
+  | { readonly is: "workflow"; readonly of: "agent" | "object"; readonly by: string }
+  /** A class that has no part in Perdure. */
+  | { readonly is: "other" }
+  | { readonly is: "unknown" };
+
+/** By package and export. */
+const BASES: Readonly<Record<string, Role>> = Object.fromEntries(
+  (
+    [
+      ["perdure/think", { is: "agent", host: "perdure/think", by: "DurableThink" }],
+      ["perdure/agent", { is: "agent", host: "perdure/agent", by: "DurableAgent" }],
+      ["perdure/chat", { is: "agent", host: "perdure/chat", by: "DurableChatAgent" }],
+      ["perdure/harness", { is: "agent", host: "perdure/harness", by: "DurableHarness" }],
+      ["@cloudflare/think", { is: "sdk-agent", host: "perdure/think", by: "Think" }],
+      ["agents", { is: "sdk-agent", host: "perdure/agent", by: "Agent" }],
+      ["agents/mcp", { is: "sdk-agent", by: "McpAgent" }],
+      ["@cloudflare/ai-chat", { is: "sdk-agent", host: "perdure/chat", by: "AIChatAgent" }],
+      ["agents/ai-chat-agent", { is: "sdk-agent", host: "perdure/chat", by: "AIChatAgent" }],
+      ["perdure/workflow", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
+      ["@cloudflare/think/workflows", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
+      ["agents/workflows", { is: "workflow", of: "agent", by: "AgentWorkflow" }],
+      ["perdure/object", { is: "workflow", of: "object", by: "DurableWorkflow" }],
+    ] as const
+  ).map(([from, role]) => [keyOf({ from, name: role.by }), role]),
+);
+
+function keyOf({ from, name }: Exported): string {
+  return `${from} ${name}`;
+}
+
+const isExport = (meaning: Meaning, from: string, name: string) =>
+  meaning !== undefined && !isClass(meaning) && meaning.from === from && meaning.name === name;
+
+/** What a class extends, directly or not: classes of the project, itself first, and the base that another package has. */
+export function lineageOf(sources: Sources, cls: SourceClass) {
+  const classes = [cls];
+  for (let at = cls; at.bases.length > 0; ) {
+    const { file, bases } = at;
+    const found = bases.map((name) => sources.find(file, name));
+    const base = found.find(
+      (each) => each && (isClass(each) ? !classes.includes(each) : keyOf(each) in BASES),
+    );
+    if (!base || !isClass(base)) return { classes, base: base ?? found[0] ?? ("unknown" as const) };
+    classes.push(base);
+    at = base;
+  }
+  return { classes, base: undefined };
+}
+
+export function roleOf(sources: Sources, cls: SourceClass): Role {
+  const { classes, base } = lineageOf(sources, cls);
+  if (base !== undefined && base !== "unknown" && !isClass(base)) {
+    const known = BASES[keyOf(base)];
+    if (known) return known;
+  }
+  if (classes.some((each) => callsDurable(sources, each)))
+    return { is: "agent", host: "perdure/object", by: HOSTS["perdure/object"].by };
+  const isPlain = base === undefined || isPlainBase(base);
+  // An Outbox or a Scheduler needs what an agent needs.
+  const hasParts = classes.some(({ file }) =>
+    sources.module(file).specifiers.some((from) => /^(?:perdure|agents)(?:\/|$)/.test(from)),
+  );
+  return { is: isPlain && !hasParts ? "other" : "unknown" };
+}
+
+/** Whether a base is that of all Durable Objects. */
+export const isPlainBase = (base: Meaning | "unknown") =>
+  base !== "unknown" && isExport(base, "cloudflare:workers", "DurableObject");
+
+export function callsDurable(sources: Sources, cls: SourceClass): boolean {
+  return sources
+    .callsOf(cls)
+    .some(
+      ({ called, given }) => isExport(called, "perdure/object", "durable") && /^this\b/.test(given),
+    );
+}
+
+/** Whether a class calls a function of another package, and how. */
+export function callsOf(sources: Sources, cls: SourceClass, from: string, name: string) {
+  return sources.callsOf(cls).filter(({ called }) => isExport(called, from, name));
+}
+
+/** For people: `Shop (src/shop.ts:12)`. */
+export function shown({ folder }: Sources, { name, file, line }: SourceClass): string {
+  return `${name} (${path.relative(folder, file)}:${line})`;
+}

@@ -1,0 +1,192 @@
+import fc from "fast-check";
+import { afterEach, expect, it } from "vitest";
+import { checkVersions } from "../../src/cli/doctor/checks.ts";
+import { checkHosts } from "../../src/cli/doctor/hosts.ts";
+import { Sources } from "../../src/cli/project/classes.ts";
+import { checked, configOf, problemsOf, project, removeProjects } from "./fixtures.ts";
+
+afterEach(removeProjects);
+
+const hostsOf = (folder: string) =>
+  checked(folder).filter(({ check, level }) => check === "hosts" && level === "ok")[0]?.text;
+
+const OBJECT = `import { Lifecycle } from "agents/lifecycle";
+import { DurableObject } from "cloudflare:workers";
+import { type DurableVerbs, durable } from "perdure/object";
+
+export class Reports extends DurableObject<Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, { model: "openai/gpt-4o-mini" });
+}
+export interface Reports extends DurableVerbs {}
+`;
+
+const CHAT = `import { convertToModelMessages, streamText } from "ai";
+import { DurableChatAgent } from "perdure/chat";
+
+export class Chat extends DurableChatAgent<Env, { open: { count: number } }> {
+  override async onChatMessage() {
+    const messages = await convertToModelMessages(this.messages);
+    return streamText(this.durable({ model: "m", messages })).toUIMessageStreamResponse();
+  }
+}
+`;
+
+it("doctor recognises the classes of every host, by any import, and finds nothing wrong", () => {
+  const names = ["Shop", "Desk", "Support", "Chat", "Coder", "Reports", "Nightly"];
+  const folder = project({
+    "wrangler.jsonc": configOf(names, ["ReportWorkflow", "ShopWorkflow"]),
+    "src/index.ts": `
+      export * from "./shop.js";
+      export { Support, default as Coder } from "./agents";
+      export { Chat } from "./chat";
+      import { Reports } from "./reports";
+      import { ReportWorkflow as Weekly } from "./workflows";
+      export { Nightly, ShopWorkflow } from "./workflows";
+      export { Reports, Weekly as ReportWorkflow };
+      export default { fetch: () => new Response("class Ghost extends DurableThink {") };`,
+    "src/shop.ts": `
+      import { withCodemode } from "perdure/codemode";
+      import { DurableThink as Base } from "perdure/think";
+      // class Old extends Base {}
+      /* class Older extends Base {} */
+      const text = \`class Oldest extends \${Base.name} {\`;
+      export class Shop extends withCodemode(Base)<Env> {}
+      export class Desk extends Shop implements Closable {}`,
+    "src/agents.ts": `
+      import * as agent from "perdure/agent";
+      import { DurableHarness } from "./base";
+      export class Support extends agent.DurableAgent<Env, { count: number }> {}
+      export default class extends DurableHarness<Env> {}`,
+    "src/base.ts": `export { DurableHarness } from "perdure/harness";`,
+    "src/chat.ts": CHAT,
+    "src/reports.ts": OBJECT,
+    "src/workflows.ts": `
+      import { DurableWorkflow, durable as make } from "perdure/object";
+      import { ThinkWorkflow } from "perdure/workflow";
+      import type { Reports as Target } from "./reports";
+      import { Desk } from "@/shop";
+      import { Reports } from "./reports";
+      export class ReportWorkflow extends DurableWorkflow<Target, { day: string }> {}
+      export class ShopWorkflow extends ThinkWorkflow<Desk> {}
+      export class Nightly extends Reports { readonly more = /[{"']/.test("{"); }`,
+  });
+  expect(problemsOf(checked(folder))).toEqual([]);
+  expect(hostsOf(folder)?.split(", ").sort()).toEqual([
+    "Chat on perdure/chat",
+    "Desk on perdure/think",
+    "Nightly on perdure/object",
+    "Reports on perdure/object",
+    "Shop on perdure/think",
+    "Support on perdure/agent",
+    "default on perdure/harness",
+  ]);
+});
+
+it("doctor reports no other host's needs to an app without Think, and names the peers of each host", () => {
+  const version = (text: string) => `{ "version": "${text}" }`;
+  const peers = {
+    agents: "*",
+    "@cloudflare/ai-chat": ">=0.12",
+    "@cloudflare/think": "*",
+    react: ">=18",
+  };
+  const optional = new Set(Object.keys(peers).slice(1));
+  const missing = (text: string, more = {}) =>
+    problemsOf(
+      checkVersions(
+        {
+          folder: project({
+            "src/index.ts": text,
+            "node_modules/agents/package.json": version("0.32.0"),
+            ...more,
+          }),
+        },
+        peers,
+        optional,
+      ),
+    );
+  for (const entry of ["agent", "object", "harness", "workflow"]) {
+    expect(missing(`import { X } from "perdure/${entry}";\n// "perdure/think"`)).toEqual([]);
+  }
+  expect(missing(CHAT)).toEqual(["@cloudflare/ai-chat is not installed; expected >=0.12"]);
+  expect(missing(`import { useThread } from 'perdure/react';`)).toEqual([
+    "react is not installed; expected >=18",
+  ]);
+  const chat = "node_modules/@cloudflare/ai-chat";
+  expect(
+    missing(CHAT, {
+      [`${chat}/package.json`]: version("0.12.2"),
+      [`${chat}/node_modules/agents/package.json`]: version("0.34.0"),
+    }),
+  ).toEqual(["There are two versions of agents: 0.32.0, and 0.34.0 for @cloudflare/ai-chat"]);
+});
+
+it("doctor asks nothing of Durable Objects that have no part in Perdure", () => {
+  const folder = project({
+    "wrangler.jsonc": JSON.stringify({
+      ...JSON.parse(configOf([])),
+      durable_objects: {
+        bindings: [
+          { name: "CARTS", class_name: "Cart" },
+          { name: "REPORT_STORE", class_name: "Reports" },
+          { name: "HELP", class_name: "Support" },
+        ],
+      },
+      migrations: [
+        { tag: "v1", new_classes: ["Cart"], new_sqlite_classes: ["Reports", "Support"] },
+      ],
+    }),
+    "src/index.ts": `export { Cart } from "./cart";
+      export { Reports } from "./reports";
+      export { Support } from "./support";`,
+    "src/cart.ts": `import { DurableObject } from "cloudflare:workers";
+      export class Cart extends DurableObject<Env> { durable(item: string) { return this.save(item); } }`,
+    "src/reports.ts": OBJECT,
+    "src/support.ts": `import { DurableAgent } from "perdure/agent";
+      export class Support extends DurableAgent<Env> {}`,
+  });
+  // A plain object finds its binding by its id, and an agent by its name.
+  expect(problemsOf(checked(folder))).toEqual([
+    "The binding HELP is not named like its class Support",
+  ]);
+});
+
+it("doctor reads a project that is broken as far as it can", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["Shop", "Gone"]),
+    "src/index.ts": `export * from "./missing";
+      export { Shop } from "./shop";
+      import { Loop } from "./loop";
+      export { Gone } from "./gone`,
+    "src/shop.ts": `import { DurableThink } from "perdure/think";
+      export class Shop extends DurableThink<Env { getModel() { return "`,
+    "src/loop.ts": `export * from "./loop"; export class Loop extends Loop {} class A extends B {} class B extends A {}`,
+  });
+  expect(problemsOf(checked(folder))).toEqual([]);
+  const empty = project({ "wrangler.jsonc": configOf(["Shop"]) });
+  const sources = new Sources(empty);
+  expect(checkHosts({ sources })).toMatchObject([{ check: "hosts", level: "skipped" }]);
+});
+
+it("hostile sources end in results", () => {
+  const word = fc.constantFrom(
+    ..."class export default abstract extends import from { } ( ) < > , ; A B DurableThink perdure/think".split(
+      " ",
+    ),
+    ...['"./a"', "'", "`", "/", "*/", "/*", "//", "\n", "streamText(", "durable(this", "=>", "${"],
+    `import { DurableChatAgent } from "perdure/chat";`,
+  );
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 40 }), (words) => {
+      const folder = project({
+        "wrangler.jsonc": configOf(["A", "B"], ["C"]),
+        "src/index.ts": words.join(" "),
+        "src/a.ts": words.reverse().join(" "),
+      });
+      expect(checked(folder)).toBeDefined();
+      removeProjects();
+    }),
+    { numRuns: 300 },
+  );
+});
