@@ -152,6 +152,58 @@ it("doctor asks nothing of Durable Objects that have no part in Perdure", () => 
   ]);
 });
 
+it("doctor warns of a class on a host without a binding, and not of sub-agents, bases or code that nothing imports", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["Desk", "Support"]),
+    "src/index.ts": `import { Desk } from "./desk";
+      import type { Forgotten } from "./forgotten";
+      import { Team as Support } from "./desk";
+      export { Desk, Support };
+      export { Store as ReportStore } from "./store";
+      export type Namespace = DurableObjectNamespace<Forgotten>;`,
+    "src/desk.ts": `import { DurableThink } from "perdure/think";
+      import { Helper as Assistant, Extractor, Named } from "./helpers";
+      abstract class Base extends DurableThink<Env> {}
+      class Common extends Base {}
+      export class Team extends Common {}
+      export class Desk extends Common {
+        async help() {
+          await this.dynamicAgents.get(Assistant, "one");
+          await this.step.agentTool("extract", Extractor, { input: "x" });
+          await this.step.agentTool("named", "Named", { input: "x" });
+        }
+      }`,
+    "src/helpers.ts": `import { DurableAgent } from "perdure/agent";
+      export class Helper extends DurableAgent<Env> {}
+      export class Extractor extends DurableAgent<Env> {}
+      export class Named extends DurableAgent<Env> {}`,
+    "src/store.ts": OBJECT.replaceAll("Reports", "Store"),
+    "src/forgotten.ts": `import { DurableChatAgent as Chat } from "perdure/chat";
+      export class Other {}
+      export class Forgotten extends Chat<Env> {}`,
+    "src/unused.ts": `import { DurableAgent } from "perdure/agent";
+      export class Unused extends DurableAgent<Env> {}`,
+    "other-worker/wrangler.toml": `name = "other"`,
+    "other-worker/index.ts": `import { DurableAgent } from "perdure/agent";
+      export class Elsewhere extends DurableAgent<Env> {}`,
+  });
+  const found = checked(folder).filter(({ level }) => level === "warning");
+  expect(found).toEqual([
+    {
+      check: "bindings",
+      level: "warning",
+      text: "No Durable Object binding has the class Forgotten (src/forgotten.ts:3), which extends DurableChatAgent",
+      remedy:
+        'Add { "name": "Forgotten", "class_name": "Forgotten" } to durable_objects.bindings in wrangler.jsonc, and the class to a migration. A sub-agent, or a class that only another Worker binds, needs none.',
+    },
+    expect.objectContaining({
+      text: "No Durable Object binding has the class Store (src/store.ts:5), which calls durable()",
+      remedy: expect.stringContaining('"class_name": "ReportStore"'),
+    }),
+  ]);
+  expect(hostsOf(folder)).not.toContain("Elsewhere");
+});
+
 it("doctor reads a project that is broken as far as it can", () => {
   const folder = project({
     "wrangler.jsonc": configOf(["Shop", "Gone"]),

@@ -8,7 +8,7 @@ import type { Sources } from "../project/classes.ts";
 import { isRecord, recordsOf, type Settings, textOf, textsOf } from "../project/config.ts";
 import { HOSTS } from "../project/hosts.ts";
 import { type Exports, entriesOf, exportsOf, localSecrets, secretsOf } from "../project/source.ts";
-import { roleOfBound } from "./hosts.ts";
+import { roleOfBound, unbound } from "./hosts.ts";
 
 export type CheckResult = {
   readonly check:
@@ -97,7 +97,10 @@ export function checkBindings(project: Project): CheckResult[] {
     return [{ check, level: "error", text, remedy }];
   }
   const main = textOf(settings.main);
-  const results: CheckResult[] = [];
+  const results = unbound(
+    project,
+    objects.map(({ className }) => className),
+  );
   const exports = main === undefined ? undefined : exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
