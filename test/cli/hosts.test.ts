@@ -204,6 +204,138 @@ it("doctor warns of a class on a host without a binding, and not of sub-agents, 
   expect(hostsOf(folder)).not.toContain("Elsewhere");
 });
 
+it("doctor finds workflows of the wrong kind for their class", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["Reports", "Support"], ["A", "B", "C", "D", "E", "F", "G"]),
+    "src/index.ts": `import { AgentWorkflow } from "agents/workflows";
+      import { DurableAgent } from "perdure/agent";
+      import * as object from "perdure/object";
+      import { ThinkWorkflow as Flow } from "perdure/workflow";
+      import type { Reports as Store } from "./reports";
+      export { Reports } from "./reports";
+      export class Support extends DurableAgent<Env> {}
+      export class A extends Flow<Store, { day: string }> {}
+      export class B extends object.DurableWorkflow<Support> {}
+      export class C extends AgentWorkflow<Store> {}
+      export class D extends Flow<Support> {}
+      export class E extends object.DurableWorkflow<Store> {}
+      // class X extends Flow<Store> {}
+      class Both<Target> extends Flow<Target> {}
+      export class F extends Both<Store> {}
+      export class G extends Flow<Unknown> {}`,
+    "src/reports.ts": OBJECT,
+  });
+  const found = checked(folder).filter(({ level }) => level === "error");
+  expect(found.map(({ text }) => text)).toEqual([
+    "A (src/index.ts:8) extends ThinkWorkflow, and its object Reports is a plain Durable Object",
+    "B (src/index.ts:9) extends DurableWorkflow, and its agent Support extends DurableAgent",
+    "C (src/index.ts:10) extends AgentWorkflow, and its object Reports is a plain Durable Object",
+    "F (src/index.ts:15) extends ThinkWorkflow, and its object Reports is a plain Durable Object",
+  ]);
+  expect(found[0]).toMatchObject({
+    check: "hosts",
+    remedy:
+      "Extend DurableWorkflow of perdure/object: only an agent can start a class that extends ThinkWorkflow.",
+  });
+  expect(found[1]).toMatchObject({
+    check: "hosts",
+    remedy:
+      "Extend ThinkWorkflow of perdure/workflow: only a plain object can start a class that extends DurableWorkflow.",
+  });
+});
+
+it("doctor hints at a chat whose streamText() does not go through durable()", () => {
+  const bare = CHAT.replace(`this.durable({ model: "m", messages })`, `{ model: "m", messages }`);
+  expect(bare).not.toBe(CHAT);
+  const chats = {
+    bare: bare.replaceAll("Chat extends", "Bare extends"),
+    aliased: bare
+      .replace("streamText }", "streamText as stream }")
+      .replace(
+        "streamText({",
+        "stream<Tools>(\n{ ...(signal && { signal }), tools: { ...this.mcp.getAITools() },",
+      )
+      .replace("Chat extends", "Aliased extends"),
+    commented: bare
+      .replace("return", "// this.durable({})\n return")
+      .replace("Chat extends", "Commented extends"),
+  };
+  const fine = {
+    fine: CHAT.replace("Chat extends", "Fine extends"),
+    variable: CHAT.replace("return", "const settings = this.durable({ model }); return")
+      .replace(/streamText\(this\.durable\(.*?\}\)\)/, "streamText({ ...settings })")
+      .replace("Chat extends", "Variable extends"),
+    helper: CHAT.replace(/this\.durable\(\{.*?\}\)/, "optionsOf(this)").replace(
+      "Chat extends",
+      "Helper extends",
+    ),
+    spread: bare
+      .replace("streamText({", "streamText({ ...optionsOf(this),")
+      .replace("Chat extends", "Spread extends"),
+    plain: bare
+      .replace(
+        `{ DurableChatAgent } from "perdure/chat"`,
+        `{ AIChatAgent as DurableChatAgent } from "@cloudflare/ai-chat"`,
+      )
+      .replace("Chat extends", "Plain extends"),
+  };
+  const all = { ...chats, ...fine };
+  const names = Object.keys(all).map((name) => `${name[0]?.toUpperCase()}${name.slice(1)}`);
+  const folder = project({
+    "wrangler.jsonc": configOf(names),
+    "src/index.ts": Object.keys(all)
+      .map((name) => `export * from "./${name}";`)
+      .join("\n"),
+    ...Object.fromEntries(Object.entries(all).map(([name, text]) => [`src/${name}.ts`, text])),
+  });
+  const found = checked(folder).filter(({ level }) => level !== "ok");
+  expect(found.map(({ text }) => text).sort()).toEqual([
+    "Aliased (src/aliased.ts:4) calls streamText() without this.durable()",
+    "Bare (src/bare.ts:4) calls streamText() without this.durable()",
+    "Commented (src/commented.ts:4) calls streamText() without this.durable()",
+  ]);
+  expect(found[0]).toMatchObject({ check: "hosts", level: "warning" });
+  expect(found[0]?.remedy).toBe(
+    "Call streamText(this.durable({ ... })): submissions need it for steering, budgets and structured answers, and so that a crash repeats no tool.",
+  );
+});
+
+it("doctor finds durable(this) in a class without a Lifecycle", () => {
+  const without = OBJECT.replace(/ {2}readonly lifecycle.*\n/, "");
+  const folder = project({
+    "wrangler.jsonc": configOf(["Bad", "Good", "Child", "Own", "Foreign"]),
+    "src/index.ts": `export { Bad } from "./bad";
+      export { Good, Child } from "./good";
+      export { Own } from "./own";
+      export { Foreign } from "./foreign";`,
+    "src/bad.ts": without.replaceAll("Reports", "Bad"),
+    "src/good.ts": `import { Lifecycle as Life } from "agents/lifecycle";
+      import { DurableObject } from "cloudflare:workers";
+      import { durable as make } from "perdure/object";
+      class Base extends DurableObject<Env> { lifecycle = Life.install(this); }
+      export class Child extends Base { readonly durable = make(this, {}); }
+      export class Good extends DurableObject<Env> {
+        readonly lifecycle = Life.install(this);
+        readonly made = make(this, {});
+      }`,
+    "src/own.ts": without
+      .replaceAll("Reports", "Own")
+      .replace("readonly durable", "readonly lifecycle = lifecycleOf(this);\n  readonly durable"),
+    "src/foreign.ts": without
+      .replaceAll("Reports", "Foreign")
+      .replace(`{ DurableObject } from "cloudflare:workers"`, `{ DurableObject } from "our-base"`),
+  });
+  expect(checked(folder).filter(({ level }) => level !== "ok")).toEqual([
+    {
+      check: "hosts",
+      level: "error",
+      text: "Bad (src/bad.ts:5) calls durable(this), but has no Lifecycle",
+      remedy:
+        "Add a field before it: readonly lifecycle = Lifecycle.install(this), with Lifecycle of agents/lifecycle.",
+    },
+  ]);
+});
+
 it("doctor reads a project that is broken as far as it can", () => {
   const folder = project({
     "wrangler.jsonc": configOf(["Shop", "Gone"]),

@@ -3,18 +3,90 @@
 import path from "node:path";
 import { isClass, type Sources } from "../project/classes.ts";
 import { textOf } from "../project/config.ts";
-import { lineageOf, type Role, roleOf, shown } from "../project/hosts.ts";
+import {
+  callsDurable,
+  callsOf,
+  isPlainBase,
+  lineageOf,
+  type Role,
+  roleOf,
+  shown,
+} from "../project/hosts.ts";
+import { closingOf, type SourceClass } from "../project/modules.ts";
 import type { CheckResult, Project } from "./checks.ts";
 
 const check = "hosts";
 
 export function checkHosts({ sources }: { readonly sources: Sources }): CheckResult[] {
   const all = sources.classes.map((cls) => ({ cls, role: roleOf(sources, cls) }));
+  const results = all.flatMap(({ cls, role }) => [
+    ...lifecycleProblem(sources, cls, role),
+    ...chatProblem(sources, cls, role),
+    ...workflowProblem(sources, cls, role),
+  ]);
+  if (results.length > 0) return results;
   const text = all
     .flatMap(({ cls, role }) => (role.is === "agent" ? [`${cls.name} on ${role.host}`] : []))
     .join(", ");
   if (text !== "") return [{ check, level: "ok", text }];
   return [{ check, level: "skipped", text: "The sources declare no class on a host of Perdure" }];
+}
+
+/** A call of durable(this) needs the object's Lifecycle. A base class of a package may have one. */
+function lifecycleProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  if (role.is !== "agent" || !callsDurable(sources, cls)) return [];
+  const { classes, base } = lineageOf(sources, cls);
+  if (!isPlainBase(base)) return [];
+  const has = /\.install\s*\(\s*this\b|(?<![\w$.])lifecycle\s*[=:!?(]|\bthis\.lifecycle\s*=/;
+  if (classes.some(({ body }) => has.test(body))) return [];
+  const text = `${shown(sources, cls)} calls durable(this), but has no Lifecycle`;
+  const remedy =
+    "Add a field before it: readonly lifecycle = Lifecycle.install(this), with Lifecycle of agents/lifecycle.";
+  return [{ check, level: "error", text, remedy }];
+}
+
+/** Only options that are written in the call are certain: others may have gone through durable(). */
+function chatProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  if (role.is !== "agent" || role.host !== "perdure/chat" || /\bdurable\b/.test(cls.body))
+    return [];
+  if (!callsOf(sources, cls, "ai", "streamText").some(({ given }) => isWritten(given))) return [];
+  const text = `${shown(sources, cls)} calls streamText() without this.durable()`;
+  const remedy =
+    "Call streamText(this.durable({ ... })): submissions need it for steering, budgets and structured answers, and so that a crash repeats no tool.";
+  return [{ check, level: "warning", text, remedy }];
+}
+
+/** Whether the first of these arguments is an object that spreads no other one. */
+function isWritten(given: string): boolean {
+  if (!given.startsWith("{")) return false;
+  let own = given.slice(1, closingOf(given, 0, "{}"));
+  for (let before = ""; before !== own; ) {
+    before = own;
+    own = own.replace(/\([^(){}[\]]*\)|\{[^(){}[\]]*\}|\[[^(){}[\]]*\]/g, "");
+  }
+  return !/\.\.\.\s*[\w$]/.test(own);
+}
+
+function workflowProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  if (role.is !== "workflow") return [];
+  const targets = lineageOf(sources, cls).classes.map(({ file, target }) =>
+    target === undefined ? undefined : sources.find(file, target),
+  );
+  const target = targets.find(isClass);
+  if (!target) return [];
+  const of = roleOf(sources, target);
+  const what = `${shown(sources, cls)} extends ${role.by}`;
+  if (role.of === "agent" && of.is === "agent" && of.host === "perdure/object") {
+    const text = `${what}, and its object ${target.name} is a plain Durable Object`;
+    const remedy = `Extend DurableWorkflow of perdure/object: only an agent can start a class that extends ${role.by}.`;
+    return [{ check, level: "error", text, remedy }];
+  }
+  const isAgent = of.is === "sdk-agent" || (of.is === "agent" && of.host !== "perdure/object");
+  if (role.of === "agent" || !isAgent) return [];
+  const text = `${what}, and its agent ${target.name} extends ${of.by}`;
+  const remedy =
+    "Extend ThinkWorkflow of perdure/workflow: only a plain object can start a class that extends DurableWorkflow.";
+  return [{ check, level: "error", text, remedy }];
 }
 
 const mainOf = ({ settings, folder }: Project) => path.resolve(folder, textOf(settings.main) ?? "");
