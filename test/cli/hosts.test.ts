@@ -1,7 +1,9 @@
+import path from "node:path";
 import fc from "fast-check";
 import { afterEach, expect, it } from "vitest";
 import { checkVersions } from "../../src/cli/doctor/checks.ts";
 import { checkHosts } from "../../src/cli/doctor/hosts.ts";
+import { init } from "../../src/cli/init/init.ts";
 import { Sources } from "../../src/cli/project/classes.ts";
 import { checked, configOf, problemsOf, project, removeProjects } from "./fixtures.ts";
 
@@ -373,4 +375,49 @@ it("hostile sources end in results", () => {
     }),
     { numRuns: 300 },
   );
+});
+
+it("init says what makes existing agents durable, and changes none of them", () => {
+  const agents = `import { AIChatAgent } from "@cloudflare/ai-chat";
+import { Think as Base } from "@cloudflare/think";
+import { Agent, type AgentContext } from "agents";
+import { McpAgent } from "agents/mcp";
+import { DurableAgent } from "perdure/agent";
+// class Old extends Agent {}
+export class Chat extends AIChatAgent<Env> {}
+export class Loud extends Chat {}
+export class Counter extends Agent<Env> {}
+export class Desk extends Base<Env> {}
+export class Tools extends McpAgent<Env> {}
+export class Support extends DurableAgent<Env> {}
+`;
+  const folder = project({
+    "wrangler.jsonc": configOf(["Chat", "Counter", "Desk", "Support", "Cart"]),
+    "package.json": `{ "dependencies": { "agents": "^0.32.0", "ai": "^7.0.0", "zod": "^4.0.0" } }`,
+    "src/index.ts": `export * from "./agents";\nexport { Cart } from "./cart";`,
+    "src/agents.ts": agents,
+    "src/cart.ts": "export class Cart {}",
+  });
+  const start = (name?: string) =>
+    init({ folder, now: new Date("2026-11-23T12:00:00Z"), dryRun: true, ...(name && { name }) });
+  const notes = [
+    "Chat (src/agents.ts:7) extends AIChatAgent. If its turns must be durable, extend DurableChatAgent of perdure/chat: see node_modules/perdure/docs/chat.md.",
+    "Counter (src/agents.ts:9) extends Agent. If its turns must be durable, extend DurableAgent of perdure/agent: see node_modules/perdure/docs/hosts.md.",
+    "Desk (src/agents.ts:10) extends Think. If its turns must be durable, extend DurableThink of perdure/think: see node_modules/perdure/docs/migration.md.",
+  ];
+  const added = start();
+  expect(added.done.join()).toContain("Created src/assistant.ts with the agent Assistant");
+  expect(added.byHand).toEqual(expect.arrayContaining(notes));
+  expect(added.byHand.at(-1)).toBe(
+    "npm install perdure @cloudflare/think @cloudflare/computer just-bash",
+  );
+  // A class that exists is not made a Think agent, so nothing of Think is installed.
+  for (const name of ["Chat", "Support"]) {
+    expect(start(name).done).toEqual([]);
+    expect(start(name).byHand).toEqual([...notes, "npm install perdure"]);
+  }
+  expect(start("Cart").byHand[0]).toBe(
+    "Cart (src/cart.ts:1) is on no host of Perdure: see node_modules/perdure/docs/hosts.md.",
+  );
+  expect(path.basename(start().folder)).toBe(path.basename(folder));
 });

@@ -89,7 +89,8 @@ async function check({ env, json }: { env?: string; json?: boolean }): Promise<v
 function start({ name, dryRun = false }: { name: string; dryRun?: boolean }): void {
   try {
     const { folder, done, byHand } = init({ folder: process.cwd(), name, dryRun, now: new Date() });
-    if (done.length === 0) print("Nothing to do: the project has this agent.");
+    if (done.length === 0)
+      print(`Nothing to add: the project has the class ${name}, its binding and its migration.`);
     else note(dryRun ? `In ${folder} it would do this:` : `In ${folder}:`);
     for (const line of done) print(`✓ ${line}`);
     if (byHand.length > 0) print("\nNext:");

@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { isClass, Sources } from "../project/classes.ts";
 import {
   ProjectError,
   projectFolder,
@@ -9,7 +10,8 @@ import {
   textOf,
   type WranglerConfig,
 } from "../project/config.ts";
-import { exportsOf } from "../project/source.ts";
+import { HOSTS, lineageOf, roleOf, shown } from "../project/hosts.ts";
+import { entriesOf, exportsOf } from "../project/source.ts";
 import { addAgent } from "./edits.ts";
 import { agentFile, configFile, workerFile } from "./templates.ts";
 
@@ -70,15 +72,9 @@ export function init(options: InitOptions): InitResult {
     ...configChange(config, folder, name, date, byHand),
     ...sourceChanges(folder, main, name, byHand),
   ];
-  const missing = [
-    "perdure",
-    "agents",
-    "ai",
-    "zod",
-    "@cloudflare/think",
-    "@cloudflare/computer",
-    "just-bash",
-  ].filter((each) => !dependenciesOf(folder).has(each));
+  byHand.push(...notesOn(new Sources(folder), main, name));
+  const there = dependenciesOf(folder);
+  const missing = packagesFor(folder, main, name).filter((each) => !there.has(each));
   if (missing.length > 0) byHand.push(`npm install ${missing.join(" ")}`);
   if (!dryRun) writeAll(changes);
   return { folder, done: changes.map(({ what }) => what), byHand };
@@ -148,6 +144,35 @@ function sourceChanges(folder: string, main: string, name: string, byHand: strin
   );
   const text = `${readFileSync(main, "utf8").trimEnd()}\n\nexport { ${name} } from "./${stem}";\n`;
   return [agent, { file: main, text, what: `Added to ${show(main)}: the export of ${name}` }];
+}
+
+/** What the class of this name and other agents need to be durable. Whether they have to be, only their author knows. */
+function notesOn(sources: Sources, main: string, name: string): string[] {
+  const show = (page: string) => `see node_modules/perdure/docs/${page}.`;
+  const own = sources.findExport(main, name);
+  const isNoAgent = isClass(own) && roleOf(sources, own).is === "other";
+  const notes = isNoAgent
+    ? [`${shown(sources, own)} is on no host of Perdure: ${show("hosts.md")}`]
+    : [];
+  for (const cls of sources.classes) {
+    const role = roleOf(sources, cls);
+    const isDirect = lineageOf(sources, cls).classes.length === 1;
+    if (role.is !== "sdk-agent" || !role.host || !isDirect) continue;
+    const { by, page } = HOSTS[role.host];
+    notes.push(
+      `${shown(sources, cls)} extends ${role.by}. If its turns must be durable, extend ${by} of ${role.host}: ${show(page)}`,
+    );
+  }
+  return notes;
+}
+
+/** A class that is created is one of Think's. */
+function packagesFor(folder: string, main: string, name: string): string[] {
+  const isCreated = !exportsOf(main)?.names.has(name);
+  const entries = new Set([...(isCreated ? ["perdure/think"] : []), ...entriesOf(folder)]);
+  const ofHosts = Object.entries(HOSTS).filter(([entry]) => entries.has(entry));
+  const packages = ofHosts.flatMap(([, host]) => host.packages);
+  return ["perdure", "agents", "ai", "zod", ...packages];
 }
 
 function dependenciesOf(folder: string): ReadonlySet<string> {
