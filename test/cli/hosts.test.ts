@@ -258,6 +258,10 @@ it("doctor hints at a chat whose streamText() does not go through durable()", ()
         "stream<Tools>(\n{ ...(signal && { signal }), tools: { ...this.mcp.getAITools() },",
       )
       .replace("Chat extends", "Aliased extends"),
+    declared: bare
+      .replace("return", "const options = { tools: { ...all }, messages }; return")
+      .replace(/streamText\(\{.*?\}\)/, "streamText(options)")
+      .replace("Chat extends", "Declared extends"),
     commented: bare
       .replace("return", "// this.durable({})\n return")
       .replace("Chat extends", "Commented extends"),
@@ -295,6 +299,7 @@ it("doctor hints at a chat whose streamText() does not go through durable()", ()
     "Aliased (src/aliased.ts:4) calls streamText() without this.durable()",
     "Bare (src/bare.ts:4) calls streamText() without this.durable()",
     "Commented (src/commented.ts:4) calls streamText() without this.durable()",
+    "Declared (src/declared.ts:4) calls streamText() without this.durable()",
   ]);
   expect(found[0]).toMatchObject({ check: "hosts", level: "warning" });
   expect(found[0]?.remedy).toBe(

@@ -45,21 +45,25 @@ function lifecycleProblem(sources: Sources, cls: SourceClass, role: Role): Check
   return [{ check, level: "error", text, remedy }];
 }
 
-/** Only options that are written in the call are certain: others may have gone through durable(). */
+/** Only options that the class writes itself are certain: others may have gone through durable(). */
 function chatProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
   if (role.is !== "agent" || role.host !== "perdure/chat" || /\bdurable\b/.test(cls.body))
     return [];
-  if (!callsOf(sources, cls, "ai", "streamText").some(({ given }) => isWritten(given))) return [];
+  if (!callsOf(sources, cls, "ai", "streamText").some(({ given }) => isWritten(given, cls.body)))
+    return [];
   const text = `${shown(sources, cls)} calls streamText() without this.durable()`;
   const remedy =
     "Call streamText(this.durable({ ... })): submissions need it for steering, budgets and structured answers, and so that a crash repeats no tool.";
   return [{ check, level: "warning", text, remedy }];
 }
 
-/** Whether the first of these arguments is an object that spreads no other one. */
-function isWritten(given: string): boolean {
-  if (!given.startsWith("{")) return false;
-  let own = given.slice(1, closingOf(given, 0, "{}"));
+/** Whether the first of these arguments is an object that spreads no other one: in the call, or in a variable of the class. */
+function isWritten(given: string, body: string): boolean {
+  const name = /^[\w$]+(?=\s*(?:,|$))/.exec(given)?.[0].replaceAll("$", "\\$");
+  const variable = name && new RegExp(`\\bconst\\s+${name}\\s*=\\s*(?=\\{)`).exec(body);
+  const text = variable ? body.slice(variable.index + variable[0].length) : given;
+  if (!text.startsWith("{")) return false;
+  let own = text.slice(1, closingOf(text, 0, "{}"));
   for (let before = ""; before !== own; ) {
     before = own;
     own = own.replace(/\([^(){}[\]]*\)|\{[^(){}[\]]*\}|\[[^(){}[\]]*\]/g, "");
