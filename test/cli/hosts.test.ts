@@ -164,7 +164,8 @@ it("doctor warns of a class on a host without a binding, and not of sub-agents, 
       export { Store as ReportStore } from "./store";
       export type Namespace = DurableObjectNamespace<Forgotten>;`,
     "src/desk.ts": `import { DurableThink } from "perdure/think";
-      import { Helper as Assistant, Extractor, Named } from "./helpers";
+      import { Helper as Assistant, Extractor, Named, Writer, Reader } from "./helpers";
+      const KINDS = { Writer, read: Reader };
       abstract class Base extends DurableThink<Env> {}
       class Common extends Base {}
       export class Team extends Common {}
@@ -173,12 +174,17 @@ it("doctor warns of a class on a host without a binding, and not of sub-agents, 
           await this.dynamicAgents.get(Assistant, "one");
           await this.step.agentTool("extract", Extractor, { input: "x" });
           await this.step.agentTool("named", "Named", { input: "x" });
+          await this.dynamicAgents.get(KINDS[this.kind], "two");
+          await this.ctx.exports.Exported.getByName("main").help();
         }
       }`,
     "src/helpers.ts": `import { DurableAgent } from "perdure/agent";
       export class Helper extends DurableAgent<Env> {}
       export class Extractor extends DurableAgent<Env> {}
-      export class Named extends DurableAgent<Env> {}`,
+      export class Named extends DurableAgent<Env> {}
+      export class Writer extends DurableAgent<Env> {}
+      export class Reader extends DurableAgent<Env> {}
+      export class Exported extends DurableAgent<Env> {}`,
     "src/store.ts": OBJECT.replaceAll("Reports", "Store"),
     "src/forgotten.ts": `import { DurableChatAgent as Chat } from "perdure/chat";
       export class Other {}
@@ -341,6 +347,29 @@ it("doctor finds durable(this) in a class without a Lifecycle", () => {
         "Add a field before it: readonly lifecycle = Lifecycle.install(this), with Lifecycle of agents/lifecycle.",
     },
   ]);
+});
+
+it("doctor knows a bundle's classes no better than those of a package", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf([])
+      .replace("src/index.ts", "dist/index.js")
+      .replace('"bindings":[]', '"bindings":[{"name":"HELP","class_name":"Support"}]')
+      .replace('"new_sqlite_classes":[]', '"new_classes":["Support"]'),
+    "dist/index.js": `import { DurableObject } from "cloudflare:workers";
+      var Agent = class extends DurableObject {};
+      var Support = class extends Agent {};
+      export { Support };`,
+    "src/index.ts": `import { DurableAgent } from "perdure/agent";
+      class Support extends DurableAgent {}
+      export default Support`,
+  });
+  expect(problemsOf(checked(folder))).toEqual([
+    "The binding HELP is not named like its class Support",
+    "The class Support was created without SQLite, which Perdure needs",
+  ]);
+  const sources = new Sources(folder);
+  const file = path.join(folder, "src/index.ts");
+  expect(sources.findExport(file, "default")).toBe(sources.find(file, "Support"));
 });
 
 it("doctor reads a project that is broken as far as it can", () => {

@@ -103,11 +103,13 @@ export function roleOfBound(project: Project, className: string): Role {
 }
 
 /**
- * Warns of classes on a host that the Worker imports and that nothing else needs: no call, as that of a sub-agent, no other class.
+ * Warns of classes on a host that the Worker imports, and that no other class extends and no code uses as a value, as it does
+ * sub-agents.
  * @param names of the classes that have a binding
  */
 export function unbound(project: Project, names: readonly string[]): CheckResult[] {
   const { sources, file } = project;
+  if (!sources.isComplete) return [];
   const main = mainOf(project);
   const reachable = sources.reachableFrom(main);
   const bases = sources.classes.flatMap((each) => lineageOf(sources, each).classes.slice(1));
@@ -115,7 +117,7 @@ export function unbound(project: Project, names: readonly string[]): CheckResult
     ...names.map((name) => sources.findExport(main, name)),
     ...sources.classes.filter(({ name, isAbstract }) => isAbstract || names.includes(name)),
     ...bases,
-    ...sources.passed,
+    ...sources.values,
   ]);
   const exported = [...sources.module(main).exports.keys()];
   return sources.classes.flatMap((cls) => {

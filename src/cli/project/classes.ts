@@ -2,7 +2,7 @@
 
 import path from "node:path";
 import { closingOf, type Module, moduleOf, type Ref, type SourceClass } from "./modules.ts";
-import { resolve, sourcesOf } from "./source.ts";
+import { MAX_FILES, resolve, sourcesOf } from "./source.ts";
 
 /** What a package exports. */
 export type Exported = { readonly from: string; readonly name: string };
@@ -24,9 +24,12 @@ const MAX_DEPTH = 20;
 export class Sources {
   readonly #files: readonly string[];
   readonly #modules = new Map<string, Module>();
+  /** Whether all files of the project are read. */
+  readonly isComplete: boolean;
 
   constructor(readonly folder: string) {
     this.#files = sourcesOf(folder);
+    this.isComplete = this.#files.length < MAX_FILES;
   }
 
   get classes(): SourceClass[] {
@@ -87,15 +90,20 @@ export class Sources {
     return reached;
   }
 
-  /** The classes that calls get, by themselves or by their name: as a sub-agent's, for example. */
-  get passed(): ReadonlySet<SourceClass> {
-    const argument = /[(,]\s*(["']?)([A-Za-z_$][\w$.]*)\1(?=\s*[,)])/g;
+  /** The classes that code uses as values, or by their names: as sub-agents, for example. */
+  get values(): ReadonlySet<SourceClass> {
+    const value = /[([{,:]\s*(["']?)([A-Za-z_$][\w$.]*)\1(?=\s*[,)\]}])/g;
     const { classes } = this;
+    const named = (name: string) => classes.filter((each) => each.name === name);
     const found = this.#files.flatMap((file) => {
       const code = this.module(file).code.replace(LISTS, "");
-      return [...code.matchAll(argument)].flatMap(([, quote, name = ""]) =>
-        quote ? classes.filter((each) => each.name === name) : [this.find(file, name)],
-      );
+      const exports = [...code.matchAll(/\bexports\.([\w$]+)/g)];
+      return [
+        ...[...code.matchAll(value)].flatMap(([, quote, name = ""]) =>
+          quote ? named(name) : [this.find(file, name)],
+        ),
+        ...exports.flatMap(([, name = ""]) => named(name)),
+      ];
     });
     return new Set(found.filter(isClass));
   }

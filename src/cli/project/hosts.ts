@@ -93,7 +93,9 @@ export function roleOf(sources: Sources, cls: SourceClass): Role {
   const hasParts = classes.some(({ file }) =>
     sources.module(file).specifiers.some((from) => /^(?:perdure|agents)(?:\/|$)/.test(from)),
   );
-  return { is: isPlain && !hasParts ? "other" : "unknown" };
+  // A bundle has Perdure in it.
+  const isSource = sources.classes.includes(cls);
+  return { is: isPlain && !hasParts && isSource ? "other" : "unknown" };
 }
 
 /** Whether a base is that of all Durable Objects. */

@@ -53,7 +53,7 @@ export function moduleOf(file: string): Module {
     for (const [exported, name] of namesIn(match[1] ?? ""))
       exports.set(exported, { name, ...(from !== undefined && { from }) });
   }
-  for (const [, name = ""] of bare.matchAll(/\bexport\s+default\s+([A-Z][\w$]*)\s*[;\n]/g))
+  for (const [, name = ""] of bare.matchAll(/\bexport\s+default\s+([\w$]+)\s*(?:;|\n|$)/g))
     exports.set("default", { name });
   const classes = [...classesIn(file, bare, exports)];
   const specifiers = [...bare.matchAll(/\b(?:from|import)\s*\(?\s*["']/g)].map((match) =>

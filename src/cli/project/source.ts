@@ -7,7 +7,7 @@ import { hasConfig } from "./config.ts";
 const SOURCE = /\.[cm]?[jt]sx?$/;
 const SKIPPED = new Set(["node_modules", "dist", "build", "test", "tests", "coverage"]);
 /** Files that are read at most, and the bytes of each. */
-const MAX_FILES = 500;
+export const MAX_FILES = 500;
 const MAX_BYTES = 1_048_576;
 
 export type Exports = {
