@@ -389,7 +389,9 @@ it("doctor reads a project that is broken as far as it can", () => {
   expect(checkHosts({ sources })).toMatchObject([{ check: "hosts", level: "skipped" }]);
 });
 
-it("hostile sources end in results", () => {
+it("hostile sources end in results, also long ones", () => {
+  const long = `import ${" ".repeat(20_000)}x\n${"class ".repeat(5_000)}\n${"import ".repeat(1_000)}`;
+  expect(new Sources(project({ "a.ts": long })).classes).toEqual([]);
   const word = fc.constantFrom(
     ..."class export default abstract extends import from { } ( ) < > , ; A B DurableThink perdure/think".split(
       " ",

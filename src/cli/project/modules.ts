@@ -39,9 +39,11 @@ export function moduleOf(file: string): Module {
   const bare = withoutTexts(code);
   const textAt = (index: number) => /^[^"'\n]*/.exec(code.slice(index))?.[0] ?? "";
   const imports = new Map<string, Ref>();
-  for (const match of bare.matchAll(/\bimport\s+([\w$\s*,{}]+?)\s*\bfrom\s*["']/g)) {
+  for (const match of bare.matchAll(/\bimport\b([\w$\s*,{}]+)["']/g)) {
+    const clause = match[1]?.trimEnd() ?? "";
+    if (!clause.endsWith("from")) continue;
     const from = textAt(match.index + match[0].length);
-    for (const [local, name] of importedBy(match[1] ?? "")) imports.set(local, { from, name });
+    for (const [local, name] of importedBy(clause.slice(0, -4))) imports.set(local, { from, name });
   }
   const exports = new Map<string, Ref>();
   const stars: string[] = [];
@@ -107,10 +109,12 @@ function* classesIn(file: string, bare: string, exports: Map<string, Ref>): Iter
 }
 
 const BRACKETS = "()[]{}<>";
+/** The most characters between a class's name and its body. */
+const MAX_HERITAGE = 5_000;
 
 /** Where the body of a class begins, whose name ends at `at`: at the first brace that is in no other bracket. */
 function bodyAt(bare: string, at: number): number | undefined {
-  for (let index = at; index < bare.length; index++) {
+  for (let index = at; index < Math.min(bare.length, at + MAX_HERITAGE); index++) {
     const char = bare[index] as string;
     if (char === "{") return index;
     if (char === ";" || char === "}") return undefined;
