@@ -253,7 +253,7 @@ export abstract class AgentVerbs {
    * @throws InvalidFollowError for an invalid `from` or an unknown option, TooManyFollowersError
    * @example
    * const stream = await agent.followSubmission(submissionId);
-   * for await (const event of readFollowed(stream)) if (event.type === "status") console.log(event.submission.status);
+   * if (stream) for await (const event of readFollowed(stream)) if (event.type === "status") console.log(event.submission.status);
    */
   followSubmission(
     submissionId: string,

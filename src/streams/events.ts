@@ -39,15 +39,23 @@ export type ReplyPart = {
  * Reads the stream of `followSubmission()`, `followThread()` or `followApproval()`, e.g. in a Worker that called it over RPC.
  * Leaving the loop ends the stream.
  *
- * @throws what the stream fails with, e.g. because the object went down: follow again with the last event's id as `from`
+ * @throws what the stream fails with, e.g. because the object went down, and an Error for one that breaks off before its `end`:
+ *   follow again with the last event's id as `from`
  * @example
- * for await (const event of readFollowed(await agent.followSubmission(id))) {
+ * const stream = await agent.followSubmission(id);
+ * if (!stream) throw new Error(`There is no submission ${id}`);
+ * for await (const event of readFollowed(stream)) {
  *   if (event.type === "status") console.log(event.submission.status);
  * }
  */
 export async function* readFollowed(
   stream: ReadableStream<Uint8Array>,
 ): AsyncGenerator<FollowEvent, void> {
+  if (typeof stream?.getReader !== "function") {
+    throw new TypeError(
+      `There is no stream to read: ${stream}. Nothing has the id, or the call was not awaited.`,
+    );
+  }
   const reader = stream.getReader();
   try {
     yield* eventsOf(reader);
@@ -63,12 +71,21 @@ export async function* eventsOf(
 ): AsyncGenerator<FollowEvent, void> {
   const decoder = new TextDecoder();
   let rest = "";
+  let isOver = false;
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return;
+    if (done) {
+      if (isOver) return;
+      throw new Error("The stream broke off before its end. Follow again from the last event.");
+    }
     const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
     // An empty line is a sign of life.
-    for (const line of lines) if (line !== "") yield JSON.parse(line) as FollowEvent;
+    for (const line of lines) {
+      if (line === "") continue;
+      const event = JSON.parse(line) as FollowEvent;
+      isOver = event.type === "end";
+      yield event;
+    }
   }
 }

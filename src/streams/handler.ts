@@ -183,7 +183,7 @@ function refusal(
 
 /** @throws InvalidOptionError */
 function checked<Env>(options: StreamsOptions<Env>): Required<StreamsOptions<Env>> {
-  checkNames("the options of streams()", options ?? null, ["agents", "authorize", "path"]);
+  checkNames("options of streams()", options ?? null, ["agents", "authorize", "path"]);
   const { agents, authorize, path = "/streams" } = options;
   if (typeof authorize !== "function") {
     throw invalidOption("authorize", authorize, "a function that returns whether to let it pass");

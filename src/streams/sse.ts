@@ -28,6 +28,7 @@ export function textOfEvents(
   const reader = source.getReader();
   const events = eventsOf(reader);
   let timer: ReturnType<typeof setInterval> | undefined;
+  let hasLeft = false;
   return new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(encoder.encode(start));
@@ -44,12 +45,14 @@ export function textOfEvents(
           return controller.enqueue(encoder.encode(textOf({ id: value.id, json })));
         }
       } catch (error) {
+        if (hasLeft) return;
         console.warn("[perdure] a stream has ended early, and its client connects again:", error);
       }
       clearInterval(timer);
       controller.close();
     },
     async cancel(reason) {
+      hasLeft = true;
       clearInterval(timer);
       // The agent forgets the follower.
       await reader.cancel(reason).catch(() => {});

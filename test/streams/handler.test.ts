@@ -1,7 +1,7 @@
 /** `streams()`: who gets in, what is answered, and how the body is written. The agents are not real ones; the contract has those. */
 
 import { describe, expect, it, vi } from "vitest";
-import { type Followed, streams } from "../../src/streams/index.ts";
+import { type Followed, readFollowed, streams } from "../../src/streams/index.ts";
 
 type Options = Parameters<typeof streams<object>>[0];
 
@@ -173,4 +173,30 @@ it.each([
   [undefined, "options"],
 ])("refuses the options %o", (options, field) => {
   expect(() => streams(options as never)).toThrow(field);
+});
+
+describe("readFollowed()", () => {
+  const bodyOf = (text: string) => new Response(text).body as ReadableStream<Uint8Array>;
+  const read = async (stream: ReadableStream<Uint8Array>) => {
+    const ids: string[] = [];
+    for await (const { id } of readFollowed(stream)) ids.push(id);
+    return ids;
+  };
+  const event = '{"id":"s:1.1.r1","type":"reply"}\n';
+
+  it.each(["", event, `${event}{"id":"s`, `${event}{"id":"end","type":"end"}`])(
+    "fails for a stream that breaks off: %j",
+    async (text) => {
+      await expect(read(bodyOf(text))).rejects.toThrow("broke off before its end");
+    },
+  );
+
+  it("reads to the end", async () => {
+    const ended = `${event}\n{"id":"end","type":"end"}\n`;
+    expect(await read(bodyOf(ended))).toEqual(["s:1.1.r1", "end"]);
+  });
+
+  it("says that there is no stream for an unknown id", async () => {
+    await expect(read(null as never)).rejects.toThrow("There is no stream to read: null");
+  });
 });
