@@ -2,13 +2,13 @@
 
 import type { Lifecycle } from "agents/lifecycle";
 import { systemClock } from "../core/clock.ts";
-import { objectOf } from "../core/options/options.ts";
+import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { Inbound, type InboundSettings } from "../inbound/index.ts";
 import { telemetryOf } from "../operator/otlp/telemetry.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import type { Scheduler } from "../scheduler/index.ts";
-import type { LedgerOptions, Submissions } from "../submissions/index.ts";
+import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
 import {
   type AgentToolPort,
   AgentTools,
@@ -39,6 +39,14 @@ export type HostOptions = LedgerOptions & {
   /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
   readonly links?: LinkSettings;
 };
+
+export const HOST_OPTIONS: readonly string[] = [
+  "outbox",
+  "inbound",
+  "streams",
+  "links",
+  ...LEDGER_OPTIONS,
+];
 
 /** How a host runs turns: its ledger, and the conversations. */
 export type HostTurns = Capabilities["threads"] & { readonly submissions: Submissions };
@@ -88,6 +96,7 @@ export function modulesOf<Turns extends HostTurns>(
   options: HostOptions,
   name: string,
 ): Capabilities & { readonly threads: Turns } {
+  checkNames(name, options ?? null, HOST_OPTIONS);
   const { agent, hooks, think } = host;
   const { env } = agent;
   const { storage } = agent.ctx;
@@ -95,9 +104,9 @@ export function modulesOf<Turns extends HostTurns>(
     outbox: outboxOptions = {},
     inbound = {},
     streams = {},
-    ...others
-  } = objectOf(name, options);
-  const { links: linkSettings, ...limits } = others;
+    links: linkSettings,
+    ...limits
+  } = options;
   const { onProblem } = hooks;
   const outbox = new Outbox({
     ...(limits.tracing && KEPT_FOR_TRACES),

@@ -1,6 +1,6 @@
 /** The errors of the ledger. When a call throws one, nothing was stored. */
 
-import type { Failure } from "../core/failures.ts";
+import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten, tooLarge } from "../core/json.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import type { SchemaMismatchError } from "../core/schema/schema.ts";
@@ -222,5 +222,6 @@ export const CANCELLED = "SubmissionCancelledError";
 /** The failure of a cancellation with a reason. */
 export function cancellationOf(reason: unknown): Failure | undefined {
   if (reason === undefined) return undefined;
-  return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };
+  const isPlain = typeof reason === "object" && !(reason instanceof Error);
+  return { name: CANCELLED, message: isPlain ? preview(reason) : failureOf(reason).message };
 }

@@ -16,7 +16,7 @@ export {
   TurnRefused,
 } from "./host.ts";
 export { checkId, checkThread } from "./intake/filters.ts";
-export type { LedgerOptions } from "./options.ts";
+export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
 export * from "./public.ts";
 export { isTerminal } from "./states.ts";
 export { Submissions } from "./submissions.ts";

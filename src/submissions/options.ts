@@ -131,7 +131,7 @@ const MAX_DELAY = "365 days";
 /** A session reads 10,000 messages, and deletes no others: some may be above the limit until they are deleted. */
 const MAX_THREAD_MESSAGES = 9_000;
 
-const SETTINGS = optionsOf<LedgerOptions>()({
+const SHAPE = {
   maxPending: count({ infinity: true }).default(10_000),
   maxPayloadBytes: count({ max: PAYLOAD_BYTES }).default(PAYLOAD_BYTES),
   maxConcurrentTurns: count({ infinity: true }).default(4),
@@ -154,7 +154,9 @@ const SETTINGS = optionsOf<LedgerOptions>()({
     maxThreadMessages: count({ max: MAX_THREAD_MESSAGES, infinity: true }).default(5_000),
   }).prefault({}),
   tracing: otlpCollectors.schema.optional(),
-});
+};
+const SETTINGS = optionsOf<LedgerOptions>()(SHAPE);
+export const LEDGER_OPTIONS = Object.keys(SHAPE);
 
 /** The options with every default filled in. */
 export type Limits = ReturnType<typeof readLimits>;

@@ -238,6 +238,21 @@ describe("L5: cancel", () => {
     expect(await again(stub).conversation()).not.toContain("never");
   });
 
+  it.each([
+    [{ order: 7 }, /^\{"order":7\}$/],
+    ["x".repeat(3_000_000), /^x{1000,20000}\D{1,40}$/],
+    [new Error("too late"), /^too late$/],
+    [null, /^null$/],
+    [Symbol("x"), /^Symbol\(x\)$/],
+  ])("L5: stores the reason %# as a text of limited length", async (reason, stored) => {
+    await within(givenLedger(), async ({ submissions }) => {
+      const asked = { notBefore: new Date(Date.now() + 60_000), submissionId: "s" };
+      await submissions.submit([message("x", "never")], asked);
+      await submissions.cancel("s", reason);
+      expect((await submissions.inspect("s"))?.error).toMatch(stored);
+    });
+  });
+
   it("L5: cancelling a running submission aborts its turn, and the next one runs", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });

@@ -6,14 +6,15 @@ import type { WebSockets } from "agents/websockets";
 import type { LanguageModel, ToolSet } from "ai";
 import * as z from "zod";
 import { count, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import { isPlainObject, objectOf } from "../../core/options/options.ts";
+import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
 import type { DeadLetter } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
+import { readZone } from "../../scheduler/language/parse.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";
-import type { HostOptions } from "../modules.ts";
+import { HOST_OPTIONS, type HostOptions } from "../modules.ts";
 import type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
 
 type Awaitable<T> = T | Promise<T>;
@@ -70,6 +71,9 @@ const isText = (value: unknown) => typeof value === "string" && value !== "";
 const has = (value: unknown, method: string) =>
   typeof value === "object" && value !== null && isFunction(Reflect.get(value, method));
 const isModel = (value: unknown) => isText(value) || isFunction(value) || has(value, "doStream");
+const isTool = (value: unknown) => typeof value === "object" && value !== null;
+const isTools = (value: unknown) =>
+  isFunction(value) || (isPlainObject(value) && Object.values(value).every(isTool));
 const optionalHook = <Name extends keyof ObjectOptions>() =>
   hook().optional() as unknown as z.ZodType<ObjectOptions[Name], ObjectOptions[Name]>;
 
@@ -83,8 +87,8 @@ const SETTINGS = {
     })
     .default("You are a helpful assistant."),
   tools: z
-    .custom<Given<"tools">>((value) => isPlainObject(value) || isFunction(value), {
-      error: "expected an object with tools, or a function that returns one",
+    .custom<Given<"tools">>(isTools, {
+      error: "expected an object with tools of the AI SDK, or a function that returns one",
     })
     .default({}),
   maxSteps: count().default(10),
@@ -117,8 +121,12 @@ export function readDurableOptions(options: DurableOptions): {
   settings: Settings;
   limits: HostOptions;
 } {
-  const given = Object.entries(objectOf("options of durable()", options));
+  const name = "options of durable()";
+  checkNames(name, options ?? null, [...Object.keys(SETTINGS), ...HOST_OPTIONS]);
+  const given = Object.entries(options);
   const own = Object.fromEntries(given.filter(([name]) => name in SETTINGS));
   const limits = Object.fromEntries(given.filter(([name]) => !(name in SETTINGS)));
-  return { settings: readOptions(SCHEMA, own as never, "options of durable()"), limits };
+  const settings = readOptions(SCHEMA, own as never, name);
+  if (settings.timezone !== undefined) readZone(settings.timezone);
+  return { settings, limits };
 }

@@ -1,6 +1,7 @@
 /** The model, instructions and tools of an app without Think, for the turns of its agent. */
 
 import type { LanguageModel, ModelMessage, ToolSet } from "ai";
+import { checkTools } from "./tools.ts";
 import type { CallSettings, TurnRequest, TurnSetup, TurnSource } from "./turn-source.ts";
 
 /** A turn that is about to ask the model. */
@@ -42,7 +43,7 @@ export type TurnApp = {
 export function appSource(app: TurnApp): TurnSource {
   return async (request: TurnRequest): Promise<TurnSetup> => {
     const { requestId, thread, signal, model: asked } = request;
-    const tools = await app.tools();
+    const tools = checkTools(await app.tools());
     const messages = await request.messagesFor(tools);
     const turn = { requestId, thread, messages, tools, signal };
     const { model, ...settings } = (await app.beforeTurn(turn)) ?? {};

@@ -3,7 +3,7 @@
 import type { Tool, ToolExecutionOptions } from "ai";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
 import { readOptions, text } from "../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../core/options/options.ts";
+import { checkNames, invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps } from "../../submissions/host.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
@@ -134,17 +134,40 @@ export function durableOf(tool: object): Durable | undefined {
   return DURABLE in tool ? (tool[DURABLE] as Durable) : undefined;
 }
 
+/** A misspelt one must not be lost: without `needsApproval` a tool runs at once. */
+const NAMES = [
+  "name",
+  "description",
+  "strict",
+  "inputSchema",
+  "execute",
+  "metadata",
+  "needsApproval",
+  "onInputAvailable",
+  "onInputDelta",
+  "onInputStart",
+  "providerOptions",
+  "title",
+  "toModelOutput",
+] satisfies (keyof DurableToolOptions<unknown, unknown>)[];
+
 /** @throws TypeError naming the option */
 function check(options: object): void {
-  const { name, inputSchema, execute } = (options ?? {}) as Readonly<Record<string, unknown>>;
+  checkNames("options of durableTool()", options ?? null, NAMES, (_, text) => new TypeError(text));
+  const { name, description, inputSchema, execute } = options as Readonly<Record<string, unknown>>;
   const refuse = (option: string, value: unknown, expected: string) =>
     new TypeError(invalidMessage(option, preview(value), expected));
   if (typeof name !== "string" || !/^[\w-]{1,64}$/.test(name)) {
     const expected = "expected the tool's key, of at most 64 letters, digits, _ and -";
     throw refuse("name", name, expected);
   }
-  if (inputSchema === undefined || inputSchema === null) {
+  // ArkType's schemas are functions.
+  const isSchema = typeof inputSchema === "function" || typeof inputSchema === "object";
+  if (!isSchema || inputSchema === null) {
     throw refuse("inputSchema", inputSchema, "expected a schema, e.g. z.object({})");
+  }
+  if (description !== undefined && typeof description !== "string") {
+    throw refuse("description", description, "expected a text");
   }
   if (typeof execute !== "function") throw refuse("execute", execute, "expected a function");
 }

@@ -36,9 +36,20 @@ const SAFE = Symbol.for("perdure.safeToRepeat");
  * }
  */
 export function safeToRepeat<T extends object>(tool: T): T {
-  if (typeof tool === "object" && tool !== null) return { ...tool, [SAFE]: true };
-  const expected = "expected a tool. Check the name of the tool";
+  if (typeof tool === "object" && tool !== null && "execute" in tool) {
+    return { ...tool, [SAFE]: true };
+  }
+  const expected = "expected a tool with execute(). Check the name of the tool";
   throw new TypeError(invalidMessage("tool", preview(tool), expected));
+}
+
+/** @throws TypeError naming a tool that is none */
+export function checkTools<Tools extends object>(tools: Tools): Tools {
+  const [name, tool] =
+    Object.entries(tools).find(([, tool]) => typeof tool !== "object" || tool === null) ?? [];
+  if (name === undefined) return tools;
+  const expected = "expected a tool of the AI SDK, such as tool({ inputSchema, execute })";
+  throw new TypeError(invalidMessage(`tools.${name}`, preview(tool), expected));
 }
 
 /**

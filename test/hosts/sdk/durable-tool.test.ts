@@ -393,7 +393,10 @@ describe("durableTool()", () => {
     [{ name: "a b", inputSchema, execute }, 'Invalid name "a b"'],
     [{ name: "act", execute }, "Invalid inputSchema undefined: expected a schema"],
     [{ name: "act", inputSchema }, "Invalid execute undefined: expected a function"],
-    [undefined, "Invalid name undefined"],
+    [{ name: "act", execute, inputSchema: 5 }, "Invalid inputSchema 5: expected a schema"],
+    [{ name: "act", inputSchema, execute, description: 5 }, "Invalid description 5"],
+    [{ name: "act", inputSchema, execute, needsAproval: true }, 'Unknown option "needsAproval"'],
+    [undefined, "Invalid options of durableTool() null"],
   ])("refuses %o", (given, message) => {
     expect(() => durableTool(given as never)).toThrow(message);
   });

@@ -374,7 +374,8 @@ describe("outcomes", () => {
   );
 
   it("L6: safeToRepeat() refuses a value that is not a tool", () => {
-    expect(() => safeToRepeat(undefined as never)).toThrow("Check the name of the tool");
+    for (const given of [undefined, null, "pay", {}])
+      expect(() => safeToRepeat(given as never)).toThrow("Check the name of the tool");
   });
 });
 

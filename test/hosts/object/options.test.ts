@@ -1,0 +1,38 @@
+/** The options of `durable()` are checked at the call. */
+
+import { expect, it } from "vitest";
+import { readDurableOptions } from "../../../src/hosts/object/options.ts";
+import { appSource } from "../../../src/hosts/sdk/app-source.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+
+const model = () => new ScriptedModel();
+
+it.each([
+  [
+    { model, modle: 1 },
+    /^Unknown option "modle" in options of durable\(\)\. Valid options: model, /,
+  ],
+  [{ model, modle: 1 }, /tools.*outbox.*maxPending/],
+  [null, /^Invalid options of durable\(\) null: expected an object with model/],
+  [{ model, tools: { pay: null } }, /^Invalid tools .*: expected an object with tools/],
+  [{ model, timezone: "Mars/Base" }, /^Invalid timezone "Mars\/Base"/],
+  [{ model, timezone: "Europe/Pariss" }, /Did you mean "Europe\/Paris"\?/],
+  [{ model: 7 }, /^Invalid model 7/],
+])("refuses %o", (options, message) => {
+  expect(() => readDurableOptions(options as never)).toThrow(message);
+});
+
+it("names a tool that is none when the app returns it for a turn", async () => {
+  const source = appSource({
+    model,
+    instructions: () => "Help.",
+    tools: () => ({ pay: null }) as never,
+    maxSteps: () => 1,
+    beforeTurn: () => undefined,
+    agentName: "Shop",
+    agentId: () => "main",
+  });
+  await expect(source({ messagesFor: async () => [] } as never)).rejects.toThrow(
+    "Invalid tools.pay null: expected a tool of the AI SDK",
+  );
+});
