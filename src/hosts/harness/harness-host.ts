@@ -36,6 +36,7 @@ import {
   isAborted,
   isInput,
   latestOperation,
+  leftReply,
   operate,
   planOf,
   sessionOf,
@@ -127,22 +128,40 @@ export class HarnessHost implements TurnHost {
     const ref = turn.begin();
     await turn.announced();
     const session = sessionOf(this.options.harness(), turn);
+    const watched = await this.#watch(session, turn, ref);
+    try {
+      const result = await operate(session, turn, watched.state);
+      if (turn.signal.aborted) return { outcome: "aborted" };
+      return await this.#end({ session, ref, plan: turn.plan, result });
+    } finally {
+      await watched.stop();
+    }
+  }
+
+  /** Shows what the harness says in this turn to clients and followers, until `stop()`. */
+  async #watch(
+    session: HarnessSession,
+    turn: Pick<Turn, "submissionId" | "thread" | "isGivenUp">,
+    ref: AttemptRef,
+  ) {
     const watch = await session.watch();
     const { clients, followers } = this.options;
-    const watcher = bothOf(followers.reply(turn, ref.attempt), clients?.reply(turn, ref.attempt));
-    const show = chunksOf(turn.submissionId, (chunk) => watcher.chunk(chunk));
+    const base = leftReply(turn.submissionId, watch.state);
+    const watcher = bothOf(
+      followers.reply(turn, ref.attempt, base),
+      // Clients are sent no base: the chunks that continue one are no reply.
+      base ? undefined : clients?.reply(turn, ref.attempt),
+    );
+    const show = chunksOf(turn.submissionId, watch.state, (chunk) => watcher.chunk(chunk));
     watch.start(async (events) => {
       this.submissions.heartbeat(ref);
       show(events);
     });
-    try {
-      const result = await operate(session, turn, watch.state);
-      if (turn.signal.aborted) return { outcome: "aborted" };
-      return await this.#end({ session, ref, plan: turn.plan, result });
-    } finally {
+    const stop = async () => {
       await watch.stop();
       watcher.end();
-    }
+    };
+    return { state: watch.state, stop };
   }
 
   /** How an attempt ends. */
@@ -185,15 +204,21 @@ export class HarnessHost implements TurnHost {
     const stop = new AbortController();
     this.#followed.set(submissionId, { thread, stop });
     const follow = async () => {
-      const watch = await session.watch();
-      watch.start(async () => submissions.heartbeat(ref));
+      const shown = {
+        submissionId,
+        thread,
+        get isGivenUp() {
+          return stop.signal.aborted;
+        },
+      };
+      const watched = await this.#watch(session, shown, ref);
       try {
         // It is known. A repetition makes the harness continue it at once.
         await session.submit(inputOf(turn), { operationId });
         const result = await endOfOperation(session, operationId, stop.signal);
         submissions.end(ref, await this.#end({ session, ref, plan, result }));
       } finally {
-        await watch.stop();
+        await watched.stop();
       }
     };
     follow()

@@ -9,7 +9,7 @@ import type {
   SessionEvent,
   SessionState,
 } from "agents/experimental/channels";
-import { toUIMessageChunk } from "agents/harness/ai-sdk";
+import { toUIMessage, toUIMessageChunk } from "agents/harness/ai-sdk";
 import type { UIMessage, UIMessageChunk } from "ai";
 import { transientOf } from "../../core/failures.ts";
 import {
@@ -51,6 +51,17 @@ export async function stateOf(session: HarnessSession): Promise<SessionState> {
   const watch = await session.watch();
   await watch.stop();
   return watch.state;
+}
+
+/** The message that a run of the submission continues: what a crash has left of its reply. */
+export function leftReply(
+  submissionId: string,
+  { messages, pending: [first] }: SessionState,
+): UIMessage | undefined {
+  const last = messages.at(-1);
+  const isPlaced =
+    first?.status === "placed" && submissionOfOperation(first.operationId) === submissionId;
+  return isPlaced && last?.role === "assistant" ? toUIMessage(last) : undefined;
 }
 
 function isOpen({ pending }: SessionState, operationId: string): boolean {
@@ -171,13 +182,17 @@ export function planOf(plan: AttemptPlan): AttemptPlan {
 /** Passes on what the model says in the operations of a submission. The session may run others before them. */
 export function chunksOf(
   submissionId: string,
+  { run }: SessionState,
   take: (chunk: UIMessageChunk) => void,
 ): (events: readonly SessionEvent[]) => void {
-  let isOwn = false;
+  const isOf = (operations: readonly string[]) =>
+    operations.some((id) => submissionOfOperation(id) === submissionId);
+  let isOwn = run !== undefined && isOf(run.operations);
+  // The run may have begun before the session was watched.
+  if (isOwn) for (const chunk of run?.partial ?? []) take(toUIMessageChunk(chunk));
   return (events) => {
     for (const event of events) {
-      if (event.type === "run-start")
-        isOwn = event.operations.some((id) => submissionOfOperation(id) === submissionId);
+      if (event.type === "run-start") isOwn = isOf(event.operations);
       else if (event.type === "chunk" && isOwn) take(toUIMessageChunk(event.chunk));
     }
   };
