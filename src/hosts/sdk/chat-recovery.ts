@@ -29,6 +29,13 @@ export class ChatRecovery {
     this.#startedAt = this.submissions.now();
   }
 
+  /** The recovery of a sub-agent continues nothing after this. Returns false for another agent, whose recovery can be looked up. */
+  endInSubAgent(): boolean {
+    const isSubAgent = this.agent.parentPath.length > 0;
+    if (isSubAgent) this.#startedAt = Number.NEGATIVE_INFINITY;
+    return isSubAgent;
+  }
+
   /** Whether the chat may still continue an interrupted turn. */
   async isOpen(): Promise<boolean> {
     const { agent, submissions } = this;

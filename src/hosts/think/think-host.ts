@@ -58,8 +58,8 @@ export class ThinkHost implements TurnHost {
     const { agent, followers } = options;
     this.submissions = new Submissions(this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
-    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids);
     this.recovery = new ChatRecovery(agent, this.submissions, Think.CHAT_FIBER_NAME);
+    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery);
     this.frames = new ChatFrames(
       followers,
       (requestId) => this.#mainTurns.turnOf(requestId),

@@ -26,7 +26,7 @@ import {
   TurnRefused,
 } from "../../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
-import { interrupted } from "../../sdk/chat-recovery.ts";
+import { type ChatRecovery, interrupted } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
@@ -50,6 +50,7 @@ export class ThinkTurns {
     private readonly agent: Think,
     private readonly ledger: Submissions,
     private readonly ids: TurnIds,
+    private readonly recovery: ChatRecovery,
   ) {
     this.conversation = new MainConversation(agent);
   }
@@ -292,6 +293,8 @@ export class ThinkTurns {
     // Otherwise Think is about to store this part.
     if (decision.persist !== false && !isRepeated) settled.push(...partial);
     if (!isDeclined && ledger.mayContinue(submission, settled)) {
+      // Think has nothing left to continue, and the ledger runs a new attempt once Think's recovery is over.
+      if (isRepeated && this.recovery.endInSubAgent()) return DROPPED;
       this.#recovering.set(ref.seq, ctx.requestId);
       return isRepeated ? { ...decision, persist: false } : decision;
     }
