@@ -158,5 +158,5 @@ it.each([
     ),
   );
   expect(error).toMatchObject({ name: "InvalidOptionError", option });
-  expect(error.message).toMatch(/^Invalid .*: expected an object\.$/);
+  expect(error.message).toMatch(/^Invalid .*: expected an object( with .*)?\.$/);
 });

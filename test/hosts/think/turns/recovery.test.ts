@@ -2,7 +2,7 @@
 
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../../src/core/clock.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
@@ -17,7 +17,7 @@ import {
   texts,
   wakeNow,
 } from "../../../support/think.ts";
-import { appHooks, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
+import { appHooks, type ThinkAgent } from "../../../support/think-agent.ts";
 
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
 const RECOVERY_MS = 60_000;
@@ -30,14 +30,13 @@ async function crashed(agent: Agent): Promise<Agent> {
   return again(agent);
 }
 
+afterEach(() => vi.restoreAllMocks());
+
 it(
   "W5: terminating a workflow by its binding cancels the turn that Think's recovery continues",
   async () => {
     const id = `wf-${crypto.randomUUID()}`;
     const agent = givenThink(`agent-of-${id}`) as unknown as Agent;
-    const ahead = { ms: 0 };
-    const clock = { ...systemClock, now: () => systemClock.now() + ahead.ms };
-    thinkOptions.set(agent.name ?? "", { clock });
     const script = slow({ delayMs: 10_000, answer: { title: "late", count: 1 } });
     await using _ = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
     await agent.startPrompts(id, { prompts: [{ name: "only", prompt: ask(script) }] });
@@ -46,7 +45,8 @@ it(
     const [submission] = await next.listSubmissions();
     await asked(script, 2);
     await (await env.PROMPT_WORKFLOW.get(id)).terminate();
-    ahead.ms = 30_000;
+    const { now } = systemClock;
+    vi.spyOn(systemClock, "now").mockImplementation(() => now() + 30_000);
     await wakeNow(next);
     expect(await ended(next, submission?.submissionId ?? "")).toMatchObject({
       status: "aborted",
