@@ -31,6 +31,8 @@ const library = defineConfig({
   // Only the sources: declarations are emitted for every file that it includes.
   tsconfig: "tsconfig.build.json",
   dts: true,
+  // As "sideEffects" of package.json says: without it, declarations keep imports of packages that only other entries need.
+  treeshake: { moduleSideEffects: false },
   deps: { neverBundle: [/^cloudflare:/, /^node:/] },
 });
 

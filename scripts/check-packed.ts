@@ -1,5 +1,5 @@
 /**
- * Checks the files of the package. Links of shipped pages to the repository are relative, and their targets ship too. Links of
+ * Checks the files of the package. The declarations of an entry import only packages that its users install. Links of shipped pages to the repository are relative, and their targets ship too. Links of
  * other pages have existing targets. Source maps contain their sources; declaration maps do not ship. Except dist/, nothing
  * ships that git ignores, e.g. `.dev.vars`.
  */
@@ -8,11 +8,20 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 
 const root = path.join(import.meta.dirname, "..");
+/** Optional packages, and the entries whose declarations may import them. */
+const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
+  "@cloudflare/think": ["./think", "./codemode"],
+  "@cloudflare/ai-chat": ["./chat"],
+  "@modelcontextprotocol/server": ["./mcp"],
+  react: ["./react"],
+};
+
 const packed = new Set(packedFiles());
 const known = new Set(repositoryFiles());
 const problems = [
   ...[...known].filter((file) => file.endsWith(".md")).flatMap(problemsOfPage),
   ...[...packed].flatMap(problemsOfPacked),
+  ...problemsOfTypes(),
 ];
 for (const problem of problems) console.log(problem);
 console.log(`${packed.size} files in the package, ${problems.length} problems`);
@@ -87,4 +96,35 @@ function problemsOfPacked(file: string): string[] {
   const { sources, sourcesContent } = JSON.parse(readFileSync(path.join(root, file), "utf8"));
   const isWhole = sources.length === sourcesContent?.filter(Boolean).length;
   return isWhole ? [] : [`${file}  is without its sources`];
+}
+
+/** Before a build there are no declarations. */
+function problemsOfTypes(): string[] {
+  const { exports } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as {
+    exports: Record<string, { types?: string }>;
+  };
+  return Object.entries(exports).flatMap(([entry, { types }]) => {
+    if (types === undefined || !existsSync(path.join(root, types))) return [];
+    const wrong = [...importsOf(path.join(root, types), new Set())].filter(
+      (name) => OPTIONAL[name] && !OPTIONAL[name].includes(entry),
+    );
+    return wrong.map((name) => `${types}  imports ${name}, which users of ${entry} do not install`);
+  });
+}
+
+/** The packages that declarations import, also through other declarations. */
+function importsOf(file: string, seen: Set<string>): Set<string> {
+  const found = new Set<string>();
+  if (seen.has(file) || !existsSync(file)) return found;
+  seen.add(file);
+  for (const [, name = ""] of readFileSync(file, "utf8").matchAll(
+    /\b(?:from|import)\s*"([^"]+)"/g,
+  )) {
+    if (!name.startsWith(".")) found.add(name);
+    else {
+      const next = path.join(path.dirname(file), name.replace(/\.js$/, ".d.ts"));
+      for (const each of importsOf(next, seen)) found.add(each);
+    }
+  }
+  return found;
 }
