@@ -171,13 +171,13 @@ export class ChatTurns {
     const owned = options && this.#own(options);
     const turn: ChatTurn = { owned, isOver: false };
     this.#current = turn;
-    await this.#waitForMcp();
     if (!owned) this.ledger.busy(MAIN);
     else {
       const { plan } = owned.attempt;
       owned.note = await owned.attempt.note();
       if (plan?.model !== undefined) owned.model = await this.agent.getModel(plan.model);
     }
+    await this.#waitForMcp();
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));
     const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
