@@ -43,7 +43,8 @@ export type TurnApp = {
 export function appSource(app: TurnApp): TurnSource {
   return async (request: TurnRequest): Promise<TurnSetup> => {
     const { requestId, thread, signal, model: asked } = request;
-    const tools = checkTools(await app.tools());
+    // Untyped apps return nothing where they have none.
+    const tools = checkTools((await app.tools()) ?? {});
     const messages = await request.messagesFor(tools);
     const turn = { requestId, thread, messages, tools, signal };
     const { model, ...settings } = (await app.beforeTurn(turn)) ?? {};

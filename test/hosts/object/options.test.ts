@@ -22,17 +22,25 @@ it.each([
   expect(() => readDurableOptions(options as never)).toThrow(message);
 });
 
-it("names a tool that is none when the app returns it for a turn", async () => {
+const setupOf = (tools: unknown) => {
   const source = appSource({
     model,
     instructions: () => "Help.",
-    tools: () => ({ pay: null }) as never,
+    tools: () => tools as never,
     maxSteps: () => 1,
     beforeTurn: () => undefined,
     agentName: "Shop",
     agentId: () => "main",
   });
-  await expect(source({ messagesFor: async () => [] } as never)).rejects.toThrow(
+  return source({ messagesFor: async () => [] } as never);
+};
+
+it("names a tool that is none when the app returns it for a turn", async () => {
+  await expect(setupOf({ pay: null })).rejects.toThrow(
     "Invalid tools.pay null: expected a tool of the AI SDK",
   );
+});
+
+it("an app that returns nothing for a turn has no tools", async () => {
+  expect(await setupOf(undefined)).toMatchObject({ tools: {} });
 });
