@@ -146,7 +146,7 @@ export type ToolDecision =
   /** The tool must not run, and the model gets this error as its result. */
   | { readonly action: "fail"; readonly error: Error };
 
-/** How a tool call ended. */
+/** How a tool call ended. JSON can hold the output. */
 export type CallEnd = { readonly output: unknown } | { readonly error: unknown };
 
 /** A call with an output or an error in a stored reply. */

@@ -202,6 +202,21 @@ export function submissionsContract(host: ContractHost): void {
     expect(replies).toHaveLength(2);
   });
 
+  // A harness runs other tools itself.
+  it.each(supports(host, "tools") ? ["weigh", "measure"] : ["measure"])(
+    "L6: a result of the tool %s that JSON cannot hold is a tool error, and the turn goes on",
+    async (name) => {
+      const agent = given();
+      const verbs = await agent.verbs();
+      const script = { ...unique(), tool: { name, input: {} }, text: "sent" };
+      const { submissionId } = await verbs.submitMessages([message(script)]);
+      const ended = { status: "completed", output: "sent" };
+      expect(await agent.ended(submissionId)).toMatchObject(ended);
+      const reply = JSON.stringify((await verbs.threadMessages("main")).at(-1));
+      expect(reply).toContain(`Invalid result of tool \\"${name}\\": JSON cannot hold it`);
+    },
+  );
+
   it("L7: a failed turn ends in an error with its name and message", async () => {
     const agent = given();
     const script = { ...unique(), fail: "The model refuses", status: 400 };

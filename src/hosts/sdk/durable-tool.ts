@@ -123,7 +123,7 @@ export function durableTool<Input, Output>(
   const tool = {
     ...settings,
     execute: async (input: Input, given: ToolExecutionOptions<unknown>) =>
-      durable.run(input, given, undefined),
+      storable(name, await durable.run(input, given, undefined)),
     [DURABLE]: durable,
   };
   return tool as unknown as ReturnType<typeof durableTool<Input, Output>>;
@@ -132,6 +132,19 @@ export function durableTool<Input, Output>(
 /** A durable tool, as a host runs it; undefined for another tool. */
 export function durableOf(tool: object): Durable | undefined {
   return DURABLE in tool ? (tool[DURABLE] as Durable) : undefined;
+}
+
+/**
+ * The output of a tool, as it is. The AI SDK would end the turn with the error of `JSON.stringify()`; the model gets this one.
+ *
+ * @throws TypeError for an output that JSON cannot hold
+ */
+export function storable<T>(tool: string, output: T): T {
+  const refuse = (message: string) =>
+    new TypeError(`${message} Return text, numbers, lists and plain objects.`);
+  const name = `result of tool ${preview(tool)}`;
+  if (output !== undefined) jsonTextOf(name, output, { maxBytes: Infinity, refuse });
+  return output;
 }
 
 /** A misspelt one must not be lost: without `needsApproval` a tool runs at once. */

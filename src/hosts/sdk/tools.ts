@@ -7,7 +7,7 @@ import type { ModelMessage, ToolSet } from "ai";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps, ToolCalls } from "../../submissions/host.ts";
-import { durableOf } from "./durable-tool.ts";
+import { durableOf, storable } from "./durable-tool.ts";
 import type { TurnHooks } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
@@ -102,14 +102,17 @@ async function* recorded(
   execute: (steps: CallSteps | undefined) => unknown,
 ): Outputs {
   const durable = durableOf(tool);
-  if (SAFE in tool && !durable) return yield* outputsOf(execute(undefined));
+  const run = async function* (steps?: CallSteps) {
+    for await (const output of outputsOf(execute(steps))) yield storable(call.toolName, output);
+  };
+  if (SAFE in tool && !durable) return yield* run();
   const asked = durable ? { ...call, toolName: durable.name, isDurable: true } : call;
   const decision = await calls.start(asked);
   if (decision.action === "fail") throw decision.error;
   if (decision.action === "answer") return yield decision.output;
   let output: unknown;
   try {
-    for await (output of outputsOf(execute(decision.steps))) yield output;
+    for await (output of run(decision.steps)) yield output;
   } catch (error) {
     // What a tool did before it was stopped is unknown: the call stays an interrupted one.
     if (!abortSignal?.aborted) decision.end({ error });

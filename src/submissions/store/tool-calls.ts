@@ -172,18 +172,11 @@ function storedOf(end: CallEnd): Stored {
   if ("error" in end) return { outcome: "error", value: JSON.stringify(failureOf(end.error)) };
   const { output } = end;
   if (output === undefined) return { outcome: "result", value: null };
-  try {
-    const json = JSON.stringify(output) as string | undefined;
-    if (json === undefined) return noteOf("it is not JSON");
-    const bytes = byteLength(json);
-    if (bytes <= OUTPUT_BYTES) return { outcome: "result", value: json };
-    return noteOf(`it has ${bytes} bytes of JSON, and at most ${OUTPUT_BYTES} are stored`);
-  } catch (error) {
-    return noteOf(`it is not JSON: ${failureOf(error).message}`);
-  }
-}
-
-function noteOf(why: string): Stored {
-  const message = `The call finished before the turn was interrupted, and was not run again. Its output was not stored: ${why}.`;
+  const json = JSON.stringify(output);
+  const bytes = byteLength(json);
+  if (bytes <= OUTPUT_BYTES) return { outcome: "result", value: json };
+  const message =
+    "The call finished before the turn was interrupted, and was not run again. Its output was not stored: " +
+    `it has ${bytes} bytes of JSON, and at most ${OUTPUT_BYTES} are stored.`;
   return { outcome: "note", value: JSON.stringify({ name: "Error", message } satisfies Failure) };
 }

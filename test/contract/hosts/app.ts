@@ -19,6 +19,13 @@ export const heard = new Map<string, string[]>();
 /** How often the task has run, by the object's name. */
 export const taskRuns = new Map<string, string[]>();
 
+/** A value that contains itself, and a bigint: JSON cannot hold them. */
+function unstorable(): object {
+  const value: { grams: bigint; self?: object } = { grams: 7n };
+  value.self = value;
+  return value;
+}
+
 export function contractTools(): ToolSet {
   return {
     charge: tool({
@@ -41,6 +48,13 @@ export function contractTools(): ToolSet {
           });
         return `Shipped ${account}`;
       },
+    }),
+    weigh: tool({ description: "Weighs.", inputSchema: z.object({}), execute: () => unstorable() }),
+    measure: durableTool({
+      name: "measure",
+      description: "Measures.",
+      inputSchema: z.object({}),
+      execute: () => unstorable(),
     }),
   };
 }
