@@ -78,6 +78,8 @@ export type ScheduledTask = Action & {
   readonly catchUp?: CatchUp;
   /** @default "skip" */
   readonly overlap?: Overlap;
+  /** Runs that may wait with `overlap: "queue"` or `catchUp: "all"`, at most 10,000. The next one is skipped. @default 1000 */
+  readonly maxWaiting?: number;
   /** Delays the task by a part of this duration, which is always the same for a task. @default none */
   readonly jitter?: Duration;
   /** No occurrence before this time. */

@@ -181,12 +181,12 @@ export class DurableChatAgent<
   /** Called once per attempt of a turn in another thread: returns settings for this turn. Override it. */
   beforeTurn(_turn: TurnStart): TurnOverrides | undefined | void | Promise<TurnOverrides | void> {}
 
-  /** The tasks that recur, see `defineTasks()` of `perdure/scheduler`. Override it. */
+  /** The tasks that recur, see `defineScheduledTasks()` of `perdure/scheduler`. Override it. */
   getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
     return {};
   }
 
-  /** The time zone of schedules that name none. Override it. @default UTC */
+  /** The time zone of schedules that name none. Override it. @default none: a clock time without a zone is an invalid task */
   getDefaultTimezone(): string | undefined | Promise<string | undefined> {
     return undefined;
   }

@@ -38,7 +38,7 @@ type ObjectOptions = {
   readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
   /** The tasks that recur, see `defineScheduledTasks()`. Read at each start. */
   readonly scheduledTasks?: () => Awaitable<ScheduledTasks>;
-  /** The time zone of schedules that name none. @default UTC */
+  /** The time zone of schedules that name none. @default none: a clock time without a zone is an invalid task */
   readonly timezone?: string;
   /** Where the conversations are kept. Pass it if the object has sessions of its own. @default new Sessions() */
   readonly sessions?: Sessions;

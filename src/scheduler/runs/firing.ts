@@ -122,13 +122,19 @@ export class Firing {
     const { app, store, runner, clock } = this;
     const { taskId } = task;
     const open = store.runs.open(taskId);
-    const { skipped, isFull = false, cancelled } = admit(task, newRuns.length > 0 ? open : []);
-    if (isFull && skipped !== undefined) app.reportFull(taskId, skipped);
+    const {
+      room,
+      reason: skipped,
+      isFull,
+      cancelled,
+    } = admit(task, newRuns.length > 0 ? open : []);
+    if (isFull && skipped && newRuns.length > room) app.reportFull(taskId, skipped);
     // Slots after the last allowed run are not missed: the task is finished then.
     const left = task.maxRuns - row.runs;
-    const runs = newRuns
-      .filter(({ cause }, index) => skipped !== undefined || cause === "trigger" || index < left)
-      .map((newRun) => this.#runOf(task, newRun, skipped));
+    const runs = newRuns.flatMap((newRun, index) => {
+      if (index >= room) return this.#runOf(task, newRun, skipped);
+      return newRun.cause === "trigger" || index < left ? this.#runOf(task, newRun) : [];
+    });
     const staying = open.filter((run) => !cancelled.includes(run));
     const started = this.#startedAtOnce(task, staying, runs);
     const [next] = newRuns;

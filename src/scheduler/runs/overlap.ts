@@ -4,15 +4,14 @@ import { bySlot, type Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { Overlap } from "../types.ts";
 
-/** Runs of a task that may wait in its queue. */
-const MAX_WAITING = 100;
-
 export type Admission = {
-  /** Why the new run is skipped; undefined when it enters. */
-  readonly skipped: string | undefined;
-  /** Whether it is skipped because the queue is full. */
+  /** How many new runs enter. The others are skipped. */
+  readonly room: number;
+  /** Why the others are skipped. */
+  readonly reason?: string;
+  /** Whether they are skipped because the queue is full. */
   readonly isFull?: boolean;
-  /** Open runs that are cancelled for it. */
+  /** Open runs that are cancelled for the new ones. */
   readonly cancelled: readonly Run[];
 };
 
@@ -23,22 +22,24 @@ export type Admission = {
  * @param open the task's open runs. Backfills do not count: a new run waits for the running one, and goes before the others
  */
 export function admit(
-  { overlap, catchUpMs }: Pick<DeclaredTask, "overlap" | "catchUpMs">,
+  { overlap, catchUpMs, maxWaiting }: Pick<DeclaredTask, "overlap" | "catchUpMs" | "maxWaiting">,
   open: readonly Run[],
 ): Admission {
   const others = open.filter(({ cause }) => cause !== "backfill");
+  if (overlap === "allow") return { room: Infinity, cancelled: [] };
+  if (overlap === "cancelPrevious") return { room: Infinity, cancelled: others };
   const [first] = others;
-  if (first === undefined || overlap === "allow") return { skipped: undefined, cancelled: [] };
-  if (overlap === "cancelPrevious") return { skipped: undefined, cancelled: others };
   const keepsAll = catchUpMs !== "latest" && catchUpMs > 0;
   const isCatchingUp = keepsAll && others.some(({ cause }) => cause === "catch-up");
-  if (overlap === "skip" && !isCatchingUp) {
+  if (first && overlap === "skip" && !isCatchingUp) {
     const when = new Date(first.slot).toISOString();
-    return { skipped: `The run of ${when} had not ended`, cancelled: [] };
+    return { room: 0, reason: `The run of ${when} had not ended`, cancelled: [] };
   }
   const waiting = others.filter(({ status }) => status === "waiting").length;
-  const isFull = waiting >= MAX_WAITING;
-  return { skipped: isFull ? `${waiting} runs were waiting` : undefined, isFull, cancelled: [] };
+  // Without an open run, the first one does not wait.
+  const room = Math.max(0, maxWaiting - waiting) + (first ? 0 : 1);
+  const reason = `${maxWaiting} runs were waiting, which is the limit (maxWaiting)`;
+  return { room, reason, isFull: true, cancelled: [] };
 }
 
 /**

@@ -49,6 +49,7 @@ const OPTIONS = {
     )
     .default("latest"),
   overlap: oneOf<Overlap>(["skip", "queue", "cancelPrevious", "allow"]).default("skip"),
+  maxWaiting: count({ max: 10_000 }).default(1_000),
   jitter: duration({ max: "365 days" }).default(0),
   maxRuns: count({ infinity: true }).default(Infinity),
   pauseOnFailure: z
@@ -111,6 +112,8 @@ export type DeclaredTask = {
   /** How old a missed occurrence may be to be caught up; `"latest"` for the latest one alone. */
   readonly catchUpMs: number | "latest";
   readonly overlap: Overlap;
+  /** Runs that may wait for a running one. */
+  readonly maxWaiting: number;
   /** How long after its slot it fires: its share of the jitter. */
   readonly offsetMs: number;
   readonly maxRuns: number;

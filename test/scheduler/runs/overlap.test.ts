@@ -193,24 +193,47 @@ describe("overlap", () => {
     expect(await stage.history()).toEqual(["10 running", "20 completed", "30 running"]);
   });
 
-  it("S3: at most 100 runs queue, later ones are skipped, and the app is notified once", async () => {
+  it("S3: at most maxWaiting runs queue, later ones are skipped, and the app is notified once", async () => {
     const problems: unknown[] = [];
+    const options = { overlap: "queue", timeout: "20 days", maxWaiting: 2 } as const;
     const stage = new TestScheduler({
       onProblem: (problem) => void problems.push(problem),
-      tasks: () => ({ t: task(forever, { overlap: "queue", timeout: "20 days" }) }),
+      tasks: () => ({ t: task(forever, options) }),
     });
     await stage.start();
-    for (let slot = 0; slot < 104; slot++) await stage.pass(10 * MINUTE);
-    const statuses = (await stage.runs()).length;
-    expect(statuses).toBe(50);
-    const [last, , , before] = await stage.runs();
-    expect(before?.status).toBe("waiting");
-    expect(last).toMatchObject({ status: "skipped", reason: "100 runs were waiting" });
-    const message = "An occurrence is skipped: 100 runs were waiting";
+    for (let slot = 0; slot < 5; slot++) await stage.pass(10 * MINUTE);
+    const [last, previous, before] = await stage.runs();
+    const reason = "2 runs were waiting, which is the limit (maxWaiting)";
+    expect(last).toMatchObject({ status: "skipped", reason });
+    expect([previous?.status, before?.status]).toEqual(["skipped", "waiting"]);
+    expect((await stage.info()).counts.skipped).toBe(2);
+    const message = `An occurrence is skipped: ${reason}`;
     expect(problems).toEqual([
       { type: "scheduler:full", level: "warn", message, ids: { taskId: "t" } },
     ]);
   });
+
+  it("S3: a queue holds more than a day of missed runs by default, and the next ones", async () => {
+    const options = { overlap: "queue", catchUp: "all", timeout: "20 days" } as const;
+    const stage = new TestScheduler({ tasks: () => ({ t: task(forever, options) }) });
+    await stage.start();
+    await stage.pass(24 * HOUR);
+    for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
+    const { counts } = await stage.info();
+    expect([counts.skipped, counts.missed]).toEqual([0, 0]);
+  });
+
+  it.each(["queue", "skip"] as const)(
+    "S3: missed runs count against maxWaiting, with overlap %s",
+    async (overlap) => {
+      const options = { overlap, catchUp: "all", timeout: "20 days", maxWaiting: 2 } as const;
+      const stage = new TestScheduler({ tasks: () => ({ t: task(forever, options) }) });
+      await stage.start();
+      await stage.pass(50 * MINUTE);
+      const expected = ["10 running", "20 waiting", "30 waiting", "40 skipped", "50 skipped"];
+      expect(await stage.history()).toEqual(expected);
+    },
+  );
 
   it("S3: a run between two attempts keeps its place", async () => {
     const record = recorder();
