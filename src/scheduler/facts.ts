@@ -2,17 +2,21 @@
 
 import { failureOf } from "../core/failures.ts";
 import { DAY_MS } from "./calendar/civil.ts";
-import type { TaskRow } from "./rows.ts";
+import { EMPTY_TASK, type TaskRow } from "./rows.ts";
 import type { Store } from "./store.ts";
 import type { Declarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
-import { fireTime, nextSlots } from "./tasks/slots.ts";
+import { fireTime, nextSlot, nextSlots } from "./tasks/slots.ts";
 import type { ScheduledTaskInfo } from "./types.ts";
 
 /** Tasks whose missed occurrences are looked for: each costs a statement. */
 const MOST_CHECKED = 5;
 /** Occurrences of one task that are compared with its runs. */
 const MOST_SLOTS = 1_000;
+/** Tasks whose latest runs are read, and how many of each. Fewer skipped occurrences since its declaration need no look. */
+const MOST_SKIPPING = 50;
+const LATEST_RUNS = 20;
+const FEW_SKIPPED = 5;
 
 export type TaskFacts = {
   readonly taskId: string;
@@ -26,8 +30,10 @@ export type TaskFacts = {
   };
   /** When its next occurrence fires; null: never. */
   readonly firesAt: number | null;
-  /** Occurrences that have fired. */
-  readonly fired: number;
+  /** Set if its schedule leaves no occurrence: whether it had one since it was declared. */
+  readonly over?: { readonly hasFired: boolean; readonly schedule: string };
+  /** Of its latest runs; only where an open run has made it skip several occurrences. */
+  readonly latest?: Latest;
   /** Failed runs since the last one that did not fail. */
   readonly failures: number;
   readonly lastRun?: { readonly at: number; readonly error?: string };
@@ -35,6 +41,14 @@ export type TaskFacts = {
   readonly waitsSince?: number;
   /** Occurrences of the last 24 hours without a run. */
   readonly missed: readonly number[];
+};
+
+type Latest = {
+  readonly count: number;
+  readonly skipped: number;
+  readonly completed: number;
+  /** The first occurrence that was skipped. */
+  readonly since: number;
 };
 
 export type SchedulerFacts = { readonly tasks: readonly TaskFacts[] };
@@ -45,6 +59,11 @@ export function schedulerFacts(
   now: number,
 ): SchedulerFacts {
   const latest = valid.size === 0 ? new Map() : store.runs.latest(null);
+  const skipping = [...valid.keys()].filter((taskId) => {
+    const { fired, runs } = store.tasks.get(taskId) ?? EMPTY_TASK;
+    return fired - runs >= FEW_SKIPPED;
+  });
+  const skips = store.runs.latestSkips(skipping.slice(0, MOST_SKIPPING), LATEST_RUNS);
   let left = MOST_CHECKED;
   const tasks = [...valid.values()].flatMap((task): TaskFacts[] => {
     const row = store.tasks.get(task.taskId);
@@ -61,7 +80,8 @@ export function schedulerFacts(
         state: stateOf(task, row),
         ...pauseOf(row),
         firesAt: fireTime(task, row),
-        fired: row.fired,
+        ...overOf(task, row),
+        ...(skips.has(task.taskId) && { latest: skips.get(task.taskId) as Latest }),
         failures: row.failures,
         ...(run && { lastRun: { at, ...(run.errorMessage && { error: run.errorMessage }) } }),
         ...(waiting.length > 0 && {
@@ -72,7 +92,7 @@ export function schedulerFacts(
     ];
   });
   const broken = Array.from(invalid.values(), ({ taskId, error }): TaskFacts => {
-    const none = { firesAt: null, fired: 0, failures: 0, missed: [] };
+    const none = { firesAt: null, failures: 0, missed: [] };
     const pause = pauseOf(store.tasks.get(taskId));
     return { taskId, state: "invalid", error: failureOf(error).message, ...pause, ...none };
   });
@@ -82,6 +102,16 @@ export function schedulerFacts(
 function stateOf({ maxRuns }: DeclaredTask, row: TaskRow): TaskFacts["state"] {
   if (row.runs >= maxRuns || row.nextAt === null) return "finished";
   return row.pausedAt === null ? "active" : "paused";
+}
+
+/** A schedule of one date that has fired is over as intended. */
+function overOf(task: DeclaredTask, row: TaskRow): Pick<TaskFacts, "over"> {
+  const { rule, text, timezone } = task.schedule;
+  if (row.nextAt !== null || row.runs >= task.maxRuns) return {};
+  // A change of the schedule sets the anchor, and keeps the count.
+  const hasFired = row.fired > 0 && nextSlot(task, row.anchor, row.anchor) !== null;
+  if (hasFired && rule.form === "once") return {};
+  return { over: { hasFired, schedule: timezone ? `${text} in ${timezone}` : text } };
 }
 
 function pauseOf(row: TaskRow | undefined): Pick<TaskFacts, "paused"> {

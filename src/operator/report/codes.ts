@@ -37,6 +37,7 @@ export const FINDINGS = {
   "task-failing": "onTime",
   "task-late": "onTime",
   "task-missed": "onTime",
+  "task-skips": "onTime",
   "task-never-runs": "onTime",
   // Workflows
   "workflow-failed": "succeeds",

@@ -192,6 +192,25 @@ export class RunStore {
     return new Map(found.toArray().map((run) => [run.taskId, run]));
   }
 
+  /** By task, among its latest `count` runs: how many completed, and how many an open run made it skip, if any. */
+  latestSkips(taskIds: readonly string[], count: number) {
+    type Row = { taskId: string; count: number; skipped: number; completed: number; since: number };
+    if (taskIds.length === 0) return new Map<string, Row>();
+    // One that skipNext() has skipped ended before its slot; a prompt that was skipped had an attempt.
+    const isSkipped = "status = 'skipped' AND attempts = 0 AND ended_at >= slot";
+    const found = this.sql.exec<Row>(
+      `SELECT task_id AS taskId, COUNT(*) AS count, COUNT(iif(${isSkipped}, 1, NULL)) AS skipped,
+         COUNT(iif(status = 'completed', 1, NULL)) AS completed, MIN(iif(${isSkipped}, slot, NULL)) AS since
+       FROM json_each(?1) CROSS JOIN perdure_runs ON task_id = value WHERE slot >= IFNULL(
+         (SELECT slot FROM perdure_runs WHERE task_id = value ORDER BY slot DESC LIMIT 1 OFFSET ?2), ?3)
+       GROUP BY task_id HAVING skipped > 0`,
+      JSON.stringify(taskIds),
+      count - 1,
+      Number.MIN_SAFE_INTEGER,
+    );
+    return new Map(Array.from(found, (row) => [row.taskId, row]));
+  }
+
   /** Runs in the history by how they ended, by task; of one task, or of all. */
   tallies(taskId: string | null): Map<string, Tally> {
     const where = taskId === null ? "" : "WHERE task_id = ?";

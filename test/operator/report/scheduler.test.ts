@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { until } from "../../support/given.ts";
-import { submit } from "../../support/think.ts";
+import { type Agent, again, submit } from "../../support/think.ts";
 import {
   apply,
   codesIn,
@@ -18,6 +18,16 @@ import {
 
 const YEARLY = "every year on january 1 at 00:00";
 const HOURLY = "every hour";
+
+/** The object was away for that long, and crashes. */
+async function moveBack(agent: Agent, time: number): Promise<void> {
+  const change = "UPDATE perdure_tasks SET anchor = anchor - ?1, next_at = next_at - ?1";
+  await inside(agent, async (_, { storage }) => {
+    storage.sql.exec(change, time);
+    await storage.sync();
+  });
+  await crashed(agent);
+}
 
 describe("findings of scheduled tasks", () => {
   it("task-paused: a task that was paused by hand is an information, and resuming it fixes it", async () => {
@@ -119,6 +129,34 @@ describe("findings of scheduled tasks", () => {
     await gone(awake, "task-missed");
   });
 
+  it("task-skips: a task that skips more runs than it completes is found, until it completes more", async () => {
+    const end = Promise.withResolvers<void>();
+    const agent = givenAgent({}, () => ({
+      digest: {
+        schedule: HOURLY,
+        catchUp: "all",
+        retry: { maxAttempts: 9 },
+        handler: () => end.promise,
+      },
+    }));
+    await agent.triggerScheduledTask("digest");
+    await moveBack(agent, 3.5 * HOUR);
+    const awake = again(agent);
+    await until(async () => (await awake.listScheduledRuns("digest")).length === 4);
+    expect(codesIn(await reportOf(awake))).toEqual([]);
+    await moveBack(awake, 3.25 * HOUR);
+    const later = again(agent);
+    const finding = await found(later, "task-skips");
+    expect(finding).toMatchObject({ severity: "warning", evidence: { count: 6, ids: ["digest"] } });
+    expect(finding.title).toMatch(/skipped 6 of its latest 7 runs since .* and completed 0\.$/);
+    end.resolve();
+    await until(async () => (await later.listScheduledRuns("digest"))[0]?.status === "completed");
+    for (let run = 0; run < 5; run++) await later.triggerScheduledTask("digest");
+    await gone(later, "task-skips");
+    await later.skipNextScheduledRun("digest");
+    expect(codesIn(await reportOf(later))).toEqual([]);
+  });
+
   it("task-never-runs: a task whose schedule has no occurrence left is found", async () => {
     const agent = givenAgent({}, () => ({
       digest: { schedule: YEARLY, endAt: "2020-01-01T00:00:00Z", handler: () => {} },
@@ -126,6 +164,39 @@ describe("findings of scheduled tasks", () => {
     const finding = await found(agent, "task-never-runs");
     expect(finding.evidence.ids).toEqual(["digest"]);
     expect((await reportOf(agent)).counts.tasks.finished).toBe(1);
+  });
+
+  it("task-never-runs: a task that has run, and whose new schedule never comes, is found with its zone", async () => {
+    let schedule = HOURLY;
+    const agent = givenAgent({}, () => ({ digest: { schedule, handler: () => {} } }));
+    await agent.listScheduledTasks();
+    await moveBack(agent, HOUR);
+    const awake = again(agent);
+    await until(async () => (await awake.listScheduledRuns("digest"))[0]?.status === "completed");
+    expect(codesIn(await reportOf(awake))).toEqual([]);
+    schedule = "cron 0 9 30 2 *";
+    const finding = await found(await crashed(awake), "task-never-runs");
+    expect(finding).toMatchObject({ severity: "warning", evidence: { ids: ["digest"] } });
+    expect(finding.cause).toContain("in Europe/London");
+  });
+
+  it("task-never-runs: a task that has run until its end is an information, and one with a single date is none", async () => {
+    const past = new Date(Date.now() - HOUR).toISOString();
+    const agent = givenAgent({}, () => ({
+      ended: { schedule: HOURLY, endAt: past, handler: () => {} },
+      once: { schedule: `once at ${past.slice(0, 16)} in UTC`, handler: () => {} },
+    }));
+    await agent.listScheduledTasks();
+    // As if they were declared earlier, and had fired since.
+    const change = "UPDATE perdure_tasks SET fired = 1, runs = 1, anchor = anchor - ?";
+    await inside(agent, async (_, { storage }) => {
+      storage.sql.exec(change, 3 * HOUR);
+      await storage.sync();
+    });
+    const report = await reportOf(await crashed(agent));
+    expect(report.findings).toMatchObject([
+      { code: "task-never-runs", severity: "info", evidence: { ids: ["ended"] } },
+    ]);
   });
 });
 

@@ -8,6 +8,8 @@ import { at, line, plural } from "../text.ts";
 const LATE_MS = 2 * 60_000;
 /** So many failed runs in a row are no accident. */
 const MANY_FAILURES = 3;
+/** A run that was long once makes its task skip a few. */
+const MANY_SKIPPED = 5;
 
 /** One task each: an action needs its id, and an agent has few. */
 type Rule = (task: TaskFacts, now: number) => Finding | undefined;
@@ -125,15 +127,34 @@ const taskMissed: Rule = (task, now) => {
   };
 };
 
+const taskSkips: Rule = (task, now) => {
+  const { taskId, state, latest } = task;
+  if (state !== "active" || !latest) return undefined;
+  const { count, skipped, completed, since } = latest;
+  if (skipped < MANY_SKIPPED || skipped <= completed) return undefined;
+  return {
+    code: "task-skips",
+    severity: "warning",
+    title: `The task ${nameOf(task)} skipped ${skipped} of its latest ${count} runs since ${at(since, now)}, and completed ${completed}.`,
+    evidence: { count: skipped, since, ids: [taskId] },
+    cause: "Its earlier run had not ended: a run takes longer than the time between occurrences.",
+    fix: {
+      text: 'Shorten its run or its timeout, schedule it less often, or set the option overlap to "queue" or "allow".',
+    },
+    link: linkTo(task),
+  };
+};
+
 const taskNeverRuns: Rule = (task) => {
-  const { taskId, state, fired } = task;
-  if (state !== "finished" || fired > 0) return undefined;
+  const { taskId, over } = task;
+  if (!over) return undefined;
+  const { hasFired, schedule } = over;
   return {
     code: "task-never-runs",
-    severity: "warning",
-    title: `The task ${nameOf(task)} has no occurrence from now on, and has never run.`,
+    severity: hasFired ? "info" : "warning",
+    title: `The task ${nameOf(task)} has no occurrence from now on${hasFired ? "" : ", and has never run with its schedule"}.`,
     evidence: { count: 1, ids: [taskId] },
-    cause: "Its schedule, startAt, endAt and except leave no time, e.g. because endAt has passed.",
+    cause: `Its schedule ${JSON.stringify(line(schedule))}, startAt, endAt and except leave no time, e.g. because it has passed.`,
     fix: { text: "Correct its schedule and deploy, or remove the task." },
     link: linkTo(task),
   };
@@ -145,6 +166,7 @@ const RULES: readonly Rule[] = [
   taskFailing,
   taskLate,
   taskMissed,
+  taskSkips,
   taskNeverRuns,
 ];
 
