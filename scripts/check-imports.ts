@@ -26,7 +26,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   scheduler: { imports: ["core"] },
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
   operator: { imports: INNER, typesOnly: ["hosts"] },
-  hosts: { imports: [...INNER, "operator", "streams"] },
+  hosts: { imports: [...INNER, "streams"], typesOnly: ["operator"] },
   streams: { imports: ["core"], typesOnly: ["submissions", "waits"] },
   react: { imports: ["streams"], typesOnly: ["submissions", "waits"] },
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },

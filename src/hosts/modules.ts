@@ -5,7 +5,6 @@ import { systemClock } from "../core/clock.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { Inbound, type InboundSettings } from "../inbound/index.ts";
-import { telemetryOf } from "../operator/otlp/telemetry.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import type { Scheduler } from "../scheduler/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
@@ -23,6 +22,7 @@ import {
 import { deliveryVerbs } from "./agent/delivery-verbs.ts";
 import { type LinkSettings, Links } from "./agent/links.ts";
 import { Workflows } from "./agent/workflows.ts";
+import { type Feature, Features } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { Followers, type StreamSettings } from "./streams/followers.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
@@ -59,6 +59,7 @@ type OnProblem = (problem: Problem) => void | Promise<void>;
 export type Host<Turns extends HostTurns> = {
   /** The app's object, whose methods deliveries and the outbox call. */
   readonly object: object;
+  readonly features: readonly Feature[];
   readonly agent: HostAgent;
   /** The object's verbs: the object itself, if its class has them. */
   readonly verbs: AgentVerbs;
@@ -97,9 +98,8 @@ export function modulesOf<Turns extends HostTurns>(
   name: string,
 ): Capabilities & { readonly threads: Turns } {
   checkNames(name, options ?? null, HOST_OPTIONS);
-  const { agent, hooks, think } = host;
-  const { env } = agent;
-  const { storage } = agent.ctx;
+  const { agent, think } = host;
+  const { env, ctx } = agent;
   const {
     outbox: outboxOptions = {},
     inbound = {},
@@ -107,17 +107,17 @@ export function modulesOf<Turns extends HostTurns>(
     links: linkSettings,
     ...limits
   } = options;
-  const { onProblem } = hooks;
+  const { onProblem } = host.hooks;
+  const features = featuresOf(host, limits);
   const outbox = new Outbox({
     ...(limits.tracing && KEPT_FOR_TRACES),
     ...objectOf("outbox", outboxOptions),
-    onProblem,
+    ...host.hooks,
     host: host.object,
     env,
-    onDeadLetter: hooks.onDeadLetter,
     startWorkflow: (start, create) => workflows.start(start, create),
     problemOfStart: (start) => workflows.problemOf(start),
-    telemetryOf: (event) => telemetryOf(operatedOf(host.verbs), event),
+    telemetryOf: (event) => features.get("operations", "tracing").telemetryOf(event),
   });
   const followers: Followers = new Followers(() => ({ submissions, threads, approvals }), streams);
   const threads = host.turns(outbox, { ...limits, onProblem }, followers);
@@ -141,7 +141,7 @@ export function modulesOf<Turns extends HostTurns>(
   const deliveries: Inbound = new Inbound({
     ...objectOf("inbound", inbound),
     agent: host.object,
-    verbs: deliveryVerbs({ submissions, think, workflows, storage }, host.isBuiltIn),
+    verbs: deliveryVerbs({ submissions, think, workflows, storage: ctx.storage }, host.isBuiltIn),
     matchWaits: (delivery) => webhookWaits.match(delivery),
     onProblem,
   });
@@ -160,8 +160,19 @@ export function modulesOf<Turns extends HostTurns>(
     inbound: deliveries,
     threads,
     followers,
-    operated: { host: agent, storage, env, clock: systemClock },
+    features,
+    operated: { host: agent, storage: ctx.storage, env, clock: systemClock },
   };
+}
+
+/** @throws FeatureNotInstalledError for an option of a feature that the class does not install */
+function featuresOf(
+  { features: installed, verbs, object }: Pick<Host<HostTurns>, "features" | "verbs" | "object">,
+  { tracing }: LedgerOptions,
+): Features {
+  const features = new Features(installed, () => operatedOf(verbs), object.constructor.name);
+  if (tracing) features.get("operations", "The option tracing");
+  return features;
 }
 
 /** The app hears of an approval last: what it does may take long. */

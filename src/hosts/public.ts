@@ -23,7 +23,6 @@ export {
   type ReplayResult,
   type WaitMatch,
 } from "../inbound/index.ts";
-export { InvalidOperationError } from "../operator/errors.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
@@ -61,6 +60,7 @@ export type {
   SubmissionAudience,
   SubmissionMessage,
 } from "./agent/submission-clients.ts";
+export { type Feature, FeatureNotInstalledError } from "./features.ts";
 export type { HostName } from "./limitations.ts";
 export {
   type DurableToolContext,

@@ -11,17 +11,8 @@ import type {
   ListInboundOptions,
   ReplayFilter,
 } from "../inbound/index.ts";
-import { listActions, operate } from "../operator/actions/operate.ts";
-import {
-  inspectWorkflow,
-  listThreadMessages,
-  listThreads,
-  listWorkflows,
-} from "../operator/listing.ts";
 import type { OperatedAgent } from "../operator/operated.ts";
 import type { Filters, OperateRequest, PageOptions } from "../operator/protocol.ts";
-import { healthReport } from "../operator/report/report.ts";
-import { traceSubmission } from "../operator/trace/trace.ts";
 import type {
   DeadLetterFilter,
   ListDeadLettersOptions,
@@ -62,6 +53,7 @@ import type {
 } from "../waits/index.ts";
 import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
+import type { Features } from "./features.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
 import type { FollowOptions } from "./streams/cursor.ts";
 import type { Followers } from "./streams/followers.ts";
@@ -91,6 +83,7 @@ export type Capabilities = {
     message(thread: string, id: string): Promise<UIMessage | undefined>;
   };
   readonly followers: Followers;
+  readonly features: Features;
   readonly operated: Omit<OperatedAgent, "agent" | "capabilities">;
 };
 
@@ -98,6 +91,11 @@ export type Capabilities = {
 export function operatedOf(agent: AgentVerbs): OperatedAgent {
   const capabilities = agent[CAPABILITIES];
   return { ...capabilities.operated, capabilities, agent };
+}
+
+/** @throws FeatureNotInstalledError */
+function operationsOf(agent: AgentVerbs, verb: string) {
+  return agent[CAPABILITIES].features.get("operations", `${verb}()`);
 }
 
 /** Copies the verbs to the prototype of a host's class. */
@@ -557,11 +555,11 @@ export abstract class AgentVerbs {
     return this[CAPABILITIES].inbound.replayMany(filter);
   }
 
-  // For operators: `operator()` of `perdure/operator` calls these methods.
+  // For operators: `operator()` of `perdure/operator` calls these methods. Each throws FeatureNotInstalledError without operations().
 
   /** Counts, and what is wrong with its evidence, likely cause and remedy. Computed from rows; writes nothing. */
-  healthReport() {
-    return healthReport(operatedOf(this));
+  async healthReport() {
+    return operationsOf(this, "healthReport").healthReport();
   }
 
   /**
@@ -569,38 +567,38 @@ export abstract class AgentVerbs {
    * `cursor` of the result.
    * @throws InvalidOperationError; nothing is stored then
    */
-  operate(request: OperateRequest) {
-    return operate(operatedOf(this), request);
+  async operate(request: OperateRequest) {
+    return operationsOf(this, "operate").operate(request);
   }
 
   /** The audit log of {@link operate}, newest first. */
-  listOperatorActions(page?: PageOptions) {
-    return listActions(operatedOf(this), page);
+  async listOperatorActions(page?: PageOptions) {
+    return operationsOf(this, "listOperatorActions").listActions(page);
   }
 
   /** The threads that submissions have used, the latest first. */
-  listThreads(page?: PageOptions) {
-    return listThreads(operatedOf(this), page);
+  async listThreads(page?: PageOptions) {
+    return operationsOf(this, "listThreads").listThreads(page);
   }
 
   /** The messages of a thread in pages, the last first: {@link threadMessages} returns all at once, which RPC limits to 32 MiB. */
-  listThreadMessages(thread: string, page?: PageOptions) {
-    return listThreadMessages(operatedOf(this), thread, page);
+  async listThreadMessages(thread: string, page?: PageOptions) {
+    return operationsOf(this, "listThreadMessages").listThreadMessages(thread, page);
   }
 
   /** The workflows that this agent has started and still tracks, newest first. */
-  listWorkflowInstances(options?: Filters["workflows"] & PageOptions) {
-    return listWorkflows(operatedOf(this), options);
+  async listWorkflowInstances(options?: Filters["workflows"] & PageOptions) {
+    return operationsOf(this, "listWorkflowInstances").listWorkflows(options);
   }
 
   /** One workflow with its steps, or null for an id that is not tracked. */
-  inspectWorkflowInstance(workflowId: string) {
-    return inspectWorkflow(operatedOf(this), workflowId);
+  async inspectWorkflowInstance(workflowId: string) {
+    return operationsOf(this, "inspectWorkflowInstance").inspectWorkflow(workflowId);
   }
 
   /** Everything of a submission as spans, or null for an unknown id. */
-  traceSubmission(submissionId: string) {
-    return traceSubmission(operatedOf(this), submissionId);
+  async traceSubmission(submissionId: string) {
+    return operationsOf(this, "traceSubmission").traceSubmission(submissionId);
   }
 
   // For workflows: their steps call these methods.

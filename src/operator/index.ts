@@ -5,5 +5,6 @@ export { type OperatorHandler, operator } from "./api/handler.ts";
 export type { Identity, OperatedAgents, OperatorOptions } from "./api/options.ts";
 export { OperatorClient, type OperatorClientOptions, OperatorError } from "./client.ts";
 export { InvalidOperationError } from "./errors.ts";
+export { operations } from "./operations.ts";
 export type * from "./protocol.ts";
 export type { FindingCode, Question } from "./report/codes.ts";

@@ -21,6 +21,7 @@ import {
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
+import { operations } from "../../src/operator/operations.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
@@ -102,6 +103,7 @@ export const deadLetters = new Map<string, DeadLetter>();
 export const made = new Map<string, (agent: Think<Cloudflare.Env>) => void>();
 
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
+  static override readonly features = [operations()];
   readonly meter: Meter;
   override readonly taskDefinitions = {
     nap: async (_input: unknown, step: TaskStep) => step.sleep("nap", "1 hour"),

@@ -2,10 +2,14 @@
 
 /** @param name of the class */
 export function agentFile(name: string): string {
-  return `import { ScriptedModel } from "perdure/testing";
+  return `import { operations } from "perdure/operator";
+import { ScriptedModel } from "perdure/testing";
 import { DurableThink } from "perdure/think";
 
 export class ${name} extends DurableThink {
+  // For the page and \`npx perdure\`.
+  static override readonly features = [operations()];
+
   override getModel() {
     // Needs no key. Return your own model here, e.g. \`createOpenAI({ apiKey })("gpt-4o-mini")\`.
     return new ScriptedModel({ text: "Hello from ${name}" });

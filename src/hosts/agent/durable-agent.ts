@@ -8,6 +8,7 @@ import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
+import type { Feature } from "../features.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
@@ -52,6 +53,9 @@ export class DurableAgent<
     addVerbs(DurableAgent);
   }
 
+  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  static readonly features: readonly Feature[] = [];
+
   /** Where the conversations are kept; the app may keep others in it. */
   readonly sessions = new Sessions();
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
@@ -78,6 +82,7 @@ export class DurableAgent<
     const modules = modulesOf(
       {
         object: this,
+        features: new.target.features,
         agent,
         verbs: this,
         lifecycle: this.lifecycle,

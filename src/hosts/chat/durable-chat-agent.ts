@@ -15,6 +15,7 @@ import { notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import type { RunWorkflow } from "../agent/workflows.ts";
+import type { Feature } from "../features.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
@@ -53,6 +54,9 @@ export class DurableChatAgent<
     addVerbs(DurableChatAgent);
   }
 
+  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  static readonly features: readonly Feature[] = [];
+
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
@@ -77,6 +81,7 @@ export class DurableChatAgent<
     const modules = modulesOf(
       {
         object: this,
+        features: new.target.features,
         agent: agent as unknown as HostAgent,
         verbs: this,
         lifecycle: this.lifecycle,

@@ -19,6 +19,7 @@ import {
   SubmissionClients,
 } from "../agent/submission-clients.ts";
 import type { RunWorkflow } from "../agent/workflows.ts";
+import type { Feature } from "../features.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
@@ -50,6 +51,9 @@ export class DurableHarness<
     addVerbs(DurableHarness);
   }
 
+  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  static readonly features: readonly Feature[] = [];
+
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
@@ -72,6 +76,7 @@ export class DurableHarness<
     const modules = modulesOf(
       {
         object: this,
+        features: new.target.features,
         agent,
         verbs: this,
         lifecycle: this.lifecycle,

@@ -65,6 +65,7 @@ export class Durable extends AgentVerbs {
     const modules = modulesOf(
       {
         object,
+        features: settings.features,
         agent: this.agent,
         verbs: this,
         lifecycle,

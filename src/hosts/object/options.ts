@@ -14,6 +14,7 @@ import { readZone } from "../../scheduler/language/parse.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";
+import type { Feature } from "../features.ts";
 import { HOST_OPTIONS, type HostOptions } from "../modules.ts";
 import type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
 
@@ -23,6 +24,8 @@ type Awaitable<T> = T | Promise<T>;
 export type DurableOptions = HostOptions & ObjectOptions;
 
 type ObjectOptions = {
+  /** What the object installs beside submissions, workflows, schedules and the outbox. @default none */
+  readonly features?: readonly Feature[];
   /** The model of the turns. A function gets the id that a submission or a prompt asks for by `models`. */
   readonly model: LanguageModel | ((id?: string) => Awaitable<LanguageModel>);
   /** @default "You are a helpful assistant." */
@@ -78,6 +81,7 @@ const optionalHook = <Name extends keyof ObjectOptions>() =>
   hook().optional() as unknown as z.ZodType<ObjectOptions[Name], ObjectOptions[Name]>;
 
 const SETTINGS = {
+  features: z.custom<readonly Feature[]>(Array.isArray, "expected a list of features").default([]),
   model: z.custom<Given<"model">>(isModel, {
     error: "expected a model of the AI SDK, the id of one, or a function that returns one",
   }),

@@ -25,6 +25,7 @@ import { notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import type { RunWorkflow } from "../agent/workflows.ts";
+import type { Feature } from "../features.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { type HostOptions, modulesOf } from "../modules.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
@@ -50,6 +51,9 @@ export class DurableThink<
     addVerbs(DurableThink);
   }
 
+  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  static readonly features: readonly Feature[] = [];
+
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
@@ -69,6 +73,7 @@ export class DurableThink<
     const modules = modulesOf(
       {
         object: this,
+        features: new.target.features,
         agent: agent as unknown as HostAgent,
         verbs: this,
         lifecycle: this.lifecycle,

@@ -70,8 +70,8 @@ function unreachable(lastError: string): Finding {
     title: "The agent does not answer.",
     evidence: { count: 1, ids: [], lastError },
     cause:
-      "It fails at its start, is overloaded, or runs a version of Perdure without this method.",
-    fix: { text: "Read the Worker's log for its error, and deploy a version that starts." },
+      "It does not install operations(), fails at its start, is overloaded, or runs a version of Perdure without this method.",
+    fix: { text: "Do what the error says, or read the Worker's log, and deploy." },
     link: { view: "agents" },
   };
 }

@@ -3,6 +3,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
+import { operations } from "../../../src/operator/operations.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
@@ -17,6 +18,7 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
+    features: [operations()],
     model: (id) => new ScriptedModel(undefined, id),
     tools: contractTools(),
     scheduledTasks: () => contractTasks(() => this.lifecycle.name),

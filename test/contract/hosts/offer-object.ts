@@ -15,6 +15,7 @@ import {
   type DurableVerbs,
   durable,
 } from "../../../src/hosts/object/index.ts";
+import { operations } from "../../../src/operator/operations.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { message, refusal } from "../../support/given.ts";
 import { MCP_URL } from "./mcp-server.ts";
@@ -53,6 +54,7 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     .use(this.scheduler)
     .use(this.tasks);
   readonly durable = durable(this, {
+    features: [operations()],
     model: (id) => new ScriptedModel(undefined, id),
     tools: async () => {
       await this.mcp.waitForConnections({ timeout: 10_000 });
@@ -122,6 +124,9 @@ export interface OfferObject extends DurableVerbs {}
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class OtherObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
-  readonly durable = durable(this, { model: () => new ScriptedModel({ text: "other" }) });
+  readonly durable = durable(this, {
+    features: [operations()],
+    model: () => new ScriptedModel({ text: "other" }),
+  });
 }
 export interface OtherObject extends DurableVerbs {}

@@ -12,6 +12,7 @@ import {
 } from "@cloudflare/think/workflows";
 import type { UIMessage } from "ai";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
+import { operations } from "../../../src/operator/operations.ts";
 import type { SubmissionInspection } from "../../../src/submissions/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
@@ -66,6 +67,7 @@ const First = class MovedAgent extends Think<Cloudflare.Env> {
 };
 
 const Second = class MovedAgent extends DurableThink<Cloudflare.Env> {
+  static override readonly features = [operations()];
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
     return new ScriptedModel();

@@ -4,7 +4,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
-import { workflow } from "../../../src/outbox/index.ts";
+import { operations } from "../../../src/operator/index.ts";
+import { otlp, workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 
@@ -159,4 +160,48 @@ it.each([
   );
   expect(error).toMatchObject({ name: "InvalidOptionError", option });
   expect(error.message).toMatch(/^Invalid .*: expected an object( with .*)?\.$/);
+});
+
+describe("without operations()", () => {
+  const bare = (options: object, features?: unknown) => {
+    class Bare extends DurableThink {}
+    if (features !== undefined) Object.assign(Bare, { features });
+    return (_: unknown, ctx: DurableObjectState) =>
+      refusal(Promise.resolve().then(() => new Bare(ctx, env as Cloudflare.Env, options as never)));
+  };
+  const line = "static readonly features = [operations()]";
+
+  it.each(["healthReport", "listThreads", "listOperatorActions"] as const)(
+    "%s() throws an error with the line to add",
+    async (verb) => {
+      class Bare extends DurableThink {}
+      const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), async (_, ctx) => {
+        const agent = new Bare(ctx, env as Cloudflare.Env);
+        return refusal(agent[verb]());
+      });
+      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "operations" });
+      expect(error.message).toContain(`${verb}() needs operations()`);
+      expect(error.message).toContain(line);
+    },
+  );
+
+  it("the option tracing is refused at the start", async () => {
+    const tracing = otlp({ url: "https://otlp.example.com" });
+    const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), bare({ tracing }));
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", usedBy: "The option tracing" });
+    expect(error.message).toContain(line);
+  });
+
+  it.each([
+    [null],
+    ["operations"],
+    [{}],
+    [[null]],
+    [["operations"]],
+    [[operations(), operations()]],
+  ])("the features %j are refused", async (features) => {
+    const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), bare({}, features));
+    expect(error).toMatchObject({ name: "InvalidOptionError", option: "features" });
+    expect(error.message).toContain("[operations()]");
+  });
 });

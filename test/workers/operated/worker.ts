@@ -7,6 +7,7 @@ import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
 import type { Identity } from "perdure/operator";
+import { operations } from "perdure/operator";
 import { type DeliveryPolicy, otlp, webhook } from "perdure/outbox";
 import type { SubmitMessagesOptions } from "perdure/submissions";
 import { ask, ScriptedModel } from "perdure/testing";
@@ -53,6 +54,7 @@ const say = (text: string) => ({
 });
 
 export class ShopAgent extends DurableThink<Env> {
+  static override readonly features = [operations()];
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, {
       maxPending: 20_000,

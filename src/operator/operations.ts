@@ -1,0 +1,65 @@
+/** The feature for operators: the health report, actions with their audit log, lists, and traces. */
+
+import type { Feature } from "../hosts/features.ts";
+import type { TelemetryEvent } from "../outbox/destinations/otlp.ts";
+import { listActions, operate } from "./actions/operate.ts";
+import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
+import type { OperatedAgent } from "./operated.ts";
+import { telemetryOf } from "./otlp/telemetry.ts";
+import type { Filters, OperateRequest, PageOptions } from "./protocol.ts";
+import { healthReport } from "./report/report.ts";
+import { traceSubmission } from "./trace/trace.ts";
+
+/**
+ * Lets operators see and repair an agent: `operator()`, `dashboard()`, `operatorMcp()` and `npx perdure` call its methods. The
+ * option `tracing` needs it too. It has no rows of its own until somebody acts.
+ *
+ * @example
+ * export class Support extends DurableThink<Env> {
+ *   static override readonly features = [operations()];
+ * }
+ */
+export function operations(): Feature<"operations"> {
+  return { feature: "operations", install: (agent) => new Operations(agent) };
+}
+
+/** The verbs of operators, which the agent's class has as methods. */
+export class Operations {
+  constructor(private readonly agent: () => OperatedAgent) {}
+
+  healthReport() {
+    return healthReport(this.agent());
+  }
+
+  operate(request: OperateRequest) {
+    return operate(this.agent(), request);
+  }
+
+  listActions(page?: PageOptions) {
+    return listActions(this.agent(), page);
+  }
+
+  listThreads(page?: PageOptions) {
+    return listThreads(this.agent(), page);
+  }
+
+  listThreadMessages(thread: string, page?: PageOptions) {
+    return listThreadMessages(this.agent(), thread, page);
+  }
+
+  listWorkflows(options?: Filters["workflows"] & PageOptions) {
+    return listWorkflows(this.agent(), options);
+  }
+
+  inspectWorkflow(workflowId: string) {
+    return inspectWorkflow(this.agent(), workflowId);
+  }
+
+  traceSubmission(submissionId: string) {
+    return traceSubmission(this.agent(), submissionId);
+  }
+
+  telemetryOf(event: TelemetryEvent) {
+    return telemetryOf(this.agent(), event);
+  }
+}
