@@ -4,6 +4,9 @@
 const MOST_READ = 10_000;
 /** The newest waits, in which one is looked for that asked the same under another name. */
 const MOST_COMPARED = 1_000;
+/** The newest waits, among which approvals are that nobody has decided. */
+const MOST_LATEST = 500;
+const DAY_MS = 86_400_000;
 /** Open waits that are compared with them. */
 const MOST_OPEN = 200;
 
@@ -32,12 +35,17 @@ type RenamedStep = {
   readonly before: string;
 };
 
+/** An approval that nobody has decided in time, and that was not approved by that. */
+type ExpiredApproval = Omit<OpenApproval, "expiresAt"> & { readonly expiredAt: number };
+
 export type WaitFacts = {
   /** How many approvals are open. */
   readonly approvals: number;
   /** Open waits of every kind. */
   readonly open: number;
   readonly pending: readonly OpenApproval[];
+  /** Of the last 24 hours. */
+  readonly expired: readonly ExpiredApproval[];
   readonly renamed: readonly RenamedStep[];
 };
 
@@ -56,8 +64,12 @@ const RENAMED = `
     AND (earlier.status IN ('completed', 'rejected') AND earlier.settled_at <= now.created_at
       OR earlier.status = 'open' AND earlier.created_at < now.created_at - ${PARALLEL_MS})`;
 
+const EXPIRED = `
+  SELECT wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, settled_at AS expiredAt
+  FROM perdure_waits WHERE seq > (SELECT MAX(seq) FROM perdure_waits) - ${MOST_LATEST} AND kind = 'approval' AND status = 'expired' AND settled_at > ? AND result ->> '$.isApproved' IS NULL`;
+
 /** @param graceMs how long after its step's timeout a wait expires */
-export function waitFacts(sql: SqlStorage, graceMs: number): WaitFacts {
+export function waitFacts(sql: SqlStorage, graceMs: number, now: number): WaitFacts {
   const pending: OpenApproval[] = [];
   let open = 0;
   const rows = sql.exec<OpenApproval & { kind: string; expires: number }>(
@@ -69,5 +81,6 @@ export function waitFacts(sql: SqlStorage, graceMs: number): WaitFacts {
     if (kind === "approval") pending.push({ ...approval, expiresAt: expires - graceMs });
   }
   const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED).toArray();
-  return { approvals: pending.length, open, pending, renamed };
+  const expired = sql.exec<ExpiredApproval>(EXPIRED, now - DAY_MS).toArray();
+  return { approvals: pending.length, open, pending, expired, renamed };
 }

@@ -102,9 +102,9 @@ export class Waits extends Capability implements WaitKind {
   }
 
   /** For a health report. */
-  async facts(): Promise<WaitFacts> {
+  async facts(now: number): Promise<WaitFacts> {
     await this.lifecycle.ready();
-    return waitFacts(this.lifecycle.storage.sql, GRACE_MS);
+    return waitFacts(this.lifecycle.storage.sql, GRACE_MS, now);
   }
 
   /**

@@ -184,6 +184,8 @@ function timedOut(onTimeout: unknown): Json {
   const payload = approvedBy(onTimeout) as Json | undefined;
   return {
     reason: "Not decided in time: approved by default",
+    // No case for the agent's health report.
+    isApproved: true,
     ...(payload !== undefined && { payload }),
   };
 }

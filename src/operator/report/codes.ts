@@ -31,6 +31,7 @@ export const FINDINGS = {
   // Approvals
   "approval-waits-long": "onTime",
   "approval-expires-soon": "onTime",
+  "approval-expired": "onTime",
   // Schedules
   "task-paused": "onTime",
   "task-invalid": "onTime",

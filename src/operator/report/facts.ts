@@ -43,7 +43,7 @@ export async function readFacts(
     read("submissions", () => capabilities.submissions.engine.facts(now)),
     read("outbox", () => agent.outbox.facts()),
     read("inbound", () => capabilities.inbound.facts()),
-    read("waits", () => capabilities.waits.facts()),
+    read("waits", () => capabilities.waits.facts(now)),
     read("scheduler", () => capabilities.scheduler.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),
   ]);

@@ -85,7 +85,8 @@ function approvalOf(wait: Wait): Approval {
 
 /** Where it was closed by no decision, its result says why as an `error`. */
 function decidedOf({ result }: Wait): Decided {
-  const { error, ...decided } = (result ?? {}) as Decided & { readonly error?: string };
+  type Result = Decided & { readonly error?: string; readonly isApproved?: true };
+  const { error, isApproved: _, ...decided } = (result ?? {}) as Result;
   return error === undefined ? decided : { reason: error };
 }
 

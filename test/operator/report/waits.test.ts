@@ -58,6 +58,36 @@ describe("findings of approvals", () => {
     await agent.rejectApproval(approvalId);
     await gone(agent, "approval-expires-soon", late);
   });
+
+  it("approval-expired: one approval that nobody decided is an information, and three of a step are a warning", async () => {
+    const refunds = ["a", "b", "c"].map((key) => {
+      return { name: "refund", key, timeout: 1_000, onTimeout: "reject" } as const;
+    });
+    const approves = { timeout: 1_000, onTimeout: "approve" } as const;
+    const agrees = ["d", "e", "f"].map((key) => ({ name: "agree", key, ...approves }));
+    const workflow = await givenWorkflow([...agrees, ...refunds]);
+    const agent = workflow.agent as unknown as Agent;
+    const first = await found(agent, "approval-expired");
+    expect(first).toMatchObject({ severity: "info", evidence: { count: 1 } });
+    await workflow.output();
+    const { findings } = await reportOf(agent);
+    expect(findings).toMatchObject([
+      {
+        code: "approval-expired",
+        severity: "warning",
+        title: expect.stringMatching(
+          /^3 approvals of the step "refund" of APPROVAL_WORKFLOW expired/,
+        ),
+      },
+    ]);
+    const [approved] = await agent
+      .listApprovals({ status: "expired" })
+      .then((all) => all.slice(-1));
+    expect(approved).toMatchObject({ reason: expect.stringContaining("approved by default") });
+    expect(approved).not.toHaveProperty("isApproved");
+    const nextDay = codesIn(await reportOf(agent, { later: 25 * HOUR }));
+    expect(nextDay).not.toContain("approval-expired");
+  });
 });
 
 describe("findings of workflows", () => {

@@ -11,11 +11,16 @@ const LATE_MS = 3_600_000;
 /** Before it expires, a person needs some time; an approval with a short timeout has less. */
 const SOON_MS = 3_600_000;
 const SOON_SHARE = 0.25;
+/** One may be a request that nobody needed any more. */
+const MANY_EXPIRED = 3;
 
 type Rule = (facts: WaitFacts, now: number) => Finding[];
 
+type Stepped = { readonly workflow: string; readonly step: string };
+type Asked = Stepped & { readonly approvalId: string; readonly createdAt: number };
+
 /** Of one step of one workflow. */
-function byStep(approvals: readonly OpenApproval[]): OpenApproval[][] {
+function byStep<One extends Stepped>(approvals: readonly One[]): One[][] {
   return [
     ...Map.groupBy(approvals, ({ workflow, step }) => JSON.stringify([workflow, step])).values(),
   ];
@@ -26,48 +31,68 @@ function isExpiring({ createdAt, expiresAt }: OpenApproval, now: number): boolea
   return left <= Math.min(SOON_MS, SOON_SHARE * (expiresAt - createdAt));
 }
 
-function linkOf(approvals: readonly OpenApproval[]): Finding["link"] {
-  const [first] = approvals;
-  return { view: "approvals", ...(first && { id: first.approvalId }) };
+/** What the findings about approvals of one step have in common. */
+function aboutStep(approvals: readonly Asked[]) {
+  const count = approvals.length;
+  const since = Math.min(...approvals.map(({ createdAt }) => createdAt));
+  const ids = approvals.slice(0, 10).map(({ approvalId }) => approvalId);
+  const { workflow = "", step = "" } = approvals[0] ?? {};
+  return {
+    count,
+    since,
+    what: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow}`,
+    evidence: { count, since, ids },
+    link: { view: "approvals", ...(ids[0] !== undefined && { id: ids[0] }) },
+  };
 }
-
-const idsOf = (approvals: readonly OpenApproval[]) =>
-  approvals.slice(0, 10).map(({ approvalId }) => approvalId);
 
 const approvalWaitsLong: Rule = ({ pending }, now) =>
   byStep(pending.filter((one) => now - one.createdAt >= OLD_MS && !isExpiring(one, now))).map(
     (approvals): Finding => {
-      const count = approvals.length;
-      const since = Math.min(...approvals.map(({ createdAt }) => createdAt));
-      const { workflow = "", step = "" } = approvals[0] ?? {};
+      const { count, since, what, evidence, link } = aboutStep(approvals);
       return {
         code: "approval-waits-long",
         severity: now - since >= LATE_MS ? "warning" : "info",
-        title: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow} ${verb(count, "waits", "wait")} since ${at(since, now)}.`,
-        evidence: { count, since, ids: idsOf(approvals) },
+        title: `${what} ${verb(count, "waits", "wait")} since ${at(since, now)}.`,
+        evidence,
         cause: "No person has decided, perhaps because none was notified.",
         fix: {
           text: "Open it, and approve or reject it. Override onApproval() to notify those who decide.",
         },
-        link: linkOf(approvals),
+        link,
       };
     },
   );
 
 const approvalExpiresSoon: Rule = ({ pending }, now) =>
   byStep(pending.filter((one) => isExpiring(one, now))).map((approvals): Finding => {
-    const count = approvals.length;
-    const since = Math.min(...approvals.map(({ createdAt }) => createdAt));
+    const { count, what, evidence, link } = aboutStep(approvals);
     const expiresAt = Math.min(...approvals.map((one) => one.expiresAt));
-    const { workflow = "", step = "" } = approvals[0] ?? {};
     return {
       code: "approval-expires-soon",
       severity: "warning",
-      title: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow} ${verb(count, "expires", "expire")} at ${at(expiresAt, now)}.`,
-      evidence: { count, since, ids: idsOf(approvals) },
+      title: `${what} ${verb(count, "expires", "expire")} at ${at(expiresAt, now)}.`,
+      evidence,
       cause: "No person has decided, and the step's timeout has almost passed.",
       fix: { text: "Approve or reject it now, or the step's onTimeout decides." },
-      link: linkOf(approvals),
+      link,
+    };
+  });
+
+const approvalExpired: Rule = ({ expired }, now) =>
+  byStep(expired).map((approvals): Finding => {
+    const { count, what, evidence, link } = aboutStep(approvals);
+    const since = Math.min(...approvals.map(({ expiredAt }) => expiredAt));
+    return {
+      code: "approval-expired",
+      severity: count >= MANY_EXPIRED ? "warning" : "info",
+      title: `${what} expired since ${at(since, now)}, and nobody had decided.`,
+      evidence: { ...evidence, since },
+      cause: "The step's timeout has passed: it was rejected, or the step has failed.",
+      fix: {
+        text: "Override onApproval() to notify those who decide, or raise timeout. Then restart the workflows that need a decision.",
+      },
+      link,
     };
   });
 
@@ -99,4 +124,9 @@ const stepRenamed: Rule = ({ renamed }, now) => {
   });
 };
 
-export const WAIT_RULES: readonly Rule[] = [approvalWaitsLong, approvalExpiresSoon, stepRenamed];
+export const WAIT_RULES: readonly Rule[] = [
+  approvalWaitsLong,
+  approvalExpiresSoon,
+  approvalExpired,
+  stepRenamed,
+];
