@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LAST_ALARM } from "../../src/core/clock.ts";
 import { backoffMs, failureOf, transientOf } from "../../src/core/failures.ts";
-import { migrate, NewerSchemaError } from "../../src/core/lifecycle/migrations.ts";
+import { migrate, NewerSchemaError, OlderSchemaError } from "../../src/core/lifecycle/migrations.ts";
 import { isReset } from "../../src/core/lifecycle/resets.ts";
 import { Wake } from "../../src/core/lifecycle/wake.ts";
 import { millisecondsOf } from "../../src/core/options/duration.ts";
@@ -115,6 +115,18 @@ describe("migrations", () => {
       migrate(storage, "other", ["CREATE TABLE three (a)"]);
       migrate(storage, "own", MIGRATIONS);
       expect([versionOf(storage, "other"), versionOf(storage)]).toEqual([1, 3]);
+    }));
+
+  it("a schema of before 0.1.0 is refused with its remedy, and nothing changes", () =>
+    onStorage((storage) => {
+      storage.sql.exec(
+        "CREATE TABLE perdure_schema (room TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+      );
+      storage.sql.exec("INSERT INTO perdure_schema VALUES ('own', 1)");
+      const open = () => migrate(storage, "own", MIGRATIONS);
+      expect(open).toThrow(OlderSchemaError);
+      expect(open).toThrow(/Deploy that version .* or delete .* with ctx.storage.deleteAll\(\)/);
+      expect(tables(storage)).toEqual([]);
     }));
 
   it("a schema version that is too new is refused, and nothing changes", () =>

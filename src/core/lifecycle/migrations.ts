@@ -1,5 +1,7 @@
 /** Numbered, append-only migrations, one list per module. Owns the table `perdure_schema`. */
 
+import { failureOf } from "../failures.ts";
+
 /** Thrown when storage was written by a newer Perdure than the one that runs. */
 export class NewerSchemaError extends Error {
   override readonly name = "NewerSchemaError";
@@ -15,11 +17,23 @@ export class NewerSchemaError extends Error {
   }
 }
 
+/** Thrown when storage was written by an unpublished Perdure, before the schema that later versions migrate. */
+export class OlderSchemaError extends Error {
+  override readonly name = "OlderSchemaError";
+  constructor() {
+    super(
+      "Invalid schema in storage: a version of Perdure before 0.1.0 wrote it, from which no migration exists. Deploy that version " +
+        "to finish the open work, or delete the object's data with ctx.storage.deleteAll(). Nothing was changed.",
+    );
+  }
+}
+
 /**
  * Migrates a module's tables to the newest version. `migrations[n]` migrates version n to n + 1; never edit a published
  * one. All migrations and the new version commit in one transaction.
  *
  * @throws NewerSchemaError when a newer version of Perdure wrote the storage
+ * @throws OlderSchemaError when a version of Perdure before 0.1.0 did
  */
 export function migrate(
   storage: DurableObjectStorage,
@@ -30,10 +44,7 @@ export function migrate(
   sql.exec(
     "CREATE TABLE IF NOT EXISTS perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
   );
-  const [row] = sql
-    .exec<{ version: number }>("SELECT version FROM perdure_schema WHERE module = ?", module)
-    .toArray();
-  const stored = row?.version ?? 0;
+  const stored = versionOf(sql, module);
   if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
   if (stored === migrations.length) return;
   storage.transactionSync(() => {
@@ -44,4 +55,15 @@ export function migrate(
       migrations.length,
     );
   });
+}
+
+function versionOf(sql: SqlStorage, module: string): number {
+  try {
+    const query = "SELECT version FROM perdure_schema WHERE module = ?";
+    return sql.exec<{ version: number }>(query, module).toArray()[0]?.version ?? 0;
+  } catch (error) {
+    // Its versions were those of a `room`.
+    if (failureOf(error).message.includes("no such column: module")) throw new OlderSchemaError();
+    throw error;
+  }
 }
