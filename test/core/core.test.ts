@@ -4,7 +4,11 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LAST_ALARM } from "../../src/core/clock.ts";
 import { backoffMs, failureOf, transientOf } from "../../src/core/failures.ts";
-import { migrate, NewerSchemaError, OlderSchemaError } from "../../src/core/lifecycle/migrations.ts";
+import {
+  migrate,
+  NewerSchemaError,
+  OlderSchemaError,
+} from "../../src/core/lifecycle/migrations.ts";
 import { isReset } from "../../src/core/lifecycle/resets.ts";
 import { Wake } from "../../src/core/lifecycle/wake.ts";
 import { millisecondsOf } from "../../src/core/options/duration.ts";
