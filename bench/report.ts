@@ -27,7 +27,7 @@ export function markdownOf({ date, machine, versions, seconds, found }: Run): st
     "",
     `${date}, in ${Math.round(seconds)} s, on ${list(machine)}; ${list(versions)}.`,
     "",
-    "Counts and sizes fail the run above their limits. Times are those of this run on this machine, and never fail it.",
+    "Counts and sizes fail the run above their limits. Times are those of this run on this machine, and fail it only below a floor.",
     "",
     line(HEAD),
     line(HEAD.map(() => "---")),

@@ -21,18 +21,26 @@ export type Exact = {
   readonly floor?: { readonly atMost: number; readonly why: string } | undefined;
 };
 
-/** A time, or a value of times. It is reported, and never fails the run. */
-type Reported = { readonly kind: "reported"; readonly goal: string; readonly isReached: boolean };
+/** A time, or a value of times. It is reported, and fails the run only if it is below a floor that a loaded machine holds. */
+type Reported = {
+  readonly kind: "reported";
+  readonly goal: string;
+  readonly isReached: boolean;
+  readonly isBelowFloor?: boolean;
+};
 
 export type Verdict = "ok" | "floor" | "missed" | "FAILED";
 
 /**
  * `ok`: reaches its goal, or has none. `floor`: a count at its lowest possible value. `missed`: a time that does not reach its
- * goal. `FAILED`: a count above its limit.
+ * goal. `FAILED`: a count above its limit, or a ratio below its floor.
  */
 export function verdictOf({ perdure, limit }: Result): Verdict {
   if (!limit) return "ok";
-  if (limit.kind === "reported") return limit.isReached ? "ok" : "missed";
+  if (limit.kind === "reported") {
+    if (limit.isBelowFloor) return "FAILED";
+    return limit.isReached ? "ok" : "missed";
+  }
   // A missing measurement is NaN, which is never below a limit.
   if (perdure <= limit.atMost) return "ok";
   return limit.floor && perdure <= limit.floor.atMost ? "floor" : "FAILED";
@@ -42,10 +50,15 @@ export function atMost(atMost: number, floor?: Exact["floor"]): Exact {
   return { kind: "exact", atMost, floor };
 }
 
-/** At least `factor` times the value of Think's own implementation. */
-export function timesMore(result: Result, factor: number): Result {
+/** At least `factor` times the value of Think's own implementation, in the same run. Below `floor` times it the run fails. */
+export function timesMore(result: Result, factor: number, floor = 0): Result {
   const { perdure, builtIn = Number.NaN } = result;
-  return reported(result, `${factor} times the built-in's`, perdure >= factor * builtIn);
+  const goal = `${factor} times the built-in's${floor ? `; fails below ${floor}` : ""}`;
+  const isBelowFloor = perdure < floor * builtIn;
+  return {
+    ...result,
+    limit: { kind: "reported", goal, isReached: perdure >= factor * builtIn, isBelowFloor },
+  };
 }
 
 /** At most `share` of the value of Think's own implementation. */

@@ -139,12 +139,13 @@ export function lostInJson(
 
 /** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
 export function isTooDeep(value: unknown): boolean {
-  let level = new Set([value]);
+  let level = [value];
   for (let depth = 0; depth <= MAX_DEPTH; depth++) {
-    const inner = [...level].filter((one) => typeof one === "object" && one !== null);
+    const inner = level.filter((one) => typeof one === "object" && one !== null);
     if (inner.length === 0) return false;
-    // As a set: values that are in several places would be read once for each path to them.
-    level = new Set(inner.flatMap((one) => Object.values(one as object)));
+    level = inner.flatMap((one) => Object.values(one as object));
+    // Values that are in several places would be read once for each path to them.
+    if (level.length > 1_000) level = [...new Set(level)];
   }
   return true;
 }

@@ -14,6 +14,8 @@ export type LiveSpan = {
 /** What is used of `tracing` of `cloudflare:workers`. */
 export type NativeTracing = {
   enterSpan<T>(name: string, work: (span: NativeSpan) => T): T;
+  /** Newer than the other method. */
+  getActiveSpan?(): Pick<NativeSpan, "isTraced"> | undefined;
 };
 
 type NativeSpan = {
@@ -36,6 +38,8 @@ export function inSpan<T>(
   tracing: Partial<NativeTracing> | undefined = NATIVE,
 ): Promise<T> {
   if (typeof tracing?.enterSpan !== "function") return work(UNTRACED);
+  // A span inside of it would not be traced either.
+  if (tracing.getActiveSpan?.()?.isTraced === false) return work(UNTRACED);
   return tracing.enterSpan(name, async (native) => {
     const span = native.isTraced ? liveSpan(native) : UNTRACED;
     span.set(attributes);

@@ -274,8 +274,10 @@ export interface TurnHost {
   removeMessages(turn: SubmittedTurn): Promise<void>;
   /** The submission whose turn has this id of the host, if the host remembers it. */
   submissionOf(requestId: string): string | undefined;
-  /** Calls the app's status hook. */
+  /** Tells who follows, and calls the app's status hook. */
   onStatus(submission: SubmissionInspection): Promise<void>;
+  /** Whether the app has a status hook. Nothing waits for one that does nothing. */
+  hasStatusHook?(): boolean;
   /** Whether the caller runs in the agent's context, with its request or connection. */
   isInHostContext(): boolean;
   /** Whether the caller runs inside a turn of this host. */

@@ -30,7 +30,11 @@ export class Ledger {
   ) {
     this.clock = loop.clock;
     this.wake = loop.wake;
-    this.hooks = new StatusHooks((one) => this.#callStatusHook(one), limits.hookTimeoutMs);
+    this.hooks = new StatusHooks(
+      (one) => this.#callStatusHook(one),
+      limits.hookTimeoutMs,
+      () => host.hasStatusHook?.() ?? true,
+    );
   }
 
   get store(): SubmissionStore {

@@ -51,12 +51,14 @@ describe("a count", () => {
 describe("a time", () => {
   const rate: Result = { what: "accepted", unit: "a second", perdure: 900, builtIn: 300 };
 
-  it("a time is compared with Think's own implementation, and never fails the run", () => {
+  it("a time is compared with Think's own implementation, and fails the run only below a floor", () => {
     expect(verdictOf(timesMore(rate, 3))).toBe("ok");
     expect(verdictOf(timesMore(rate, 4))).toBe("missed");
     expect(verdictOf(shareOf({ ...rate, perdure: 180 }, 0.6))).toBe("ok");
     expect(verdictOf(shareOf({ ...rate, perdure: 181 }, 0.6))).toBe("missed");
     expect(failuresOf(found(timesMore(rate, 4)))).toEqual([]);
+    expect(verdictOf(timesMore(rate, 4, 2))).toBe("missed");
+    expect(verdictOf(timesMore(rate, 4, 3.5))).toBe("FAILED");
   });
 
   it("a time without a value of Think's own implementation is missed", () => {

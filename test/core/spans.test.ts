@@ -45,6 +45,13 @@ it("an untraced span gets no attributes", async () => {
   expect(log).toEqual(["work"]);
 });
 
+it("inside of an untraced span, no span is entered", async () => {
+  const { log, tracing } = recording();
+  const inside = { ...tracing, getActiveSpan: () => ({ isTraced: false }) };
+  expect(await inSpan("work", { given: 1 }, async () => "done", inside)).toBe("done");
+  expect(log).toEqual([]);
+});
+
 it("a span that takes no attributes does not fail the work, which runs once", async () => {
   const { tracing } = recording({ fails: true });
   let runs = 0;

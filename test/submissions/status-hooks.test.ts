@@ -68,6 +68,19 @@ describe("a status hook that hangs", () => {
     }
   });
 
+  it("L1: where the app has no hook, nothing waits: followers and waiting callers are told at once", async () => {
+    const told: string[] = [];
+    const follow = async ({ status }: SubmissionInspection) => void told.push(status);
+    const hooks = new StatusHooks(follow, 1_000, () => false);
+    const waited = hooks.wait("s");
+    for (const status of ["pending", "running", "completed"] as const) {
+      hooks.announce({ submissionId: "s", status } as SubmissionInspection);
+    }
+    expect(told).toEqual(["pending", "running", "completed"]);
+    expect([hooks.pending, hooks.isAnnouncing("s")]).toEqual([0, false]);
+    expect(await waited).toMatchObject({ status: "completed" });
+  });
+
   it("L9: a hanging hook leaves nothing in memory", async () => {
     const hooks = new StatusHooks(async () => {}, 1_000);
     for (const status of ["pending", "running", "completed"] as const) {

@@ -110,3 +110,16 @@ export function notOverridden(agent: object, host: object): (verb: string) => bo
   }
   return (verb) => !names.some((known) => known.has(verb));
 }
+
+/**
+ * Whether the app has a hook of its own, in a class or as a field of the agent. A comparison with the host's method does not
+ * show it: agents replace inherited methods by wrappers.
+ *
+ * @param isBuiltIn what {@link notOverridden} has returned
+ */
+export function hooksOf(
+  agent: object,
+  isBuiltIn: (name: string) => boolean,
+): (name: string) => boolean {
+  return (name) => !isBuiltIn(name) || Object.hasOwn(agent, name);
+}

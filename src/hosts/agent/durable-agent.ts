@@ -17,7 +17,7 @@ import { SdkHost } from "../sdk/sdk-host.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
-import { notOverridden } from "./delivery-verbs.ts";
+import { hooksOf, notOverridden } from "./delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "./sub-agents.ts";
 import {
   type SubmissionAgent,
@@ -78,7 +78,9 @@ export class DurableAgent<
     super(ctx, env);
     this.lifecycle.use(this.sessions);
     const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
-    const clients = new SubmissionClients(agent, DurableAgent.prototype.shouldSendSubmission);
+    const hasHook = hooksOf(this, isBuiltIn);
+    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
+    const hasStatusHook = () => hasHook("onSubmissionStatus");
     const modules = modulesOf(
       {
         object: this,
@@ -95,7 +97,7 @@ export class DurableAgent<
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
         turns: (outbox, limits, followers) =>
-          new SdkHost({ ...this.#turns(clients), followers }, outbox, limits),
+          new SdkHost({ ...this.#turns(clients), followers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({

@@ -45,18 +45,14 @@ export class SubmissionClients {
   /** Running submissions, as the app's hook sees them. */
   readonly running = new Map<string, SubmissionInspection>();
 
-  /** @param unchosen the hook of an agent whose app chooses no clients: nothing is done for it */
+  /** @param isChosen whether the app chooses clients; nothing is done otherwise */
   constructor(
     readonly agent: SubmissionAgent,
-    private readonly unchosen: SubmissionAgent["shouldSendSubmission"],
+    private readonly isChosen: () => boolean,
   ) {}
 
-  get #isChosen(): boolean {
-    return this.agent.shouldSendSubmission !== this.unchosen;
-  }
-
   status(submission: SubmissionInspection): void {
-    if (!this.#isChosen) return;
+    if (!this.isChosen()) return;
     const { submissionId, status } = submission;
     if (status === "running") this.running.set(submissionId, submission);
     else this.running.delete(submissionId);
@@ -73,7 +69,7 @@ export class SubmissionClients {
 
   /** A side turn begins to write its reply; undefined if no client may see it. */
   reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
-    return this.#isChosen ? streamTo(this, turn, attempt) : undefined;
+    return this.isChosen() ? streamTo(this, turn, attempt) : undefined;
   }
 
   /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */

@@ -39,6 +39,7 @@ type ChatHostOptions = {
   readonly source: TurnSource;
   /** Whether the app's class has a model for side turns. */
   readonly hasModel: boolean;
+  readonly hasStatusHook: () => boolean;
 };
 
 export class ChatHost implements TurnHost {
@@ -140,6 +141,10 @@ export class ChatHost implements TurnHost {
     followers.status(submission);
     clients.status(submission);
     await agent.onSubmissionStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.options.hasStatusHook();
   }
 
   isInHostContext(): boolean {

@@ -11,7 +11,7 @@ import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
-import { notOverridden } from "../agent/delivery-verbs.ts";
+import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import type { RunWorkflow } from "../agent/workflows.ts";
@@ -77,7 +77,9 @@ export class DurableChatAgent<
     const isBuiltIn = notOverridden(new.target, DurableChatAgent);
     super(ctx, env);
     const agent = this as unknown as HookedChat;
-    const clients = new SubmissionClients(agent, DurableChatAgent.prototype.shouldSendSubmission);
+    const hasHook = hooksOf(this, isBuiltIn);
+    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
+    const hasStatusHook = () => hasHook("onSubmissionStatus");
     const modules = modulesOf(
       {
         object: this,
@@ -95,7 +97,7 @@ export class DurableChatAgent<
         agentTools: agentToolPort(this, "finishAgentToolStep"),
         turns: (outbox, limits, followers) => {
           const turns = this.#turns(agent, clients, !isBuiltIn("getModel"));
-          return new ChatHost({ ...turns, followers }, outbox, limits);
+          return new ChatHost({ ...turns, followers, hasStatusHook }, outbox, limits);
         },
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);

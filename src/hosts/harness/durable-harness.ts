@@ -11,7 +11,7 @@ import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "../agent/approval-clients.ts";
-import { notOverridden } from "../agent/delivery-verbs.ts";
+import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import {
   type SubmissionAgent,
@@ -72,7 +72,9 @@ export class DurableHarness<
     if ((options as HostOptions | null)?.budget !== undefined)
       throw new NotSupportedByHostError("perdure/harness", "budget");
     const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
-    const clients = new SubmissionClients(agent, DurableHarness.prototype.shouldSendSubmission);
+    const hasHook = hooksOf(this, isBuiltIn);
+    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
+    const hasStatusHook = () => hasHook("onSubmissionStatus");
     const modules = modulesOf(
       {
         object: this,
@@ -89,7 +91,7 @@ export class DurableHarness<
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
         turns: (outbox, limits, followers) =>
-          new HarnessHost({ ...this.#turns(clients), followers }, outbox, limits),
+          new HarnessHost({ ...this.#turns(clients), followers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({

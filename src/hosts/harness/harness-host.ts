@@ -58,6 +58,7 @@ export type HarnessHostOptions = {
   readonly followers: Followers;
   /** Calls the app's status hook. */
   readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
+  readonly hasStatusHook: () => boolean;
 };
 
 /** An attempt whose operation has ended. */
@@ -269,6 +270,10 @@ export class HarnessHost implements TurnHost {
         .catch((error) => console.error("[perdure] a session could not be reset:", error));
     }
     await this.options.onStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.options.hasStatusHook();
   }
 
   isInHostContext(): boolean {

@@ -49,14 +49,12 @@ export class Durable extends AgentVerbs {
           if (!without.includes(connection.id)) connection.send(message);
       },
     } as const;
-    const shouldSend = () => false as const;
+    const { shouldSendSubmission } = settings;
     const clients = new SubmissionClients(
-      {
-        ...connections,
-        shouldSendSubmission: settings.shouldSendSubmission ?? shouldSend,
-      } as never,
-      shouldSend,
+      { ...connections, shouldSendSubmission } as never,
+      () => shouldSendSubmission !== undefined,
     );
+    const hasStatusHook = () => settings.onSubmissionStatus !== undefined;
     const approvals = {
       ...connections,
       shouldSendApproval: settings.shouldSendApproval ?? (() => false),
@@ -75,7 +73,7 @@ export class Durable extends AgentVerbs {
         onApproval: (approval) => announceApproval(approvals, approval),
         turns: (outbox, given, followers) =>
           new SdkHost(
-            { ...this.#turns(object, settings, sessions, clients), followers },
+            { ...this.#turns(object, settings, sessions, clients), followers, hasStatusHook },
             outbox,
             given,
           ),

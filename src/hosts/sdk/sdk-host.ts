@@ -36,6 +36,7 @@ export type SdkHostOptions = {
   readonly followers: Followers;
   /** Calls the app's status hook. */
   readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
+  readonly hasStatusHook: () => boolean;
 };
 
 export class SdkHost implements TurnHost {
@@ -103,6 +104,10 @@ export class SdkHost implements TurnHost {
     this.options.followers.status(submission);
     this.options.clients?.status(submission);
     await this.options.onStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.options.hasStatusHook();
   }
 
   isInHostContext(): boolean {

@@ -21,7 +21,7 @@ import {
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
-import { notOverridden } from "../agent/delivery-verbs.ts";
+import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import type { RunWorkflow } from "../agent/workflows.ts";
@@ -69,7 +69,9 @@ export class DurableThink<
     super(ctx, env);
     const agent = this as unknown as HookedThink;
     const think = new ThinkLedger(agent);
-    const clients = new SubmissionClients(agent, DurableThink.prototype.shouldSendSubmission);
+    const hasHook = hooksOf(this, isBuiltIn);
+    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
+    const hasStatusHook = () => hasHook("onSubmissionStatus");
     const modules = modulesOf(
       {
         object: this,
@@ -87,7 +89,7 @@ export class DurableThink<
         agentTools: agentToolPort(agent, "finishAgentToolStep"),
         think,
         turns: (outbox, limits, followers) =>
-          new ThinkHost({ agent, think, clients, followers }, outbox, limits),
+          new ThinkHost({ agent, think, clients, followers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => thinkScheduler(agent, think, submissions, onProblem),
       },
       options,

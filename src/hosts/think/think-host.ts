@@ -35,6 +35,7 @@ export type ThinkHostOptions = {
   readonly think: ThinkLedger;
   readonly clients: SubmissionClients;
   readonly followers: Followers;
+  readonly hasStatusHook: () => boolean;
 };
 
 type SideTurn = { readonly submissionId: string; isOver: boolean };
@@ -100,7 +101,9 @@ export class ThinkHost implements TurnHost {
       watch: (turn, attempt) =>
         bothOf(followers.reply(turn, attempt), clients.reply(turn, attempt)),
     });
-    Object.assign(agent, this.#mainTurns.wrap(app), {
+    Object.assign(agent, this.#mainTurns.wrap(app));
+    if (!this.hasStatusHook()) return;
+    Object.assign(agent, {
       // Think calls it for the submissions that Think runs.
       onSubmissionStatus: (submission: SubmissionInspection | ThinkSubmissionInspection) =>
         onSubmissionStatus(
@@ -157,6 +160,10 @@ export class ThinkHost implements TurnHost {
     followers.status(submission);
     clients.status(submission);
     await agent.onSubmissionStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.options.hasStatusHook();
   }
 
   isInHostContext(): boolean {

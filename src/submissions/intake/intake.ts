@@ -12,14 +12,14 @@ import {
 import { inspect } from "../inspection.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
-import { NEXT_RANK, type NewSubmission, type Submission } from "../store/rows.ts";
+import { NEXT_RANK, type NewSubmission, type Submission, type Summary } from "../store/rows.ts";
 import { repairsLeft } from "../turns/attempt-plan.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult } from "../types.ts";
 import { asksTheSame, checkSize, prepare } from "./request.ts";
 
 /** A new submission, or the one that is known under the key or id. */
 export type IntakeResult = {
-  readonly submission: Submission;
+  readonly submission: Summary & Partial<Pick<Submission, "messages">>;
   readonly accepted: boolean;
   /** It is known with other messages. */
   readonly conflict?: boolean;
@@ -71,7 +71,7 @@ export function take(
     const busy = current(submission.thread) ?? store.open.nextPending(submission.thread);
     if (busy) throw new BusyError(busy.submissionId);
   }
-  const releaseKey = () => known && store.releaseKey(known.seq);
+  const releaseKey = known && (() => store.releaseKey(known.seq));
   return { submission: accept(ledger, submission, releaseKey), accepted: true };
 }
 
@@ -167,13 +167,15 @@ function copyOf(old: Submission, submissionId: string) {
 function accept(
   { store, clock, limits }: Ledger,
   submission: NewSubmission,
-  before: () => void,
-): Submission {
+  before?: () => void,
+): Summary {
   const { pending } = store.open;
   if (pending >= limits.maxPending) throw new BacklogFullError(pending, limits.maxPending);
+  const now = clock.now();
+  if (!before) return store.accept(submission, now);
   return store.transaction(() => {
     before();
-    return store.accept(submission, clock.now());
+    return store.accept(submission, now);
   });
 }
 

@@ -4,14 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
-import {
-  byteLength,
-  isTooDeep,
-  jsonTextOf,
-  MAX_DEPTH,
-  preview,
-  tooLarge,
-} from "../../core/json.ts";
+import { checkBytes, isTooDeep, jsonTextOf, MAX_DEPTH, preview } from "../../core/json.ts";
 import {
   count,
   duration,
@@ -111,6 +104,9 @@ const INTERNAL = optionsOf<InternalSubmitOptions>()({
 });
 type Read = z.output<typeof INTERNAL>;
 
+const DEFAULTS = readOptions(INTERNAL, {}, "options");
+const PUBLIC = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
+
 /** Checks the arguments of `submitMessages()`, and returns what is stored. @throws InvalidSubmissionError */
 export function prepare(
   { store, limits, clock, outbox }: Ledger,
@@ -119,7 +115,10 @@ export function prepare(
 ): NewSubmission {
   checkAnswer(given.answer);
   checkMessages(messages);
-  const options = readOptions(INTERNAL, given, "options", invalidSubmission);
+  const options =
+    Object.keys(given).length === 0
+      ? DEFAULTS
+      : readOptions(INTERNAL, given, "options", invalidSubmission);
   const { metadata, answer, whenBusy, debounce } = options;
   for (const key of Object.keys(metadata ?? {})) checkId("metadata", key);
   const thread = threadOf(options);
@@ -154,8 +153,7 @@ export function prepare(
 
 /** Checks the names of public options. @throws InvalidSubmissionError naming the option */
 export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
-  const names = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
-  checkNames("submitMessages()", options, names, invalidSubmission);
+  checkNames("submitMessages()", options, PUBLIC, invalidSubmission);
   const { notify, reply } = (options ?? {}) as InternalSubmitOptions;
   if (typeof notify === "function") checkDestinations("notify", notify);
   if (typeof reply === "function") checkDestinations("reply", reply);
@@ -305,10 +303,8 @@ export function checkSize(
 ): void {
   const { messages, metadata, answer, notify } = submission;
   const rest = textOf("metadata", [metadata, answer, notify]);
-  const bytes = byteLength(messages) + byteLength(rest);
-  if (bytes <= maxBytes) return;
-  const message = tooLarge("messages with metadata and destinations", bytes, maxBytes);
-  throw invalidSubmission("messages", message);
+  const refuse = (message: string) => invalidSubmission("messages", message);
+  checkBytes("messages with metadata and destinations", messages + rest, { maxBytes, refuse });
 }
 
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */

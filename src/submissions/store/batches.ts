@@ -41,7 +41,7 @@ export class BatchStore {
   }
 
   /** An open submission that an earlier batch had accepted is one of this batch. */
-  adopt(batch: string, { seq }: Submission): void {
+  adopt(batch: string, { seq }: Pick<Submission, "seq">): void {
     const query = "UPDATE perdure_submissions SET batch = ? WHERE seq = ? AND settled_at IS NULL";
     this.sql.exec(query, batch, seq);
   }

@@ -133,6 +133,20 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     output: output === undefined ? undefined : new StoredAnswer(sql, row.seq, output),
   };
 }
+
+/** A submission that has just been stored, without a read. Its other columns are empty. */
+export function acceptedRow(
+  sql: SqlStorage,
+  { messages, answer, isGenerated, isRetry, ...given }: NewSubmission,
+  seq: number,
+  createdAt: number,
+): Summary {
+  const metadata = given.metadata && JSON.parse(JSON.stringify(given.metadata));
+  const counts = { attempts: 0, resets: 0, isRefused: 0 };
+  const row = { ...given, ...counts, seq, createdAt, metadata, status: "pending" as const };
+  return toSummary(sql, row as unknown as SummaryRow);
+}
+
 /** The submissions that a query for whole rows returns, one by one, because their messages may exceed the memory. */
 export function* eachWhole(
   sql: SqlStorage,

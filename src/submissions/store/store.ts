@@ -21,6 +21,7 @@ import { SubmissionHistory } from "./history.ts";
 import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { OpenSubmissions, QUEUED, SCHEDULED } from "./open.ts";
 import {
+  acceptedRow,
   eachWhole,
   type FailedEnd,
   json,
@@ -35,9 +36,6 @@ import {
 import { MIGRATIONS } from "./schema.ts";
 import { valuesOf } from "./sql.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
-
-/** SQL for the number of the next row: greater than all stored ones and all that this object instance has seen. */
-const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions)";
 
 /** A running submission whose attempt was interrupted. */
 type Interrupted = Pick<Submission, "seq" | "attempts"> &
@@ -54,8 +52,8 @@ export class SubmissionStore {
   readonly batches: BatchStore;
   readonly history: SubmissionHistory;
 
-  /** The highest number that this object instance has seen: it is not used again after a deletion. */
-  #newest = 0;
+  /** The highest number that is stored, or that this object instance has given. Undefined until it is needed. */
+  #newest: number | undefined;
 
   constructor(
     readonly storage: DurableObjectStorage,
@@ -83,18 +81,25 @@ export class SubmissionStore {
     }
   }
 
-  /** The id of what is stored next, if nothing else is stored before. */
+  /** An id that contains the number of its row. */
   newId(): string {
-    const query = `SELECT ${NEXT_SEQ}`;
-    const seq = valuesOf<number>(this.storage.sql, query, this.#newest)[0] as number;
-    return generatedId(seq, crypto.randomUUID());
+    return generatedId(this.#newSeq(), crypto.randomUUID());
   }
 
-  /** (new) → pending. */
-  accept(submission: NewSubmission, now: number): Submission {
+  /** A number is given once, also if its row is deleted. */
+  #newSeq(): number {
+    const query = "SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions";
+    this.#newest ??= valuesOf<number>(this.storage.sql, query)[0] as number;
+    return ++this.#newest;
+  }
+
+  /** (new) → pending. Returns it as it is stored, without a read. */
+  accept(submission: NewSubmission, now: number): Summary {
     const { submissionId, notBefore, isGenerated } = submission;
     if (notBefore !== undefined) this.open.reschedule();
+    const seq = (isGenerated ? seqIn(submissionId) : null) ?? this.#newSeq();
     const columns = {
+      seq,
       submission_id: submissionId,
       idempotency_key: submission.idempotencyKey ?? null,
       messages: submission.messages,
@@ -118,15 +123,12 @@ export class SubmissionStore {
       is_generated: isGenerated ? 1 : 0,
       is_retry: submission.isRetry ? 1 : 0,
     };
-    const names = Object.keys(columns);
-    return this.#counted(
-      +1,
-      `INSERT INTO perdure_submissions (seq, ${names.join(", ")})
-       VALUES (COALESCE(?, ${NEXT_SEQ}), ${names.map(() => "?").join(", ")}) RETURNING *`,
-      isGenerated ? seqIn(submissionId) : null,
-      this.#newest,
-      ...Object.values(columns),
-    ) as Submission;
+    const given = Object.entries(columns).filter(([, value]) => value !== null);
+    const query = `INSERT INTO perdure_submissions (${given.map(([name]) => name).join(", ")})
+       VALUES (${given.map(() => "?").join(", ")})`;
+    this.storage.sql.exec(query, ...given.map(([, value]) => value));
+    this.open.count(+1);
+    return acceptedRow(this.storage.sql, submission, seq, now);
   }
 
   find(submissionId: string): Submission | undefined {
@@ -383,7 +385,6 @@ export class SubmissionStore {
     const row = this.#one(query, ...bindings);
     if (!row) return undefined;
     this.open.count(change);
-    this.#newest = Math.max(this.#newest, row.seq);
     return row;
   }
 

@@ -17,10 +17,14 @@ export class StatusHooks {
   readonly #pending = new Map<string, Promise<void>>();
   readonly #deadlines: Deadlines;
 
-  /** @param timeoutMs how long a call of the hook is waited for */
+  /**
+   * @param timeoutMs how long a call of the hook is waited for
+   * @param isHooked whether the app has a hook, which is waited for
+   */
   constructor(
     private readonly hook: (submission: SubmissionInspection) => Promise<void>,
     private readonly timeoutMs: number,
+    private readonly isHooked = () => true,
   ) {
     this.#deadlines = new Deadlines(timeoutMs);
   }
@@ -56,8 +60,14 @@ export class StatusHooks {
   /** Calls the hook, for each submission in the order of its statuses, and then resolves the waiting callers. */
   announce(submission: SubmissionInspection): void {
     const { submissionId, status } = submission;
+    const earlier = this.#pending.get(submissionId);
+    if (!earlier && !this.isHooked()) {
+      this.hook(submission).catch((error) => logFailure(submission, error));
+      if (isTerminal(status)) this.#resolveWaiters(submission);
+      return;
+    }
     if (isTerminal(status)) this.#announcing.add(submissionId);
-    const before = this.#pending.get(submissionId) ?? Promise.resolve();
+    const before = earlier ?? Promise.resolve();
     const notified = before.then(async () => {
       await this.#callHook(submission);
       if (this.#pending.get(submissionId) === notified) this.#pending.delete(submissionId);
@@ -101,17 +111,15 @@ export class StatusHooks {
 
   /** Never fails, and never takes longer than the limit. */
   async #callHook(submission: SubmissionInspection): Promise<void> {
-    const { submissionId, status } = submission;
     const call: HookCall = { hasEnded: false };
-    const about = `for ${submissionId} (${status})`;
     const returned = this.#insideHook
       .run(call, async () => this.hook(submission))
-      .catch((error) => console.error(`[perdure] onSubmissionStatus failed ${about}:`, error));
+      .catch((error) => logFailure(submission, error));
     try {
       await this.#deadlines.within(returned);
     } catch {
       console.error(
-        `[perdure] onSubmissionStatus has not returned ${about} within ${this.timeoutMs} ms, and is no longer waited for.`,
+        `[perdure] onSubmissionStatus has not returned ${aboutOf(submission)} within ${this.timeoutMs} ms, and is no longer waited for.`,
       );
     } finally {
       call.hasEnded = true;
@@ -125,4 +133,12 @@ export class StatusHooks {
     this.#waiting.delete(submissionId);
     for (const waiter of waiting ?? []) waiter(submission);
   }
+}
+
+function logFailure(submission: SubmissionInspection, error: unknown): void {
+  console.error(`[perdure] onSubmissionStatus failed ${aboutOf(submission)}:`, error);
+}
+
+function aboutOf({ submissionId, status }: SubmissionInspection): string {
+  return `for ${submissionId} (${status})`;
 }

@@ -79,7 +79,7 @@ export class TurnEngine {
   async onAccepted(items: readonly IntakeItem[]): Promise<void> {
     const { loop, wake, clock } = this.ledger;
     const { events } = loop.lifecycle;
-    const accepted: Submission[] = [];
+    const accepted: Summary[] = [];
     for (const { taken, options } of items) {
       const { submission, conflict, debounced } = taken;
       const { submissionId, idempotencyKey, thread, dueAt, seq } = submission;
@@ -100,7 +100,7 @@ export class TurnEngine {
     await armed;
   }
 
-  async #startAccepted(accepted: readonly Submission[]): Promise<void> {
+  async #startAccepted(accepted: readonly Summary[]): Promise<void> {
     const { loop, wake, clock } = this.ledger;
     const { events } = loop.lifecycle;
     let first = Number.POSITIVE_INFINITY;
@@ -120,9 +120,9 @@ export class TurnEngine {
 
   /** Cancels what runs in the thread, so that this submission, which is next there, can run. */
   #interrupt(
-    { submissionId, thread }: Submission,
+    { submissionId, thread }: Summary,
     { whenBusy }: InternalSubmitOptions,
-    accepted: readonly Submission[],
+    accepted: readonly Summary[],
   ): void {
     if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
     const running = this.current(thread);

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { InternalSubmitOptions } from "../../../src/submissions/types.ts";
-import { givenLedger, until } from "../../support/given.ts";
+import { givenLedger, message, until } from "../../support/given.ts";
 import {
   expectState,
   type Ledger,
@@ -76,6 +76,18 @@ it.each<[string, number, InternalSubmitOptions, TurnScript]>([
     await expectState(stub, submissionId, "completed");
   });
   expect(cost).toBe(rows);
+});
+
+it("an acceptance while a turn runs is 1 statement, once the object has accepted another", async () => {
+  const stub = givenLedger();
+  await submit(stub, hold);
+  const statements = await within(stub, async ({ meter, submissions }) => {
+    await submissions.submit([message("first")]);
+    meter.reset();
+    for (let n = 0; n < 10; n++) await submissions.submit([message("next")]);
+    return meter.read().statements;
+  });
+  expect(statements).toBe(10);
 });
 
 it("a budget of the day: 2 rows for each call of the model", async () => {
