@@ -1,5 +1,6 @@
 /** What a health report knows of the ledger. Reads a bounded number of rows, and writes nothing. */
 
+import { type RecentFacts, recentFacts } from "./recent.ts";
 import type { SubmissionStatus } from "./states.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
 import { usageOfDay } from "./store/usage.ts";
@@ -57,7 +58,16 @@ export type SubmissionFacts = {
   /** By thread, in the order of their turns. */
   readonly open: readonly OpenSubmission[];
   readonly tokensToday: number;
+  readonly recent: RecentFacts;
+  readonly storage: StorageFacts;
   readonly limits: SubmissionLimits;
+};
+
+type StorageFacts = {
+  /** Of the object's database. */
+  readonly bytes: number;
+  /** Submissions that are stored, at most. */
+  readonly submissions: number;
 };
 
 type SubmissionLimits = {
@@ -65,6 +75,9 @@ type SubmissionLimits = {
   readonly maxConcurrentTurns: number;
   readonly stallTimeoutMs: number;
   readonly tokensPerDay: number;
+  /** Of retention. */
+  readonly maxAgeMs: number;
+  readonly maxCount: number;
 };
 
 type Source = {
@@ -87,9 +100,18 @@ export function submissionFacts(
     counts: { ...counts, running, pending: open.length - running + scheduled.count },
     open,
     tokensToday: usageOfDay(sql, Math.floor(now / (HOURS * HOUR_MS))).tokens,
+    recent: recentFacts(sql, now),
+    storage: {
+      bytes: sql.databaseSize,
+      submissions: sql.exec<{ count: number }>(STORED).one().count,
+    },
     limits,
   };
 }
+
+/** By the numbers of the first and the last row: one row each is read. */
+const STORED = `SELECT IFNULL((SELECT MAX(seq) FROM perdure_submissions) - (SELECT MIN(seq) FROM perdure_submissions) + 1, 0)
+  AS count`;
 
 type OpenRow = {
   seq: number;

@@ -14,6 +14,11 @@ export const FINDINGS = {
   "model-rate-limited": "succeeds",
   "poison-turn": "succeeds",
   "budget-used-up": "succeeds",
+  "answers-empty": "succeeds",
+  "answers-repaired": "succeeds",
+  "tool-fails": "succeeds",
+  "retries-grow": "succeeds",
+  "storage-grows": "starts",
   // Outbox
   "destination-fails": "delivers",
   "secret-refused": "delivers",

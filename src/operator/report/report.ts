@@ -10,6 +10,7 @@ import { type BrokenPart, brokenPart, type Part, type ReportFacts, readFacts } f
 import { ALARM_RULES } from "./rules/alarms.ts";
 import { INBOUND_RULES } from "./rules/inbound.ts";
 import { OUTBOX_RULES } from "./rules/outbox.ts";
+import { RECENT_RULES } from "./rules/recent.ts";
 import { SCHEDULER_RULES } from "./rules/scheduler.ts";
 import { SUBMISSION_RULES } from "./rules/submissions.ts";
 import { WAIT_RULES } from "./rules/waits.ts";
@@ -65,6 +66,7 @@ function findingsIn(facts: ReportFacts, broken: BrokenPart[], now: number): Find
         });
   const found = [
     ...judge("submissions", facts.submissions, SUBMISSION_RULES),
+    ...judge("submissions", facts.submissions, RECENT_RULES),
     ...judge("outbox", facts.outbox, OUTBOX_RULES),
     ...judge("inbound", facts.inbound, INBOUND_RULES),
     ...judge("waits", facts.waits, WAIT_RULES),

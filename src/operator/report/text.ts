@@ -47,3 +47,8 @@ export function sumOf(groups: readonly { readonly count: number }[]): number {
 export function earliestOf(groups: readonly { readonly since: number }[]): number {
   return Math.min(...groups.map(({ since }) => since));
 }
+
+/** The ids of the first submissions. */
+export function idsOf(submissions: readonly { readonly submissionId: string }[]): string[] {
+  return submissions.slice(0, MOST_IDS).map(({ submissionId }) => submissionId);
+}

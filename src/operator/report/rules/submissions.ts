@@ -6,7 +6,7 @@ import type {
   SubmissionFacts,
 } from "../../../submissions/facts.ts";
 import type { Finding } from "../../protocol.ts";
-import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
+import { at, earliestOf, idsOf, line, plural, someIds, sumOf, verb } from "../text.ts";
 
 /** Fewer pending turns are the usual queue of a busy agent. */
 const BACKLOG_COUNT = 20;
@@ -326,9 +326,6 @@ function retryAll(groups: readonly FailedSubmissions[]) {
   const createdAfter = Math.min(...groups.map(({ createdAt }) => createdAt));
   return { do: "retry", filter: { status: "error", createdAfter } } as const;
 }
-
-const idsOf = (submissions: readonly OpenSubmission[]) =>
-  submissions.slice(0, 10).map(({ submissionId }) => submissionId);
 
 export const SUBMISSION_RULES: readonly Rule[] = [
   backlog,

@@ -1,0 +1,158 @@
+/** What can be wrong with submissions that do not fail, and with the storage. One function for each cause. */
+
+import type { SubmissionFacts } from "../../../submissions/facts.ts";
+import type { RecentSubmission } from "../../../submissions/recent.ts";
+import type { Finding } from "../../protocol.ts";
+import { at, idsOf, line } from "../text.ts";
+
+/** Fewer are accidents of a model, whatever their share. */
+const FEW = 5;
+/** A model answers nothing now and then; one of ten has a cause. */
+const EMPTY_SHARE = 0.1;
+/** A schema that suits its model is met nearly always. */
+const REPAIRED_SHARE = 0.25;
+/** A tool that refuses what models try may fail often, but it succeeds more often. */
+const FAILED_SHARE = 0.5;
+/** A quarter of these is {@link FEW}. They are compared with those before them. */
+const RETRIED_OF = 20;
+/** Later, what has caused it is over. */
+const RETRIED_MS = 3_600_000;
+/** https://developers.cloudflare.com/durable-objects/platform/limits/ */
+const MOST_BYTES = 10e9;
+const NEAR_LIMIT = 0.8;
+const AT_LIMIT = 0.95;
+/** Retention keeps as many by default. */
+const MANY_KEPT = 100_000;
+
+type Rule = (facts: SubmissionFacts, now: number) => Finding[];
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);
+
+const hasEnded = ({ settledAt }: RecentSubmission) => settledAt !== null;
+const firstEnd = (some: readonly RecentSubmission[]) =>
+  Math.min(...some.map(({ settledAt }) => settledAt ?? Number.POSITIVE_INFINITY));
+const linkTo = ([id = ""]: readonly string[]) => ({ view: "submissions", id });
+
+const answersEmpty: Rule = ({ recent }, now) => {
+  const completed = recent.newest.filter(({ status }) => status === "completed");
+  const empty = completed.filter(({ isEmpty }) => isEmpty);
+  const { length: count } = empty;
+  if (count < FEW || count < EMPTY_SHARE * completed.length) return [];
+  const since = firstEnd(empty);
+  const ids = idsOf(empty);
+  return [
+    {
+      code: "answers-empty",
+      severity: "warning",
+      title: `${count} of the latest ${completed.length} completed submissions have an empty answer, the first since ${at(since, now)}.`,
+      evidence: { count, since, ids },
+      cause: "The model ended its turn without a text, and without a call of a tool.",
+      fix: {
+        text: "Look at the finish reason of one: often the model's output limit or its content filter, or a prompt that asks for nothing. Then retry those that matter.",
+      },
+      link: linkTo(ids),
+    },
+  ];
+};
+
+const answersRepaired: Rule = ({ recent }, now) => {
+  const asked = recent.newest.filter((one) => one.hasSchema && hasEnded(one));
+  const repaired = asked.filter(({ repairs }) => repairs);
+  const { length: count } = repaired;
+  if (count < FEW || count < REPAIRED_SHARE * asked.length) return [];
+  const repairs = repaired.flatMap((one) => one.repairs ?? []);
+  const [{ error: lastError } = { error: "" }] = repairs;
+  const tokens = sumOf(repairs.map((one) => one.tokens));
+  const since = firstEnd(repaired);
+  const ids = idsOf(repaired);
+  return [
+    {
+      code: "answers-repaired",
+      severity: "warning",
+      title: `The model was asked ${sumOf(repairs.map((one) => one.count))} times more for its answer in ${count} of the latest ${asked.length} submissions with a schema, since ${at(since, now)}; ${tokens} tokens went into refused answers.`,
+      evidence: { count, since, ids, lastError },
+      cause: `Its answers do not match the schema: ${line(lastError)}`,
+      fix: {
+        text: "Simplify the schema or describe its fields, or use another model or strategy.",
+      },
+      link: linkTo(ids),
+    },
+  ];
+};
+
+const toolFails: Rule = ({ recent }, now) =>
+  recent.tools
+    .filter(({ calls, failed }) => failed >= FEW && failed > FAILED_SHARE * calls)
+    .map(({ tool, calls, failed: count, since, error: lastError, ids }) => ({
+      code: "tool-fails",
+      severity: "warning",
+      title: `The tool ${JSON.stringify(line(tool))} failed in ${count} of its latest ${calls} calls since ${at(since, now)}.`,
+      evidence: { count, since, ids, lastError },
+      cause: `The latest error is: ${line(lastError)}`,
+      fix: {
+        text: "Correct the tool, or its description if the model calls it wrongly. The model has seen each error, so look at what its answers say.",
+      },
+      link: linkTo(ids),
+    }));
+
+const retriesGrow: Rule = ({ recent }, now) => {
+  // Those that ended with an error have a finding of their own.
+  const tried = recent.newest.filter(
+    (one) => one.status !== "error" && (one.retries || hasEnded(one)),
+  );
+  const isRetried = ({ retries }: RecentSubmission) => retries !== undefined;
+  const retried = tried.slice(0, RETRIED_OF).filter(isRetried);
+  const { length: count } = retried;
+  const retries = retried.flatMap((one) => one.retries ?? []);
+  const [first] = retries.toSorted((one, other) => other.at - one.at);
+  if (count < FEW || !first || now - first.at >= RETRIED_MS) return [];
+  const before = tried.slice(RETRIED_OF);
+  const ids = idsOf(retried);
+  return [
+    {
+      code: "retries-grow",
+      severity: "warning",
+      title: `${count} of the latest ${Math.min(tried.length, RETRIED_OF)} submissions were retried, ${sumOf(retries.map((one) => one.count))} times; of the ${before.length} before them, ${before.filter(isRetried).length} were.`,
+      evidence: {
+        count,
+        since: Math.min(...retries.map((one) => one.at)),
+        ids,
+        lastError: first.error,
+      },
+      cause: `The latest error is: ${line(first.error)}`,
+      fix: {
+        text: "Correct what the error names, or add a model to fall back to: submissions fail when their attempts are used up.",
+      },
+      link: linkTo(ids),
+    },
+  ];
+};
+
+const storageGrows: Rule = ({ storage: { bytes, submissions }, limits }) => {
+  const share = bytes / MOST_BYTES;
+  const isKept = limits.maxAgeMs === Infinity && limits.maxCount === Infinity;
+  if (share < NEAR_LIMIT && !(isKept && submissions >= MANY_KEPT)) return [];
+  return [
+    {
+      code: "storage-grows",
+      severity: share >= AT_LIMIT ? "error" : "warning",
+      title: `The agent stores ${(bytes / 1e9).toFixed(1)} GB, of at most 10, and ${submissions} submissions.`,
+      evidence: { count: submissions, ids: [] },
+      cause: isKept
+        ? "Retention is off: retention.maxAge and maxCount are Infinity."
+        : "The app's own tables, conversations, or what retention keeps are large.",
+      fix: {
+        text: "Lower retention, or delete what is not needed, e.g. with deleteSubmissions(). At 10 GB, each write fails.",
+      },
+      link: { view: "submissions" },
+    },
+  ];
+};
+
+export const RECENT_RULES: readonly Rule[] = [
+  answersEmpty,
+  answersRepaired,
+  toolFails,
+  retriesGrow,
+  storageGrows,
+];
