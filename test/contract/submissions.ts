@@ -188,6 +188,23 @@ export function submissionsContract(host: ContractHost): void {
     },
   );
 
+  it.runIf(supports(host, "tools"))(
+    "L6: an interrupted durable tool runs again if other calls of its step have ended",
+    async () => {
+      const agent = given();
+      const account = crypto.randomUUID();
+      const accounts = [account, `${account}-2`, `${account}-3`];
+      const charged = accounts.map((one) => ({ name: "charge", input: { account: one } }));
+      const script = { ...unique(), tools: [[...charged, { name: "ship", input: { account } }]] };
+      const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+      await until(() => steps.get(account)?.length === 2);
+      await agent.crash();
+      expect(await agent.ended(submissionId)).toMatchObject({ status: "completed" });
+      expect(new Set(steps.get(account)).size).toBe(3);
+      expect(accounts.map((one) => charges.get(one))).toEqual([1, 1, 1]);
+    },
+  );
+
   it("L6: a crash before the answer ends in one answer", async () => {
     const agent = given();
     const script = { ...unique(), delayMs: 200, text: "answered" };

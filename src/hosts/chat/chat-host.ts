@@ -59,8 +59,8 @@ export class ChatHost implements TurnHost {
   ) {
     const { agent, clients, followers, source } = options;
     this.submissions = new Submissions(this, outbox, limits);
-    this.mainTurns = new ChatTurns(agent, this.submissions);
     this.recovery = new ChatRecovery(agent, this.submissions, AIChatAgent.CHAT_FIBER_NAME);
+    this.mainTurns = new ChatTurns(agent, this.submissions, this.recovery);
     this.#sideTurns = new SdkTurns({
       source,
       sessions: agent.sessions,

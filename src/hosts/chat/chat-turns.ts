@@ -26,14 +26,13 @@ import {
   TurnRefused,
 } from "../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../sdk/attempt.ts";
-import { interrupted } from "../sdk/chat-recovery.ts";
+import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "../sdk/chat-recovery.ts";
 import { idsOf, lastAsked, MainConversation } from "../sdk/conversation.ts";
-import { settledCalls } from "../sdk/reply.ts";
 import type { FramedTurn } from "../streams/chat-frames.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";
-import { DROPPED, type Left, refOf, wholeReply } from "./recovered.ts";
+import { wholeReply } from "./recovered.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */
@@ -58,6 +57,7 @@ export class ChatTurns {
   constructor(
     private readonly agent: HookedChat,
     private readonly ledger: Submissions,
+    private readonly recovery: ChatRecovery,
   ) {
     const session = () => agent.sessions.session();
     this.conversation = new MainConversation({
@@ -338,33 +338,10 @@ export class ChatTurns {
       this.#release(ref);
       return { continue: false };
     }
-    return this.#continued(ctx, app, submission);
-  }
-
-  async #continued(
-    ctx: ChatRecoveryContext,
-    app: ChatHooks,
-    submission: Left,
-  ): Promise<ChatRecoveryOptions> {
-    const { ledger } = this;
-    const ref = refOf(submission);
-    const decision = (await app.onChatRecovery(ctx)) ?? {};
-    const isDeclined = decision.continue === false;
-    const settled = this.conversation.settledCalls(idsOf(submission.messages), [...ctx.messages]);
-    const partial = settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]);
-    // The chat would show the model an error in place of the call. Without this part of the reply, it makes the call again.
-    const isRepeated = ledger.hasInterruptedSteps(submission, [...settled, ...partial]);
-    // Otherwise the chat is about to store this part.
-    if (decision.persist !== false && !isRepeated) settled.push(...partial);
-    if (!isDeclined && ledger.mayContinue(submission, settled)) {
-      this.#recovering.set(ref.seq, ctx.requestId);
-      return isRepeated ? { ...decision, persist: false } : decision;
-    }
-    const why = isDeclined
-      ? "onChatRecovery declined to continue it"
-      : "its tools have had effects, so it is not run again";
-    ledger.end(ref, interrupted(why, ctx.requestId));
-    return { ...decision, continue: false };
+    const own = (await app.onChatRecovery(ctx)) ?? {};
+    const decision = this.recovery.decide(submission, ctx, this.conversation, own);
+    if (decision.continue !== false) this.#recovering.set(ref.seq, requestId);
+    return decision;
   }
 
   /** Whether the submission runs in another turn by now. */

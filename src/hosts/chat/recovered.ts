@@ -1,18 +1,7 @@
-/** A submission that a crash has interrupted, and what is left of its turn. Pure. */
+/** What is left of a turn that a crash has interrupted. Pure. */
 
-import type { ChatRecoveryContext, ChatRecoveryOptions } from "@cloudflare/ai-chat";
+import type { ChatRecoveryContext } from "@cloudflare/ai-chat";
 import type { UIMessage } from "ai";
-import type { AttemptRef, Submissions } from "../../submissions/index.ts";
-
-/** An interrupted turn is neither continued nor stored. */
-export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
-
-/** A submission that was left running when the object last went down. */
-export type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
-
-export function refOf({ seq, attempts }: Left): AttemptRef {
-  return { seq, attempt: attempts };
-}
 
 /** The stored reply of a turn that has ended, where the object went down before its hook. The stream is deleted with the storing. */
 export function wholeReply({ streamId, partialParts, messages }: ChatRecoveryContext) {

@@ -1,9 +1,26 @@
-/** The recovery of a chat of the SDK: whether it still has to recover turns that a crash has interrupted, and the end of one that it gives up. */
+/** The recovery of a chat of the SDK: which interrupted turns it continues, and whether it still has some to recover. */
 
 import type { Agent } from "agents";
-import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
+import {
+  CHAT_RECOVERY_TASK_NAME,
+  type ChatRecoveryContext,
+  type ChatRecoveryOptions,
+} from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
-import type { Submissions, TurnEnd } from "../../submissions/index.ts";
+import type { UIMessage } from "ai";
+import type { AttemptRef, Submissions, TurnEnd } from "../../submissions/index.ts";
+import { idsOf, type MainConversation } from "./conversation.ts";
+import { settledCalls, toolOf } from "./reply.ts";
+
+/** An interrupted turn is neither continued nor stored. */
+export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
+
+/** A submission that was left running when the object last went down. */
+export type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
+
+export function refOf({ seq, attempts }: Left): AttemptRef {
+  return { seq, attempt: attempts };
+}
 
 /** In a sub-agent the chat's recovery cannot be looked up. It begins within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
@@ -13,7 +30,6 @@ const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
 const CATCH_UP_MS = 5_000;
 const LOOK_EVERY_MS = 50;
 
-/** It only reads. */
 export class ChatRecovery {
   #startedAt = 0;
 
@@ -29,11 +45,39 @@ export class ChatRecovery {
     this.#startedAt = this.submissions.now();
   }
 
-  /** The recovery of a sub-agent continues nothing after this. Returns false for another agent, whose recovery can be looked up. */
-  endInSubAgent(): boolean {
-    const isSubAgent = this.agent.parentPath.length > 0;
-    if (isSubAgent) this.#startedAt = Number.NEGATIVE_INFINITY;
-    return isSubAgent;
+  /**
+   * What the chat does with the interrupted turn of a submission. If it does not continue the turn, the ledger has ended the
+   * submission, or runs it again.
+   * @param decision of the app
+   */
+  decide(
+    left: Left,
+    ctx: ChatRecoveryContext,
+    conversation: MainConversation,
+    decision: ChatRecoveryOptions,
+  ): ChatRecoveryOptions {
+    const { submissions } = this;
+    const isDeclined = decision.continue === false;
+    const settled = conversation.settledCalls(idsOf(left.messages), ctx.messages);
+    const parts = ctx.partialParts as UIMessage["parts"];
+    const partial = settledCalls([{ parts }]);
+    const hasOpenCall = parts.filter((part) => toolOf(part) !== undefined).length > partial.length;
+    // In place of the call, the chat would show the model an error.
+    const isRepeated =
+      hasOpenCall && submissions.hasInterruptedSteps(left, [...settled, ...partial]);
+    // Otherwise the chat is about to store this part.
+    if (decision.persist !== false && !isRepeated) settled.push(...partial);
+    if (!isDeclined && submissions.mayContinue(left, settled)) {
+      if (!isRepeated) return decision;
+      // The ledger runs a new attempt. In a sub-agent it would wait for the chat's recovery, which continues nothing now.
+      if (this.agent.parentPath.length > 0) this.#startedAt = Number.NEGATIVE_INFINITY;
+      return DROPPED;
+    }
+    const why = isDeclined
+      ? "onChatRecovery declined to continue it"
+      : "its tools have had effects, so it is not run again";
+    submissions.end(refOf(left), interrupted(why, ctx.requestId));
+    return { ...decision, continue: false };
   }
 
   /** Whether the chat may still continue an interrupted turn. */

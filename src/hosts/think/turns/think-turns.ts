@@ -26,10 +26,15 @@ import {
   TurnRefused,
 } from "../../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
-import { type ChatRecovery, interrupted } from "../../sdk/chat-recovery.ts";
+import {
+  type ChatRecovery,
+  DROPPED,
+  interrupted,
+  type Left,
+  refOf,
+} from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
-import { settledCalls } from "../../sdk/reply.ts";
 import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
@@ -284,25 +289,10 @@ export class ThinkTurns {
     // The end of the conversation belongs to another run of the submission.
     if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
-    const decision = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
-    const isDeclined = decision.continue === false;
-    const settled = this.conversation.settledCalls(idsOf(submission.messages), ctx.messages);
-    const partial = settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]);
-    // Think would show the model an error in place of the call. Without this part of the reply, it makes the call again.
-    const isRepeated = ledger.hasInterruptedSteps(submission, [...settled, ...partial]);
-    // Otherwise Think is about to store this part.
-    if (decision.persist !== false && !isRepeated) settled.push(...partial);
-    if (!isDeclined && ledger.mayContinue(submission, settled)) {
-      // Think has nothing left to continue, and the ledger runs a new attempt once Think's recovery is over.
-      if (isRepeated && this.recovery.endInSubAgent()) return DROPPED;
-      this.#recovering.set(ref.seq, ctx.requestId);
-      return isRepeated ? { ...decision, persist: false } : decision;
-    }
-    const why = isDeclined
-      ? "onChatRecovery declined to continue it"
-      : "its tools have had effects, so it is not run again";
-    ledger.end(ref, interrupted(why, ctx.requestId));
-    return { ...decision, continue: false };
+    const own = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
+    const decision = this.recovery.decide(submission, ctx, this.conversation, own);
+    if (decision.continue !== false) this.#recovering.set(ref.seq, ctx.requestId);
+    return decision;
   }
 
   /** Whether the submission runs in another turn by now. */
@@ -339,14 +329,4 @@ export class ThinkTurns {
       if (owned.ref.seq === seq && owned.ref.attempt === attempt) this.#owned.delete(requestId);
     }
   }
-}
-
-/** An interrupted turn is neither continued nor stored. */
-const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
-
-/** A submission that was left running when the object last went down. */
-type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
-
-function refOf({ seq, attempts }: Left): AttemptRef {
-  return { seq, attempt: attempts };
 }
