@@ -313,8 +313,8 @@ export class ChatTurns {
     ctx: ChatRecoveryContext,
     app: ChatHooks,
   ): Promise<ChatRecoveryOptions | void> {
-    // Its conversation was cleared: its partial reply must not come back.
-    if (ctx.messages.length === 0) return DROPPED;
+    // Its partial reply must not come back.
+    if (this.recovery.isReset(ctx)) return DROPPED;
     const submission = this.#asked(ctx.messages);
     const isRunning = submission?.status === "running";
     // A turn of none, maybe after the messages of a submission that has failed.

@@ -215,10 +215,7 @@ export class DurableChatAgent<
 
   protected override resetTurnState(): void {
     super.resetTurnState();
-    this[CAPABILITIES].submissions.reset({
-      name: "TurnResetError",
-      message: "Submission was skipped by turn reset.",
-    });
+    this.#host.recovery.reset();
   }
 
   /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */

@@ -30,6 +30,9 @@ const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
 const CATCH_UP_MS = 5_000;
 const LOOK_EVERY_MS = 50;
 
+/** The key of the time of the latest reset, epoch milliseconds. */
+const RESET_AT = "perdure:reset_at";
+
 export class ChatRecovery {
   #startedAt = 0;
 
@@ -43,6 +46,25 @@ export class ChatRecovery {
   /** The object starts: its own recovery starts about now. */
   start(): void {
     this.#startedAt = this.submissions.now();
+  }
+
+  /** Ends all open submissions of the conversation, and stores that turns which began before do not come back. */
+  reset(): void {
+    // By the clock of `createdAt`. It commits with the ends.
+    this.#kv.put(RESET_AT, Date.now());
+    this.submissions.reset({
+      name: "TurnResetError",
+      message: "Submission was skipped by turn reset.",
+    });
+  }
+
+  /** Whether the conversation was reset, and maybe cleared, after the turn had begun. */
+  isReset({ createdAt }: ChatRecoveryContext): boolean {
+    return (this.#kv.get<number>(RESET_AT) ?? 0) > createdAt;
+  }
+
+  get #kv(): SyncKvStorage {
+    return this.submissions.engine.ledger.store.storage.kv;
   }
 
   /**

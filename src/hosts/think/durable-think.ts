@@ -219,10 +219,7 @@ export class DurableThink<
 
   protected override resetTurnState(): void {
     super.resetTurnState();
-    this[CAPABILITIES].submissions.reset({
-      name: "TurnResetError",
-      message: "Submission was skipped by turn reset.",
-    });
+    this.#host.recovery.reset();
   }
 }
 

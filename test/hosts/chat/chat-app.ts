@@ -26,6 +26,9 @@ import { MCP_URL } from "../../contract/hosts/mcp-server.ts";
 /** What the hooks of an object were called with, by its name. */
 export const hooks = new Map<string, string[]>();
 
+/** What the model is asked before the conversation, by the object's name. */
+export const openings = new Map<string, string>();
+
 /** The deliveries of the ends of submissions, by submission. */
 export const heardEnds = new Map<string, string[]>();
 
@@ -70,6 +73,8 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
 
   override async onChatMessage(_: unknown, options?: OnChatMessageOptions) {
     const messages: ModelMessage[] = await convertToModelMessages(this.messages);
+    const opening = openings.get(this.name);
+    if (opening) messages.unshift({ role: "user", content: opening });
     const result = streamText(
       this.durable({
         model: new ScriptedModel(),
@@ -132,6 +137,10 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
       ...messages,
       { id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text }] },
     ]);
+  }
+  /** The assistant speaks first. */
+  speak() {
+    return this.saveMessages([]);
   }
   last(): string {
     return JSON.stringify(this.messages.at(-1));

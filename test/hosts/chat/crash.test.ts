@@ -7,8 +7,8 @@ import { type CrashScenario, crashAtEveryWrite, modelCalls } from "../../../src/
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";
 import { sizeOf } from "../../support/sizes.ts";
-import { type ChatApp, heardEnds } from "./chat-app.ts";
-import { givenChat } from "./given-chat.ts";
+import { type ChatApp, heardEnds, openings } from "./chat-app.ts";
+import { client, givenChat } from "./given-chat.ts";
 
 const STRIDE = sizeOf("CRASH_STRIDE", 23);
 const SCHEMA = {
@@ -113,4 +113,40 @@ it("L1: a turn that onChatRecovery() declines to continue ends in an error", asy
     status: "error",
     errorName: "TurnInterruptedError",
   });
+});
+
+describe("a turn without messages, in which the assistant speaks first", () => {
+  /** The object crashes in the middle of the reply. */
+  async function interruptedOpening() {
+    const chat = givenChat("ChatApp");
+    const words = "one two three four five six seven eight nine ten eleven twelve thirteen";
+    const script = JSON.stringify({ id: chat.name, wordMs: 40, text: words });
+    openings.set(chat.name, script);
+    chat
+      .verbs()
+      .speak()
+      .catch(() => {});
+    await until(() => (modelCalls.get(script) ?? 0) > 0);
+    await new Promise((resolve) => setTimeout(resolve, 450));
+    await chat.crash();
+    return { chat, words };
+  }
+
+  it("L6: the chat's recovery continues it after a crash", async () => {
+    const { chat, words } = await interruptedOpening();
+    await until(async () => (await chat.texts()).join().endsWith(words));
+    expect(await chat.texts()).toHaveLength(1);
+    expect(chat.hooks().filter((hook) => hook.startsWith("recovery"))).toHaveLength(1);
+  });
+
+  it.each([false, true])(
+    "L5: it does not come back after its conversation was cleared by clearMessages(), or by a client (%s)",
+    async (byClient) => {
+      const { chat } = await interruptedOpening();
+      if (byClient) (await client(chat.name)).send({ type: "cf_agent_chat_clear" });
+      else await chat.verbs().clearMessages();
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      expect(await chat.texts()).toEqual([]);
+    },
+  );
 });

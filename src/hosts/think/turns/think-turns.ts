@@ -278,8 +278,8 @@ export class ThinkTurns {
     ctx: ChatRecoveryContext,
     app: ThinkHooks,
   ): Promise<ChatRecoveryOptions | void> {
-    // Its conversation was cleared: its partial reply must not come back.
-    if (ctx.messages.length === 0) return DROPPED;
+    // Its partial reply must not come back.
+    if (this.recovery.isReset(ctx)) return DROPPED;
     const submission = this.ids.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);

@@ -181,6 +181,31 @@ describe.each(EACH)("L5: %s", (verb) => {
   });
 });
 
+it.each([
+  ["clearMessages()", undefined],
+  ["the message of a client", undefined],
+  ["the message of a client", "and then"],
+] as const)(
+  "L5: the app's own turn does not come back after a crash and %s, and is no part of a new conversation (%s)",
+  async (verb, said) => {
+    const agent = givenAgent();
+    const words = "one two three four five six seven eight nine ten eleven twelve thirteen";
+    const script = { id: crypto.randomUUID(), wordMs: 40, text: words };
+    agent.saveMessages([message(script)]).catch(() => {});
+    await asked(script);
+    await sleep(350);
+    const next = await crashed(agent);
+    await VERBS[verb](next);
+    if (said) await next.saveMessages([message(said)]);
+    await settled(next);
+    expect(await texts(next)).toEqual(
+      said ? [`user: ${said}`, `assistant: You said: ${said}`] : [],
+    );
+    expect(modelCalls.get(ask(script))).toBe(1);
+  },
+  RECOVERY_MS,
+);
+
 it("L5: resetTurnState() as the first call of a new agent changes nothing", async () => {
   const agent = givenThink() as unknown as Agent;
   await agent.resetAtOnce();
