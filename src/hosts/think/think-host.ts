@@ -56,11 +56,11 @@ export class ThinkHost implements TurnHost {
     outbox: Outbox,
     limits: ConstructorParameters<typeof Submissions>[2],
   ) {
-    const { agent, followers } = options;
+    const { agent, think, followers } = options;
     this.submissions = new Submissions(this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
     this.recovery = new ChatRecovery(agent, this.submissions, Think.CHAT_FIBER_NAME);
-    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery);
+    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery, think);
     this.frames = new ChatFrames(
       followers,
       (requestId) => this.#mainTurns.turnOf(requestId),

@@ -215,6 +215,19 @@ export class ThinkLedger {
     return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 
+  /**
+   * Whether a turn is that of a submission behind which others of Think wait, or ran already. Think would continue the reply
+   * of one of those.
+   */
+  async isOvertaken(requestId: string): Promise<boolean> {
+    const left = await this.inspect(requestId);
+    if (left?.status !== "running") return false;
+    const newest = await this.list();
+    const at = newest.findIndex(({ submissionId }) => submissionId === left.submissionId);
+    const later = at < 0 ? newest : newest.slice(0, at);
+    return later.some((one) => one.status === "pending" || one.startedAt !== undefined);
+  }
+
   /** Resolves when all earlier submissions of Think have ended: what was accepted first runs first. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     const earlier = (await this.list({ status: OPEN })).toReversed();

@@ -255,6 +255,38 @@ describe("L1: a submission that Think accepted before the change", () => {
     expect(await list({})).toEqual([]);
   });
 
+  it.each([
+    ["with nothing of its reply", { delayMs: 700 }],
+    ["in its reply", { wordMs: 40 }],
+  ])(
+    "L1: a turn that is interrupted %s while others wait never gets the reply of another one",
+    async (_, rest) => {
+      const app = givenApp();
+      const words = "one two three four five six seven eight nine ten eleven twelve thirteen";
+      const prompts = [script({ text: words, ...rest }), script(), script(), script()];
+      for (const [index, prompt] of prompts.entries())
+        await app.agent().submitMessages([message(prompt)], { submissionId: `s${index}` });
+      await called(prompts[0] as string);
+      await new Promise((resolve) => setTimeout(resolve, 350));
+      await app.changeAgent();
+      const moved = app.agent();
+      const ends = await Promise.all(
+        prompts.map((_, index) => moved.waitForSubmission(`s${index}`)),
+      );
+      expect(ends[0]).toMatchObject({
+        status: "error",
+        error: "Submission was interrupted and automatic continuation was declined.",
+      });
+      for (const [index, end] of ends.entries())
+        if (index > 0)
+          expect(end).toMatchObject({
+            status: "completed",
+            output: (JSON.parse(prompts[index] as string) as Script).text,
+          });
+      expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, 1, 1, 1]);
+    },
+  );
+
   it("L3: Think's submission is found by its key and by its id", async () => {
     const app = givenApp();
     const prompt = script();

@@ -37,6 +37,7 @@ import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
+import type { ThinkLedger } from "../think-ledger.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
@@ -56,6 +57,7 @@ export class ThinkTurns {
     private readonly ledger: Submissions,
     private readonly ids: TurnIds,
     private readonly recovery: ChatRecovery,
+    private readonly think: ThinkLedger,
   ) {
     this.conversation = new MainConversation(agent);
   }
@@ -280,6 +282,8 @@ export class ThinkTurns {
   ): Promise<ChatRecoveryOptions | void> {
     // Its partial reply must not come back.
     if (this.recovery.isReset(ctx)) return DROPPED;
+    // Think ends the submission as interrupted.
+    if (await this.think.isOvertaken(ctx.recoveryRootRequestId)) return DROPPED;
     const submission = this.ids.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
