@@ -93,25 +93,22 @@ export function submissionFacts(
 ): SubmissionFacts {
   const open = openOf(sql, progressAt);
   const { counts, ...ended } = endedOf(sql, now);
-  const scheduled = sql.exec<{ count: number }>(`SELECT COUNT(*) AS count ${SCHEDULED}`).one();
+  const { scheduled, stored } = sql.exec<{ scheduled: number; stored: number }>(TOTALS).one();
   const running = open.filter(({ status }) => status === "running").length;
   return {
     ...ended,
-    counts: { ...counts, running, pending: open.length - running + scheduled.count },
+    counts: { ...counts, running, pending: open.length - running + scheduled },
     open,
     tokensToday: usageOfDay(sql, Math.floor(now / (HOURS * HOUR_MS))).tokens,
     recent: recentFacts(sql, now),
-    storage: {
-      bytes: sql.databaseSize,
-      submissions: sql.exec<{ count: number }>(STORED).one().count,
-    },
+    storage: { bytes: sql.databaseSize, submissions: stored },
     limits,
   };
 }
 
-/** By the numbers of the first and the last row: one row each is read. */
-const STORED = `SELECT IFNULL((SELECT MAX(seq) FROM perdure_submissions) - (SELECT MIN(seq) FROM perdure_submissions) + 1, 0)
-  AS count`;
+/** What is stored, by the numbers of the first and the last row. */
+const TOTALS = `SELECT (SELECT COUNT(*) ${SCHEDULED}) AS scheduled,
+  IFNULL((SELECT MAX(seq) FROM perdure_submissions) - (SELECT MIN(seq) FROM perdure_submissions) + 1, 0) AS stored`;
 
 type OpenRow = {
   seq: number;

@@ -28,8 +28,9 @@ export type RecentSubmission = {
   readonly settledAt: number | null;
   /** Whether it has a schema of its output. */
   readonly hasSchema: boolean;
-  /** It completed with an empty text, and has called no tool. */
+  /** It completed with an empty text, and has called no tool, also none of a client. */
   readonly isEmpty: boolean;
+  readonly finishReason: string | null;
   /** Attempts after which the model was asked for its answer again. */
   readonly repairs: Attempts | undefined;
   /** Attempts that failed and were repeated, also with another model. */
@@ -57,13 +58,14 @@ type Row = {
   submissionId: string;
   status: SubmissionStatus;
   settledAt: number | null;
+  finishReason: string | null;
   hasSchema: number;
   isEmpty: number;
 };
 
 const NEWEST = `SELECT seq, submission_id AS submissionId, status, settled_at AS settledAt,
-    answer ->> '$.schema' IS NOT NULL AS hasSchema,
-    status = 'completed' AND merged_into IS NULL AND output = '""' AND NOT EXISTS
+    finish_reason AS finishReason, answer ->> '$.schema' IS NOT NULL AS hasSchema,
+    status = 'completed' AND merged_into IS NULL AND finish_reason <> 'tool-calls' AND output = '""' AND NOT EXISTS
       (SELECT 1 FROM perdure_tool_calls AS c WHERE c.seq = s.seq) AS isEmpty
   FROM perdure_submissions AS s ORDER BY seq DESC LIMIT ${MOST_READ}`;
 

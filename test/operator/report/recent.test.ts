@@ -38,12 +38,21 @@ describe("findings of answers", () => {
     expect(finding).toMatchObject({ severity: "warning", evidence: { count: 5 } });
     expect(finding.title).toMatch(/^5 of the latest 10 completed submissions have an empty answer/);
     expect(finding.evidence.ids[0]).toBe(last);
+    expect(finding.cause).toContain('finish reason "stop"');
     expect((await reportOf(agent)).verdicts.succeeds).toBe(false);
     const nextDay = codesIn(await reportOf(agent, { later: 25 * HOUR }));
     expect(nextDay).not.toContain("answers-empty");
     // Fewer than one of ten.
     await fill(agent, 50);
     await gone(agent, "answers-empty");
+  });
+
+  it("answers-empty: a turn that ends with a call of a client's tool, or without a model, is not empty", async () => {
+    const agent = givenAgent();
+    await agent.submissionStats();
+    await fill(agent, 10, { output: '""', finish_reason: "tool-calls" });
+    await fill(agent, 10, { output: '""', finish_reason: null });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
   });
 
   it("answers-repaired: answers that need repairs again and again are found, with their tokens", async () => {

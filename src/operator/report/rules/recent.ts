@@ -46,9 +46,9 @@ const answersEmpty: Rule = ({ recent }, now) => {
       severity: "warning",
       title: `${count} of the latest ${completed.length} completed submissions have an empty answer, the first since ${at(since, now)}.`,
       evidence: { count, since, ids },
-      cause: "The model ended its turn without a text, and without a call of a tool.",
+      cause: `The model ended its turns without a text and without a call of a tool, the latest with the finish reason "${empty[0]?.finishReason}".`,
       fix: {
-        text: "Look at the finish reason of one: often the model's output limit or its content filter, or a prompt that asks for nothing. Then retry those that matter.",
+        text: 'Raise the output limit for "length", look at the content filter, or correct a prompt that asks for nothing. Then submit again what matters.',
       },
       link: linkTo(ids),
     },
