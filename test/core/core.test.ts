@@ -121,6 +121,19 @@ describe("migrations", () => {
       expect([versionOf(storage, "other"), versionOf(storage)]).toEqual([1, 3]);
     }));
 
+  it("of modules that are up to date take two statements in all", () =>
+    within(givenLedger(), ({ meter }, { storage }) => {
+      const open = () => {
+        for (const module of ["one", "two", "three"]) migrate(storage, module, []);
+      };
+      migrate(storage, "own", MIGRATIONS);
+      meter.reset();
+      open();
+      expect(meter.read().statements).toBe(2);
+      open();
+      expect(meter.read().statements).toBe(2);
+    }));
+
   it("a schema of before 0.1.0 is refused with its remedy, and nothing changes", () =>
     onStorage((storage) => {
       storage.sql.exec(

@@ -28,6 +28,9 @@ export class OlderSchemaError extends Error {
   }
 }
 
+/** The versions of all modules: one read for each object instance, until one of them changes. */
+const versions = new WeakMap<DurableObjectStorage, ReadonlyMap<string, number>>();
+
 /**
  * Migrates a module's tables to the newest version. `migrations[n]` migrates version n to n + 1; never edit a published
  * one. All migrations and the new version commit in one transaction.
@@ -41,12 +44,12 @@ export function migrate(
   migrations: readonly string[],
 ): void {
   const { sql } = storage;
-  sql.exec(
-    "CREATE TABLE IF NOT EXISTS perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
-  );
-  const stored = versionOf(sql, module);
-  if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
+  const all = versions.get(storage) ?? readVersions(sql);
+  versions.set(storage, all);
+  const stored = all.get(module) ?? 0;
   if (stored === migrations.length) return;
+  versions.delete(storage);
+  if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
   storage.transactionSync(() => {
     for (const migration of migrations.slice(stored)) sql.exec(migration);
     sql.exec(
@@ -57,10 +60,14 @@ export function migrate(
   });
 }
 
-function versionOf(sql: SqlStorage, module: string): number {
+function readVersions(sql: SqlStorage): ReadonlyMap<string, number> {
+  sql.exec(
+    "CREATE TABLE IF NOT EXISTS perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+  );
   try {
-    const query = "SELECT version FROM perdure_schema WHERE module = ?";
-    return sql.exec<{ version: number }>(query, module).toArray()[0]?.version ?? 0;
+    const query = "SELECT module, version FROM perdure_schema";
+    const rows = sql.exec<{ module: string; version: number }>(query);
+    return new Map(Array.from(rows, (row) => [row.module, row.version]));
   } catch (error) {
     // Its versions were those of a `room`.
     if (failureOf(error).message.includes("no such column: module")) throw new OlderSchemaError();

@@ -92,7 +92,9 @@ export class Wake {
     const alarm = await storage.getAlarm();
     const now = this.clock.now();
     if (alarm !== null && Math.abs(alarm - now) <= TOLERANCE_MS) return;
-    const [first] = jobs.list();
+    const all = jobs.list();
+    this.#armedFor = all.find(({ id }) => id === this.#jobId())?.time ?? null;
+    const [first] = all;
     if (!first) return;
     const isLost = alarm === null || alarm < now || alarm > Math.max(first.time, now);
     if (isLost) await jobs.rearm();
