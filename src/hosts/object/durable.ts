@@ -183,7 +183,15 @@ export function durable(object: LifecycleDurableObject, options: DurableOptions)
   const made = new Durable(object, options);
   OBJECTS.set(object, made);
   addToClass(Object.getPrototypeOf(object) as object);
+  if (options.scheduledTasks) setTimeout(() => armSchedules(object), 0);
   return made;
+}
+
+/** RPC of the app's own methods does not start the Lifecycle. Without a start, no schedule is armed. */
+function armSchedules({ lifecycle }: LifecycleDurableObject): void {
+  lifecycle
+    .start()
+    .catch((error) => console.error("[perdure] the schedules could not be armed:", error));
 }
 
 /** RPC finds methods on the prototype. Those of the app's class stay as they are. */

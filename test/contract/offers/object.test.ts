@@ -1,7 +1,9 @@
 /** What a plain Durable Object offers keeps working beside durable(). */
 
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
+import type { Delivery } from "../../../src/outbox/index.ts";
 import { clientOf } from "../../support/client.ts";
 import { message, until } from "../../support/given.ts";
 import { serveMcp } from "../hosts/mcp-server.ts";
@@ -16,6 +18,13 @@ it("a verb is the first call ever of a cold object", async () => {
   expect(await object.waitForSubmission(submissionId)).toMatchObject({
     output: "You said: Hello",
   });
+});
+
+it("S1: a cold object that is only called by methods of its own over RPC arms its schedules", async () => {
+  const object = env.ObjectHost.getByName(`only-rpc-${crypto.randomUUID()}`);
+  await object.hear({ id: "d", event: { data: { submissionId: "s" } } } as unknown as Delivery);
+  const alarm = () => runInDurableObject(object, (_, { storage }) => storage.getAlarm());
+  await until(async () => (await alarm()) !== null);
 });
 
 it("onStart() and onRequest() are the app's own", async () => {
