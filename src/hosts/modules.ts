@@ -8,6 +8,7 @@ import { Inbound, type InboundSettings } from "../inbound/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import type { Scheduler } from "../scheduler/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
+import { ThreadHistory } from "../submissions/store/threads.ts";
 import {
   type AgentToolPort,
   AgentTools,
@@ -24,7 +25,7 @@ import { type LinkSettings, Links } from "./agent/links.ts";
 import { Workflows } from "./agent/workflows.ts";
 import { type Feature, Features } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
-import { Followers, type StreamSettings } from "./streams/followers.ts";
+import { type FollowedModules, Followers, type StreamSettings } from "./streams/followers.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 import { type AgentVerbs, type Capabilities, operatedOf } from "./verbs.ts";
 
@@ -119,7 +120,7 @@ export function modulesOf<Turns extends HostTurns>(
     problemOfStart: (start) => workflows.problemOf(start),
     telemetryOf: (event) => features.get("operations", "tracing").telemetryOf(event),
   });
-  const followers: Followers = new Followers(() => ({ submissions, threads, approvals }), streams);
+  const followers = followersOf(ctx, streams, () => ({ submissions, threads, approvals }));
   const threads = host.turns(outbox, { ...limits, onProblem }, followers);
   const { submissions } = threads;
   const scheduler = host.scheduler(submissions, onProblem);
@@ -173,6 +174,15 @@ function featuresOf(
   const features = new Features(installed, () => operatedOf(verbs), object.constructor.name);
   if (tracing) features.get("operations", "The option tracing");
   return features;
+}
+
+function followersOf(
+  { storage }: Pick<DurableObjectState, "storage">,
+  settings: StreamSettings,
+  modules: () => Omit<FollowedModules, "historyOf">,
+): Followers {
+  const historyOf = (thread: string) => new ThreadHistory(storage.sql, thread);
+  return new Followers(() => ({ ...modules(), historyOf }), settings);
 }
 
 /** The app hears of an approval last: what it does may take long. */

@@ -54,7 +54,10 @@ export async function follow(
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof StreamRefusedError) throw error;
+      const isRefused = error instanceof StreamRefusedError;
+      if (isRefused && (error.status !== 400 || from === undefined)) throw error;
+      // The server does not know the id, e.g. after an update.
+      if (isRefused) from = undefined;
     }
     // Many pages that lose the same server do not come back at once.
     await sleep(retryMs * (0.5 + Math.random() / 2), signal);

@@ -105,6 +105,9 @@ export function useThread(thread: string | undefined, following: Following): Thr
         shown.set(id, { ...shown.get(id), ...more });
         const [oldest] = shown.keys();
         if (shown.size > MOST_SHOWN && oldest !== undefined) shown.delete(oldest);
+        show();
+      };
+      const show = () => {
         const submissions = [...shown.values()].map(({ submission, message }) => ({
           submission,
           message,
@@ -121,6 +124,10 @@ export function useThread(thread: string | undefined, following: Following): Thr
           const { submission } = event;
           change(submission.submissionId, { submission });
         }
+        if (event.type === "reset") {
+          for (const [id, { submission }] of shown) if (isOpen(submission)) shown.delete(id);
+          show();
+        }
         if (event.type === "reply") replyOf(event.submissionId).take(event);
         if (event.type !== "message") return;
         replyOf(event.submissionId).close();
@@ -130,6 +137,10 @@ export function useThread(thread: string | undefined, following: Following): Thr
     },
   );
   return state;
+}
+
+function isOpen(submission: SubmissionInspection | undefined): boolean {
+  return !submission || submission.status === "pending" || submission.status === "running";
 }
 
 const SILENT: ThreadState = { ...NOTHING, submissions: [] };

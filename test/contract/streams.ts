@@ -169,6 +169,68 @@ export function streamsContract(host: ContractHost): void {
     }
   });
 
+  it.each(["loses its connection", "sees a crash"])(
+    "a follower of a thread that %s gets each end that it missed, once and in order",
+    async (how) => {
+      const agent = given();
+      const verbs = await agent.verbs();
+      const submitted = [];
+      for (let i = 0; i < 3; i++)
+        submitted.push(await verbs.submitMessages([slow()], { thread: "side" }));
+      const ids = submitted.map(({ submissionId }) => submissionId);
+      const stream = await verbs.followThread("side");
+      const first: FollowEvent[] = [];
+      const reading = (async () => {
+        for await (const event of readFollowed(stream)) {
+          first.push(event);
+          if (how === "loses its connection" && event.type === "reply") break;
+        }
+      })().catch(() => {});
+      await until(() => first.some(({ type }) => type === "reply"));
+      if (how === "sees a crash") await agent.crash();
+      await reading;
+      for (const id of ids) await agent.ended(id);
+      const { id: from } = first.at(-1) ?? { id: "" };
+      const isLast = (event: FollowEvent) =>
+        event.type === "message" && event.submissionId === ids[2];
+      const rest = await read(await (await agent.verbs()).followThread("side", { from }), isLast);
+      const ends = rest.filter(({ type }) => type !== "reply");
+      expect(kindsOf(ends)).toEqual(ids.flatMap(() => ["completed", "message"]));
+      expect(
+        ends.map((event) => (event.type === "status" ? event.submission : event)),
+      ).toMatchObject(ids.flatMap((submissionId) => [{ submissionId }, { submissionId }]));
+      // After the last event nothing comes again, and a later submission comes.
+      const { id: last } = rest.at(-1) ?? { id: "" };
+      const later = await (await agent.verbs()).followThread("side", { from: last });
+      const { submissionId } = await (await agent.verbs()).submitMessages([slow()], {
+        thread: "side",
+      });
+      const [next] = await read(later, () => true);
+      expect(next?.type === "status" && next.submission.submissionId).toBe(submissionId);
+    },
+  );
+
+  it("a follower of a thread that connects again is sent nothing again", async () => {
+    const verbs = await given().verbs();
+    for (let i = 0; i < 2; i++) await verbs.submitMessages([slow()], { thread: "side" });
+    const found: FollowEvent[] = [];
+    const texts = () => found.filter(({ type }) => type === "message").length;
+    while (texts() < 2) {
+      const last = found.at(-1);
+      const stream = await verbs.followThread("side", last ? { from: last.id } : {});
+      found.push(...(await read(stream, () => true)));
+    }
+    expect(new Set(found.map(({ id }) => id)).size).toBe(found.length);
+    expect(kindsOf(found).filter((kind) => kind !== "reply" && kind !== "pending")).toEqual([
+      "running",
+      "completed",
+      "message",
+      "running",
+      "completed",
+      "message",
+    ]);
+  });
+
   it.runIf(supports(host, "step.approval()"))(
     "a follower of an approval gets its decision",
     async () => {

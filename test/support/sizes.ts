@@ -11,6 +11,7 @@
  *   SCHEDULER_MODEL_RUNS   14, 200         for the scheduler; also SCHEDULER_MODEL_SEED, SCHEDULER_MODEL_PATH
  *   WAITS_RUNS             40, 1000        for the waits; also WAITS_SEED, WAITS_PATH
  *   INBOUND_RUNS           40, 1000        for the delivery log; also INBOUND_SEED, INBOUND_PATH
+ *   FOLLOWERS_RUNS         8, 200          for followers of threads; also FOLLOWERS_SEED
  *   BATCH_RUNS             15, 200         batches of any size with a crash at any time
  *   BATCH_ITEMS            250, 1000       items of the largest batch
  *   BULK_ITEMS             2000, 10000     submissions that one action cancels

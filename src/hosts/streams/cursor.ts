@@ -16,7 +16,8 @@ const FOLLOW = optionsOf<FollowOptions>()({ from: text().optional() });
 
 /** What a follower was sent of a submission. */
 export type Seen = {
-  readonly submissionId: string;
+  /** The number of the submission. Used in threads only. */
+  readonly seq: number;
   /** The first letter of the status, and the number of attempts. */
   status: string | undefined;
   hasMessage: boolean;
@@ -26,7 +27,7 @@ export type Seen = {
 };
 
 export const NOTHING: Seen = {
-  submissionId: "",
+  seq: 0,
   status: undefined,
   hasMessage: false,
   reply: "",
@@ -34,15 +35,21 @@ export const NOTHING: Seen = {
   isCut: false,
 };
 
-/** The id of an event after which this was sent. */
-export function idOf(
-  submissionId: string,
-  { reply, chunks, status = "", hasMessage }: Seen,
-): string {
-  return `${submissionId}:${reply}.${chunks}.${status}${hasMessage ? "m" : ""}`;
+/** What was sent of a submission, in an id. */
+export function textOf({ reply, chunks, status = "", hasMessage }: Seen): string {
+  return `${reply}.${chunks}.${status}${hasMessage ? "m" : ""}`;
 }
 
-const ID = /^(.{1,1000}):([0-9a-f]{0,8})\.(\d{1,9})\.([a-z]\d{1,9})?(m?)$/s;
+const SEEN = /^([0-9a-f]{0,8})\.(\d{1,9})\.([a-z]\d{1,9})?(m?)$/;
+const ID = /^.{1,1000}:([^:]+)$/s;
+
+/** The reverse of {@link textOf}. */
+export function seenOf(part: string, seq = 0): Seen | undefined {
+  const found = SEEN.exec(part);
+  if (!found) return undefined;
+  const [, reply = "", chunks, status, message] = found;
+  return { ...NOTHING, seq, reply, chunks: Number(chunks), status, hasMessage: message === "m" };
+}
 
 /** @throws InvalidFollowError for invalid options */
 export function fromOf(verb: string, options: FollowOptions): string | undefined {
@@ -52,16 +59,14 @@ export function fromOf(verb: string, options: FollowOptions): string | undefined
 
 /** @throws InvalidFollowError for what is no id of an event */
 export function cursorOf(from: string | undefined): Seen {
-  if (from === undefined) return { ...NOTHING };
-  const found = ID.exec(from);
-  if (!found) {
-    throw new InvalidFollowError(
-      invalidMessage("from", preview(from), "expected the id of an event of this stream"),
-    );
-  }
-  const [, submissionId = "", reply = "", chunks, status, message] = found;
-  const hasMessage = message === "m";
-  return { ...NOTHING, submissionId, reply, chunks: Number(chunks), status, hasMessage };
+  return from === undefined ? { ...NOTHING } : (seenOf(ID.exec(from)?.[1] ?? "") ?? refuse(from));
+}
+
+/** @throws InvalidFollowError */
+export function refuse(from: string): never {
+  const expected =
+    "expected the id of an event of this stream. Without from, the stream begins anew";
+  throw new InvalidFollowError(invalidMessage("from", preview(from), expected));
 }
 
 /** An argument of `followSubmission()`, `followThread()` or `followApproval()` is invalid. */

@@ -9,10 +9,12 @@ import { count, optionsOf, readOptions } from "../../core/options/option-schemas
 import type { FollowEvent, ReplyPart } from "../../streams/events.ts";
 import { ISOLATED, publicThreadOf } from "../../submissions/host.ts";
 import type { SubmissionInspection, Submissions, Turn } from "../../submissions/index.ts";
+import type { ThreadHistory } from "../../submissions/store/threads.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
-import { cursorOf, END, type FollowOptions, fromOf, idOf, NOTHING, type Seen } from "./cursor.ts";
+import { cursorOf, END, type FollowOptions, fromOf, type Seen, textOf } from "./cursor.ts";
 import { ReplyChunks } from "./reply-chunks.ts";
+import { ThreadPosition } from "./thread-position.ts";
 
 /** Bounds of what follows an object. */
 export type StreamSettings = {
@@ -27,7 +29,8 @@ const SETTINGS = optionsOf<StreamSettings>()({ maxFollowers: count().default(1_0
 
 /** What followers read of the object. */
 export type FollowedModules = {
-  readonly submissions: Pick<Submissions, "inspect" | "list">;
+  readonly submissions: Pick<Submissions, "inspect" | "now">;
+  readonly historyOf: (thread: string) => ThreadHistory;
   readonly threads: { message(thread: string, id: string): Promise<UIMessage | undefined> };
   readonly approvals: { inspect(approvalId: string): Promise<Approval | null> };
 };
@@ -41,6 +44,8 @@ const MOST_ENDED = 8;
 const ALIVE_MS = 15_000;
 /** Submissions of a thread that have changed since a follower was last sent something. */
 const MOST_CHANGED = 1_000;
+
+type IdOf = (seen: Seen) => string;
 
 /** Null is a sign of life. */
 type Events = AsyncGenerator<FollowEvent | null, void>;
@@ -71,10 +76,10 @@ export class Followers {
 
   /** The status of a submission has changed. */
   status(submission: SubmissionInspection): void {
-    const { submissionId, status } = submission;
+    const { submissionId } = submission;
     for (const follower of this.#followers)
       if (follower.isFor(submission)) follower.changed(submissionId);
-    if (status !== "pending" && status !== "running") this.#forget(submissionId);
+    if (!isOpen(submission)) this.#forget(submissionId);
   }
 
   approval({ approvalId }: Approval): void {
@@ -125,9 +130,15 @@ export class Followers {
 
   /** The events of a thread's open and later submissions, without an end. @throws TooManyFollowersError, InvalidFollowError */
   async thread(thread: string, options: FollowOptions): Promise<ReadableStream<Uint8Array>> {
-    const seen = cursorOf(fromOf("followThread()", options));
+    const from = fromOf("followThread()", options);
+    const { submissions, historyOf } = this.modules();
+    const history = historyOf(thread);
+    const position =
+      from === undefined
+        ? ThreadPosition.now(history, submissions.now())
+        : ThreadPosition.after(history, from);
     const follower = this.#add(new Follower((turn) => turn.thread === thread));
-    return this.#stream(follower, this.#threadEvents(follower, thread, seen));
+    return this.#stream(follower, this.#threadEvents(follower, position));
   }
 
   /** The events of an approval until it is decided; null for one that is unknown. @throws TooManyFollowersError */
@@ -175,33 +186,54 @@ export class Followers {
     submissionId: string,
     seen: Seen | undefined,
   ): Events {
+    const idOf = (now: Seen) => `${submissionId}:${textOf(now)}`;
     for (;;) {
-      follower.take();
-      const isOver = !seen || (yield* this.#changes(follower, submissionId, seen));
-      if (isOver) return yield { id: END, type: "end" };
+      const [changed] = follower.take();
+      if (seen?.status !== undefined && changed !== undefined && follower.onlyReply(changed))
+        yield* this.#replyEvents(submissionId, seen, idOf);
+      else {
+        const submission = seen && (await this.modules().submissions.inspect(submissionId));
+        if (seen && submission) yield* this.#changes(submission, seen, idOf);
+        // It has ended, or was deleted.
+        if (!submission || !isOpen(submission)) return yield { id: END, type: "end" };
+      }
       yield* follower.wait(this.aliveMs);
       if (follower.isClosed) return;
     }
   }
 
-  async *#threadEvents(follower: Follower, thread: string, seen: Seen): Events {
-    const open = await this.modules().submissions.list({
-      thread,
-      status: ["pending", "running"],
-      limit: MOST_CHANGED,
-    });
-    // The oldest first, as they run.
-    for (const { submissionId } of open.reverse()) follower.changed(submissionId);
-    const all = new Map([[seen.submissionId, seen]]);
-    for (;;) {
-      for (const submissionId of follower.take()) {
-        const own = all.get(submissionId) ?? { ...NOTHING };
-        all.set(submissionId, own);
-        if (yield* this.#changes(follower, submissionId, own)) all.delete(submissionId);
-      }
+  async *#threadEvents(follower: Follower, position: ThreadPosition): Events {
+    for (let isFirst = true; !follower.isClosed; isFirst = false) {
+      if (isFirst || follower.hasStatus(position)) yield* this.#threadChanges(follower, position);
+      else
+        for (const id of follower.take()) {
+          const seen = position.seen(id);
+          if (seen) yield* this.#replyEvents(id, seen, (now) => position.idOf(id, now));
+        }
       yield* follower.wait(this.aliveMs);
-      if (follower.isClosed) return;
     }
+  }
+
+  /** Ends in their order, then open submissions in the order of acceptance. */
+  async *#threadChanges(follower: Follower, position: ThreadPosition): Events {
+    const { submissions } = this.modules();
+    for (let isOver = false; !isOver; ) {
+      const { ended, open, isReset } = position.read(follower.take());
+      if (isReset) yield { id: position.idOf(), type: "reset" };
+      for (const place of [...ended, ...(open ?? [])]) {
+        const { submissionId: id, settledAt } = place;
+        const seen = position.take(place);
+        const submission = await submissions.inspect(id);
+        const isSame = submission && isOpen(submission) === (settledAt === null);
+        if (isSame) yield* this.#changes(submission, seen, (now) => position.idOf(id, now));
+        // It has ended or was deleted meanwhile. Others may have ended before.
+        else follower.changed(id);
+        if (isSame && settledAt !== null) position.drop(place);
+        else position.keep(place, seen);
+      }
+      isOver = open !== undefined;
+    }
+    position.finish();
   }
 
   async *#decisionEvents(follower: Follower, approvalId: string): Events {
@@ -218,33 +250,25 @@ export class Followers {
     }
   }
 
-  /** What is new of a submission since `seen`, which it changes. Returns whether the submission has ended. */
+  /** What is new of a submission since `seen`, which it changes. */
   async *#changes(
-    follower: Follower,
-    submissionId: string,
+    submission: SubmissionInspection,
     seen: Seen,
-  ): AsyncGenerator<FollowEvent, boolean> {
-    if (seen.status !== undefined && follower.onlyReply(submissionId)) {
-      yield* this.#replyEvents(submissionId, seen);
-      return false;
-    }
-    const submission = await this.modules().submissions.inspect(submissionId);
-    // It was deleted.
-    if (!submission) return true;
-    const isOpen = submission.status === "pending" || submission.status === "running";
+    idOf: IdOf,
+  ): AsyncGenerator<FollowEvent, void> {
+    const { submissionId } = submission;
     const status = `${submission.status.slice(0, 1)}${submission.attempts}`;
-    if (!isOpen) yield* this.#replyEvents(submissionId, seen);
+    if (!isOpen(submission)) yield* this.#replyEvents(submissionId, seen, idOf);
     if (status !== seen.status) {
       seen.status = status;
-      yield { id: idOf(submissionId, seen), type: "status", submission };
+      yield { id: idOf(seen), type: "status", submission };
     }
-    if (isOpen) yield* this.#replyEvents(submissionId, seen);
+    if (isOpen(submission)) yield* this.#replyEvents(submissionId, seen, idOf);
     else if (submission.status === "completed" && !seen.hasMessage) {
       const message = await this.#storedReply(submission);
       seen.hasMessage = true;
-      if (message) yield { id: idOf(submissionId, seen), type: "message", submissionId, message };
+      if (message) yield { id: idOf(seen), type: "message", submissionId, message };
     }
-    return !isOpen;
   }
 
   /** The reply of a completed submission. An isolated turn leaves no message: its reply is its output, if that is a text. */
@@ -262,7 +286,7 @@ export class Followers {
     return { id: submissionId, role: "assistant", parts: [{ type: "text", text: output }] };
   }
 
-  *#replyEvents(submissionId: string, seen: Seen): Generator<FollowEvent, void> {
+  *#replyEvents(submissionId: string, seen: Seen, idOf: IdOf): Generator<FollowEvent, void> {
     const reply = this.#replies.get(submissionId);
     if (!reply) return;
     const { chunks, isCut } = reply.stream;
@@ -282,8 +306,12 @@ export class Followers {
     };
     seen.chunks = chunks.length;
     seen.isCut = isCut;
-    yield { id: idOf(submissionId, seen), ...part };
+    yield { id: idOf(seen), ...part };
   }
+}
+
+function isOpen({ status }: SubmissionInspection): boolean {
+  return status === "pending" || status === "running";
 }
 
 class Follower {
@@ -315,6 +343,13 @@ class Follower {
     this.#taken = new Map(this.#changed);
     this.#changed.clear();
     return [...this.#taken.keys()];
+  }
+
+  /** Whether more than replies has changed, or the reply of a submission that was not sent yet. */
+  hasStatus(position: ThreadPosition): boolean {
+    return [...this.#changed].some(
+      ([id, what]) => what === "status" || position.seen(id)?.status === undefined,
+    );
   }
 
   /** Whether only its reply has changed, as far as the follower knows. */

@@ -14,6 +14,26 @@ const running = (submissionId = "s", more: object = {}) =>
     ...more,
   }) as SubmissionInspection;
 
+/** The places of submissions, in the order in which they were accepted. */
+function historyOf(all: ReadonlyMap<string, SubmissionInspection>) {
+  const places = () =>
+    [...all.values()].map(({ submissionId, completedAt = null }, at) => ({
+      seq: at + 1,
+      submissionId,
+      createdAt: 0,
+      settledAt: completedAt,
+    }));
+  const open = () => places().filter(({ settledAt }) => settledAt === null);
+  return {
+    open: () => open().map(({ seq }) => seq),
+    newest: (upTo = all.size) => places()[upTo - 1],
+    read: (chosen: Set<number>, low: number) => ({
+      ended: [],
+      open: open().filter(({ seq }) => seq >= low || chosen.has(seq)),
+    }),
+  };
+}
+
 /** An object with these submissions. */
 function given(settings: object = {}, submissions = [running()], aliveMs?: number) {
   const all = new Map(submissions.map((one) => [one.submissionId, one]));
@@ -21,8 +41,9 @@ function given(settings: object = {}, submissions = [running()], aliveMs?: numbe
     () => ({
       submissions: {
         inspect: async (id) => (all.get(id) ?? null) as never,
-        list: async () => [...all.values()].filter(({ status }) => status === "running").reverse(),
+        now: () => 0,
       },
+      historyOf: () => historyOf(all) as never,
       threads: { message: async () => undefined },
       approvals: { inspect: async () => null },
     }),
