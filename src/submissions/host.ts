@@ -4,7 +4,7 @@ import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
 import type { AttemptPlan } from "./turns/attempt-plan.ts";
-import type { EndedCall } from "./turns/timeline.ts";
+import type { CalledModel, EndedCall } from "./turns/timeline.ts";
 import type { SubmissionInspection, TokenUsage, WhenBusy } from "./types.ts";
 
 /** The agent's own conversation. */
@@ -79,10 +79,11 @@ export interface TurnLedger {
    * Call it before each model call. Returns messages of submissions that join the turn; the host appends them.
    *
    * @param canJoin false where messages could no longer come before the reply
+   * @param called the model, for the trace of a call that fails
    * @throws TurnRefused when the attempt has ended or was given up
    * @throws BudgetExceededError when the turn has no tokens left
    */
-  nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
+  nextStep(ref: AttemptRef, canJoin?: boolean, called?: CalledModel): UIMessage[];
   /** The messages that {@link nextStep} returned could not be stored: their submissions wait for turns of their own. */
   detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void;
   /** A model call has ended, with the usage that the model reports. */

@@ -31,7 +31,7 @@ import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
 import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
 import { afterSideEffects } from "./turns/retry.ts";
-import type { EndedCall } from "./turns/timeline.ts";
+import type { CalledModel, EndedCall } from "./turns/timeline.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
 import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
 import type {
@@ -334,8 +334,8 @@ export class Submissions extends Capability implements TurnLedger {
     return attemptPlanOf(submission.answer, this.#store.attempts.priors(submission));
   }
 
-  nextStep(ref: AttemptRef, canJoin = true): UIMessage[] {
-    return this.#engine.nextStep(ref, canJoin);
+  nextStep(ref: AttemptRef, canJoin = true, called?: CalledModel): UIMessage[] {
+    return this.#engine.nextStep(ref, canJoin, called);
   }
 
   detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void {

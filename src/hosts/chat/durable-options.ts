@@ -105,7 +105,7 @@ async function stepOf(
 ): Promise<Awaited<ReturnType<PrepareStep>>> {
   // After an error in the middle of an answer the AI SDK would go on.
   if (attempt.error) throw attempt.error.cause;
-  const joined = await attempt.nextStep(store, canJoin);
+  const joined = await attempt.nextStep(event.model, store, canJoin);
   const messages = [...event.messages, ...(await convertToModelMessages(joined))];
   const own = (await prepareStep?.({ ...event, messages })) ?? {};
   // The model of the submission takes precedence over the app's.

@@ -3,7 +3,7 @@
  * attempt ends. It stores nothing itself.
  */
 
-import type { ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
+import type { LanguageModel, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
 import type { ToolCalls, TurnLedger } from "../../submissions/host.ts";
 import {
   type AttemptPlan,
@@ -119,16 +119,19 @@ export class Attempt {
 
   /**
    * Before a call of the model.
+   * @param model as the AI SDK has it: its id, or an object with its id
    * @param store stores the messages of other submissions that join the turn now
    * @param canJoin whether they could come before the reply
    * @returns the messages that have joined
    * @throws what the ledger refuses the call with
    */
   async nextStep(
+    model: LanguageModel,
     store: (joining: UIMessage[]) => Promise<void>,
     canJoin = true,
   ): Promise<UIMessage[]> {
-    const joining = this.#ledger.nextStep(this.ref, canJoin);
+    const { modelId, provider } = typeof model === "string" ? { modelId: model } : model;
+    const joining = this.#ledger.nextStep(this.ref, canJoin, { model: modelId, provider });
     if (joining.length === 0) return joining;
     try {
       await store(joining);

@@ -152,7 +152,7 @@ async function stepOf(
 ): Promise<StepSettings> {
   // After an error in the middle of an answer the AI SDK would go on.
   if (attempt.error) throw attempt.error.cause;
-  const joined = await attempt.nextStep(store);
+  const joined = await attempt.nextStep(event.model, store);
   // Those that joined an earlier attempt are in the thread, and the model has them from there.
   const fresh = joined.filter(({ id }) => !known.has(id));
   for (const { id } of fresh) known.add(id);

@@ -131,12 +131,17 @@ export function metricsBody({ spans }: Trace, resource: Resource, now: number): 
 }
 
 /** Attributes with few values, so that a collector keeps few series. */
-function modelAttributes({ attributes, status }: TraceSpan): Attributes {
-  const names = ["gen_ai.operation.name", "gen_ai.request.model", "gen_ai.provider.name"];
+function modelAttributes({ attributes }: TraceSpan): Attributes {
+  const names = [
+    "gen_ai.operation.name",
+    "gen_ai.request.model",
+    "gen_ai.provider.name",
+    "error.type",
+  ];
   const known = names.flatMap((name) =>
     attributes[name] === undefined ? [] : [[name, attributes[name]]],
   );
-  return { ...Object.fromEntries(known), ...(status === "error" && { "error.type": "_OTHER" }) };
+  return Object.fromEntries(known);
 }
 
 function durationPoint(span: TraceSpan): Point[] {

@@ -7,6 +7,7 @@ import type { DeliveryInfo } from "../../outbox/types.ts";
 import { publicThreadOf } from "../../submissions/host.ts";
 import { isTerminal } from "../../submissions/states.ts";
 import {
+  type TracedAttempt,
   type TracedCall,
   type TracedSubmission,
   tracedAttempts,
@@ -30,6 +31,8 @@ type Attempt = {
   readonly status: TraceSpan["status"];
   readonly error?: string | undefined;
   readonly isInterrupted?: boolean;
+  /** What followed it, if it failed. */
+  readonly follow?: TracedAttempt["follow"];
   readonly timeline: AttemptTimeline | undefined;
 };
 
@@ -50,7 +53,8 @@ export function addSubmission(
   const { submissionId } = submission;
   const attempts = attemptsOf(sql, submission);
   const deliveries = deliveriesOf(sql, submissionId);
-  const head = { ...headOf(sql, submission, deliveries), parentSpanId };
+  const repairs = attempts.filter(({ follow }) => follow === "repair").length;
+  const head = { ...headOf(sql, submission, deliveries, repairs), parentSpanId };
   const parent = spans.add(submissionKey(submissionId), head);
   if (parent === undefined) return;
   const ids = new Map(
@@ -67,6 +71,7 @@ function headOf(
   sql: SqlStorage,
   submission: TracedSubmission,
   deliveries: readonly DeliveryInfo[],
+  repairs: number,
 ): NewSpan {
   const { submissionId, status, attempts, mergedInto, usage, finishReason, channel } = submission;
   const { createdAt, settledAt, error, errorName, notify = [] } = submission;
@@ -82,6 +87,7 @@ function headOf(
       "perdure.submission.id": submissionId,
       "perdure.submission.status": status,
       "perdure.submission.attempts": attempts,
+      "perdure.submission.repairs": repairs || undefined,
       "perdure.submission.merged_into": mergedInto,
       "perdure.thread": publicThreadOf(submission.thread),
       "perdure.channel": channel,
@@ -233,7 +239,7 @@ function innerSpans(
 }
 
 function modelSpan(call: ModelCall, submissionId: string): NewSpan {
-  const { startedAt, endedAt, model, provider, inputTokens, outputTokens, error } = call;
+  const { startedAt, endedAt, model, provider, inputTokens, outputTokens, error, errorName } = call;
   return {
     name: model === undefined ? "chat" : `chat ${model}`,
     kind: "model",
@@ -246,6 +252,7 @@ function modelSpan(call: ModelCall, submissionId: string): NewSpan {
       "gen_ai.operation.name": "chat",
       "gen_ai.request.model": model,
       "gen_ai.provider.name": provider,
+      "error.type": error === undefined ? undefined : (errorName ?? "_OTHER"),
       "gen_ai.usage.input_tokens": inputTokens,
       "gen_ai.usage.output_tokens": outputTokens,
     },

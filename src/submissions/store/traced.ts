@@ -1,6 +1,7 @@
 /** Reads what a trace shows of submissions, without their messages, answers and tool inputs. Writes nothing. */
 
 import type { InstanceOf } from "../../outbox/types.ts";
+import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AttemptTimeline } from "../turns/timeline.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { rowOf, type Submission } from "./rows.ts";
@@ -45,6 +46,7 @@ export type TracedAttempt = {
   readonly endedAt: number;
   readonly error: string;
   readonly errorName: string;
+  readonly follow: NextAction;
   readonly timeline: AttemptTimeline | undefined;
 };
 
@@ -88,7 +90,7 @@ export function tracedAttempts(
   { seq, createdAt }: Pick<TracedSubmission, "seq" | "createdAt">,
   limit: number,
 ): TracedAttempt[] {
-  const query = `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, timeline
+  const query = `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, follow, timeline
                  FROM perdure_attempts WHERE seq = ? AND started_at >= ? ORDER BY attempt LIMIT ?`;
   type Row = Omit<TracedAttempt, "timeline"> & { timeline: string | null };
   const rows = sql.exec<Row>(query, seq, createdAt, limit);

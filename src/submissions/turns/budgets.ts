@@ -10,7 +10,7 @@ import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
 import { addToDay, usageOfDay } from "../store/usage.ts";
 import type { TokenUsage } from "../types.ts";
-import { AttemptTimes, type EndedCall } from "./timeline.ts";
+import { AttemptTimes, type CalledModel, type EndedCall } from "./timeline.ts";
 
 const DAY_MS = 86_400_000;
 /** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
@@ -130,8 +130,8 @@ export class TokenBudgets {
   }
 
   /** A model call begins, after {@link check}. */
-  callStarted({ seq }: AttemptRef): void {
-    this.#accounts.get(seq)?.times.started(this.ledger.clock.now());
+  callStarted({ seq }: AttemptRef, called: CalledModel | undefined): void {
+    this.#accounts.get(seq)?.times.started(this.ledger.clock.now(), called);
   }
 
   /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */

@@ -17,6 +17,7 @@ export type ModelCall = {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
   readonly error?: string;
+  readonly errorName?: string;
 };
 
 /** The model calls of an attempt. */
@@ -43,10 +44,13 @@ export type InterruptedAttempt = AttemptTimeline & {
   readonly endedAt: number;
 };
 
-/** What a host knows of a model call that has ended. */
-export type EndedCall = {
+export type CalledModel = {
   readonly model?: string | undefined;
   readonly provider?: string | undefined;
+};
+
+/** What a host knows of a model call that has ended. */
+export type EndedCall = CalledModel & {
   /** From its start to the last part of the answer, in milliseconds. By default until now. */
   readonly durationMs?: number | undefined;
 };
@@ -58,6 +62,7 @@ export class AttemptTimes {
   #omitted = 0;
   /** When the call in flight started. */
   #startedAt: number | undefined;
+  #called: CalledModel | undefined;
 
   /**
    * @param earlier what the row has of earlier attempts
@@ -70,23 +75,23 @@ export class AttemptTimes {
     this.#room = MAX_ENTRIES - entriesOf(earlier?.interrupted);
   }
 
-  started(now: number): void {
+  started(now: number, called?: CalledModel): void {
     // Its end was not reported.
-    if (this.#startedAt !== undefined) this.ended(undefined, undefined, now);
+    if (this.#startedAt !== undefined) this.ended(this.#called, undefined, now);
     this.#startedAt = now;
+    this.#called = called;
   }
 
   /** @param usage as the model reports it, which may be anything */
   ended(call: EndedCall | undefined, usage: unknown, now: number): void {
     if (this.#startedAt === undefined) return;
-    const { model, provider, durationMs = now - this.#startedAt } = call ?? {};
+    const { durationMs = now - this.#startedAt } = call ?? {};
     const duration = Number.isFinite(durationMs) ? Math.round(Math.max(durationMs, 0)) : now;
     const { inputTokens, outputTokens } = (usage ?? {}) as TokenUsage;
     this.#add({
       startedAt: this.#startedAt,
       endedAt: Math.max(this.#startedAt, Math.min(this.#startedAt + duration, now)),
-      ...(typeof model === "string" && { model: model.slice(0, MAX_ERROR) }),
-      ...(typeof provider === "string" && { provider: provider.slice(0, MAX_ERROR) }),
+      ...modelOf(call),
       ...(isCount(inputTokens) && { inputTokens }),
       ...(isCount(outputTokens) && { outputTokens }),
     });
@@ -95,10 +100,15 @@ export class AttemptTimes {
   /** The attempt is over, and with it the call in flight. */
   end(failure: Partial<Failure> | undefined, now: number): AttemptTimeline {
     if (this.#startedAt !== undefined) {
-      const error = failure?.message ?? failure?.name;
-      const endedAt = Math.max(this.#startedAt, now);
-      const cut = error?.slice(0, MAX_ERROR);
-      this.#add({ startedAt: this.#startedAt, endedAt, ...(cut && { error: cut }) });
+      const error = (failure?.message ?? failure?.name)?.slice(0, MAX_ERROR);
+      const errorName = failure?.name?.slice(0, MAX_ERROR);
+      this.#add({
+        startedAt: this.#startedAt,
+        endedAt: Math.max(this.#startedAt, now),
+        ...modelOf(this.#called),
+        ...(error && { error }),
+        ...(error && errorName && { errorName }),
+      });
     }
     return {
       ...(this.#calls.length > 0 && { calls: this.#calls }),
@@ -138,6 +148,13 @@ export function withInterrupted(
 
 function entriesOf(interrupted: readonly InterruptedAttempt[] = []): number {
   return interrupted.reduce((sum, { calls = [] }) => sum + 1 + calls.length, 0);
+}
+
+function modelOf({ model, provider }: CalledModel = {}): Pick<ModelCall, "model" | "provider"> {
+  return {
+    ...(typeof model === "string" && { model: model.slice(0, MAX_ERROR) }),
+    ...(typeof provider === "string" && { provider: provider.slice(0, MAX_ERROR) }),
+  };
 }
 
 function isCount(value: unknown): value is number {

@@ -20,6 +20,7 @@ import { TokenBudgets } from "./budgets.ts";
 import { Recovery, type Released } from "./recovery.ts";
 import { TurnRunner } from "./runner.ts";
 import { Settlement } from "./settlement.ts";
+import type { CalledModel } from "./timeline.ts";
 import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
@@ -226,11 +227,11 @@ export class TurnEngine {
   };
 
   /** A model call comes next: checks the attempt and its budget, and returns the messages that join the turn. */
-  nextStep(ref: AttemptRef, canJoin: boolean): UIMessage[] {
+  nextStep(ref: AttemptRef, canJoin: boolean, called?: CalledModel): UIMessage[] {
     if (!this.ledger.store.isRunning(ref)) throw new TurnRefused();
     this.heartbeat(ref);
     this.budgets.check(ref);
-    this.budgets.callStarted(ref);
+    this.budgets.callStarted(ref, called);
     return canJoin ? this.#join(ref) : [];
   }
 

@@ -71,6 +71,28 @@ it("a model call has the model, the provider, its tokens and its own duration", 
   });
 });
 
+it("a model call that fails has the model, the provider and the kind of its error", async () => {
+  const stub = givenLedger();
+  await playing(stub, "s", async (turn, { submissions }) => {
+    submissions.nextStep(turn.begin(), true, { model: "gpt-4o", provider: "openai" });
+    return { outcome: "error", failure: { name: "AI_APICallError", message: "too long" } };
+  });
+  await submit(stub, "hello", { submissionId: "s", retry: { maxAttempts: 1 } });
+  await expectState(stub, "s", "error");
+  expect(spansOf(await traceOn(stub, "s"), "model")).toMatchObject([
+    {
+      name: "chat gpt-4o",
+      status: "error",
+      error: "too long",
+      attributes: {
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.provider.name": "openai",
+        "error.type": "AI_APICallError",
+      },
+    },
+  ]);
+});
+
 it("the crash between two attempts is an attempt that was interrupted, with the tool in it", async () => {
   let stub = givenLedger();
   const { submissionId } = await submit(stub, { acts: true, calls: 2, delayMs: 100 });

@@ -213,7 +213,11 @@ export class ThinkTurns {
     }
     const { attempt, isRecovered } = owned;
     // A recovered turn continues a reply that is in the conversation already: what joined would come after it.
-    const joined = await attempt.nextStep((all) => this.agent.addMessages(all), !isRecovered);
+    const joined = await attempt.nextStep(
+      ctx.model,
+      (all) => this.agent.addMessages(all),
+      !isRecovered,
+    );
     // The model that a prompt names comes before that of the app.
     const { model, ...others } = config;
     const isAppsModel = model !== undefined && attempt.plan?.model === undefined;
