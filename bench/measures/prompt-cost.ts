@@ -28,10 +28,10 @@ export const promptCost: Measure = {
     const theirs = await worker.ask("promptCost", { kind: "built-in" });
     const whole = COUNTS.map(
       ([key, unit, most]): Result => ({
-        what: "step.prompt(), whole",
+        what: "step.prompt(), whole, without the end of its workflow",
         unit,
-        perdure: ours.prompt[key],
-        builtIn: theirs.prompt[key],
+        perdure: withoutEnd(ours.prompt, key),
+        builtIn: withoutEnd(theirs.prompt, key),
         limit: atMost(most, key === "rowsWritten" ? ROWS_FLOOR : undefined),
       }),
     );
@@ -47,6 +47,11 @@ export const promptCost: Measure = {
     return [...whole, ...above];
   },
 };
+
+/** The built-in does not store the end. */
+function withoutEnd(cost: Cost, key: (typeof COUNTS)[number][0]): number {
+  return cost[key] - (key === "rowsWritten" ? cost.endRows : 0);
+}
 
 function aboveTurn(
   { prompt, turn }: { prompt: Cost; turn: Cost },

@@ -4,7 +4,11 @@ import type { UIMessage } from "ai";
 import { type Count, Meter, metered } from "../../src/testing/meter.ts";
 
 /** The cost in the object, and how many of its rows are the tracking of workflows by `agents`. */
-export type Cost = Count & { readonly trackingRows: number };
+export type Cost = Count & {
+  readonly trackingRows: number;
+  /** Of these, those of the end of the workflow. */
+  readonly endRows: number;
+};
 
 const COUNTED = "counted-";
 
@@ -31,6 +35,7 @@ export function costOf(meter: Meter): Cost {
   return {
     ...meter.read(),
     trackingRows: meter.rowsWrittenBy((query) => query.includes("cf_agents_workflows")),
+    endRows: meter.rowsWrittenBy((query) => query.includes("UPDATE cf_agents_workflows")),
   };
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../waits/index.ts";
 import { deliveryVerbs } from "./agent/delivery-verbs.ts";
 import { type LinkSettings, Links } from "./agent/links.ts";
-import { Workflows } from "./agent/workflows.ts";
+import { type OwnMethods, Workflows } from "./agent/workflows.ts";
 import { type Feature, Features } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { type FollowedModules, Followers, type StreamSettings } from "./streams/followers.ts";
@@ -70,7 +70,7 @@ export type Host<Turns extends HostTurns> = {
     readonly onDeadLetter: (letter: DeadLetter) => void | Promise<void>;
   };
   /** The SDK's own methods, which the object's class may override. */
-  readonly own: Pick<HostAgent, "runWorkflow" | "terminateWorkflow">;
+  readonly own: OwnMethods;
   /** Whether the app does not override a verb. */
   readonly isBuiltIn: (verb: string) => boolean;
   /** An approval was opened, decided, expired or cancelled. */
@@ -138,7 +138,7 @@ export function modulesOf<Turns extends HostTurns>(
   });
   const approvals = new Approvals(waits);
   const links: Links = new Links(agent, linkSettings, approvals);
-  const workflows = new Workflows(agent, host.own, outbox, waits);
+  const workflows = new Workflows(agent, host.own, outbox, waits, limits.tracing);
   const deliveries: Inbound = new Inbound({
     ...objectOf("inbound", inbound),
     agent: host.object,

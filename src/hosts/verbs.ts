@@ -3,6 +3,7 @@
 import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
+import type { Failure } from "../core/failures.ts";
 import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
@@ -626,6 +627,13 @@ export abstract class AgentVerbs {
   /** The step's time is over. Returns the end, or null if there is none. */
   closeWait(wait: WaitRef, closing: Closing): Promise<object | null> {
     return this[CAPABILITIES].waits.kind(wait.kind).close(wait, closing);
+  }
+
+  /** For workflows: a run has ended, with its error or null; undefined where the app has reported the end itself. */
+  async finishWorkflowRun(workflowId: string, failure: Failure | null | undefined): Promise<void> {
+    const { submissions, workflows } = this[CAPABILITIES];
+    await submissions.ready();
+    await workflows.ended(workflowId, failure);
   }
 
   /** For workflows of a sub-agent: where it is. */

@@ -2,31 +2,45 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { withTimeout } from "../core/timeout.ts";
+import { hasEnded, NO_INSTANCE } from "../outbox/destinations/workflow-event.ts";
+import { messageMatches } from "../outbox/errors.ts";
 import type { OperatedAgent } from "./operated.ts";
 
 /** How long the platform may take to answer. */
 export const PLATFORM_MS = 2_000;
 
-type Tracked = Pick<WorkflowInfo, "workflowName" | "workflowId">;
+type Tracked = Pick<WorkflowInfo, "workflowName" | "workflowId" | "status">;
 
 /** Undefined where the Worker has no such binding any more. @throws the error of the platform */
 export async function instanceOf(
   { env }: OperatedAgent,
-  { workflowName, workflowId }: Tracked,
+  { workflowName, workflowId }: Omit<Tracked, "status">,
 ): Promise<WorkflowInstance | undefined> {
   const binding = (env as Readonly<Record<string, Workflow | undefined>>)[workflowName];
   if (typeof binding !== "object" || typeof binding.get !== "function") return undefined;
   return binding.get(workflowId);
 }
 
-/** The status as the platform has it; undefined where it cannot be read, e.g. because the platform has deleted the instance. */
+/** The status as the platform has it, undefined where it cannot be read. An end that the workflow could not report is stored. */
 export async function liveStatus(
   operated: OperatedAgent,
   tracked: Tracked,
 ): Promise<InstanceStatus | undefined> {
-  const read = async () => (await instanceOf(operated, tracked))?.status();
+  const read = async (): Promise<InstanceStatus | undefined> => {
+    try {
+      return await (await instanceOf(operated, tracked))?.status();
+    } catch (error) {
+      // The platform has deleted it. It does so some time after the end.
+      if (messageMatches(error, NO_INSTANCE)) return { status: "unknown" };
+      throw error;
+    }
+  };
   try {
-    return await withTimeout(read(), PLATFORM_MS);
+    const live = await withTimeout(read(), PLATFORM_MS);
+    if (live && isOver(live) && !isOver(tracked)) {
+      await operated.capabilities.workflows.track(tracked, live);
+    }
+    return live;
   } catch (error) {
     console.warn(
       `[perdure] the status of workflow ${tracked.workflowId} could not be read:`,
@@ -34,4 +48,9 @@ export async function liveStatus(
     );
     return undefined;
   }
+}
+
+/** Whether the platform has nothing new to say of an instance, unless it is restarted. */
+export function isOver(instance: { readonly status: string }): boolean {
+  return hasEnded(instance) || instance.status === "unknown";
 }

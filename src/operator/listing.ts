@@ -12,7 +12,7 @@ import { hasOpenWait } from "../waits/steps.ts";
 import { keyPrefix } from "../workflow/names.ts";
 import { boundedJson } from "./actions/effect.ts";
 import { invalidOperation } from "./errors.ts";
-import { liveStatus } from "./instances.ts";
+import { isOver, liveStatus } from "./instances.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { LIMIT, SEQ_PAGE } from "./paging.ts";
 import type {
@@ -97,26 +97,32 @@ const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
   cursor: text({ maxLength: 2_000 }).optional(),
 });
 
-/** @throws InvalidOperationError for invalid options */
+/**
+ * Asks the platform for the instances of the page that have not ended, as far as the agent knows. What has ended is stored.
+ *
+ * @throws InvalidOperationError for invalid options
+ */
 export async function listWorkflows(
-  { host, capabilities, storage }: OperatedAgent,
+  operated: OperatedAgent,
   options: Filters["workflows"] & PageOptions = {},
 ): Promise<Page<WorkflowSummary>> {
   const name = "options of listWorkflowInstances()";
   const read = readOptions(WORKFLOWS, options, name, invalidOperation);
   const { status, workflow, limit, cursor } = read;
   const wanted = status === undefined ? undefined : [status].flat();
+  const { host, capabilities } = operated;
   await capabilities.submissions.ready();
   try {
     const { workflows, nextCursor } = host.getWorkflows({
       limit,
-      ...(wanted !== undefined && { status: trackedAs(wanted) }),
+      ...(wanted !== undefined && {
+        status: [...new Set([...wanted, ...NOT_OVER])] as WorkflowInfo["status"][],
+      }),
       ...(workflow !== undefined && { workflowName: workflow }),
       ...(cursor !== undefined && { cursor }),
     });
-    const items = workflows
-      .map((info) => ({ ...summaryOf(info), status: statusOf(storage.sql, info) }))
-      .filter((item) => wanted?.includes(item.status) ?? true);
+    const all = await Promise.all(workflows.map((info) => current(operated, info)));
+    const items = all.filter((item) => wanted?.includes(item.status) ?? true);
     return { items, ...(nextCursor !== null && { cursor: nextCursor }) };
   } catch (error) {
     // Agents check it where they read it.
@@ -126,13 +132,16 @@ export async function listWorkflows(
   }
 }
 
-/** Agents learn that a workflow runs or waits only when it reports so. */
+/** Of these, the platform may know more than the agent. */
+const NOT_OVER = STATUSES.filter((status) => !isOver({ status }));
 const OPEN: readonly string[] = ["queued", "running", "waiting"];
 
-/** What agents may have tracked for workflows of these statuses. */
-function trackedAs(wanted: readonly string[]): WorkflowInfo["status"][] {
-  const isOpen = wanted.some((status) => OPEN.includes(status));
-  return [...new Set([...wanted, ...(isOpen ? OPEN : [])])] as WorkflowInfo["status"][];
+async function current(operated: OperatedAgent, info: WorkflowInfo): Promise<WorkflowSummary> {
+  if (isOver(info)) return summaryOf(info);
+  const live = await liveStatus(operated, info);
+  const tracked = operated.host.getWorkflow(info.workflowId) ?? info;
+  const status = live?.status ?? tracked.status;
+  return { ...summaryOf(tracked), status: statusOf(operated.storage.sql, { ...info, status }) };
 }
 
 /** The status as it is known; of an open workflow, what its steps say, so that lists and details agree. */
@@ -167,7 +176,7 @@ export async function inspectWorkflow(
   const { error } = live ?? {};
   const output = boundedJson({ output: live?.output }) as { output?: WorkflowDetails["output"] };
   return {
-    ...summaryOf(tracked),
+    ...summaryOf(operated.host.getWorkflow(workflowId) ?? tracked),
     status: statusOf(operated.storage.sql, { ...tracked, status: live?.status ?? tracked.status }),
     ...(error && { error: { name: error.name, message: error.message } }),
     ...(output.output !== undefined && { output: output.output }),

@@ -35,7 +35,7 @@ export async function stepsOf(
   const platform = await platformSteps(operated, tracked);
   // The steps that wait at the agent consist of several of the platform.
   const isOwn = (name: string) =>
-    name === "perdure:run" || own.some((step) => isPartOf(name, step.name));
+    name.startsWith("perdure:") || own.some((step) => isPartOf(name, step.name));
   const others = platform.filter(({ name }) => !isOwn(name)).slice(0, MAX_STEPS);
   return [...own, ...others].sort((one, other) => one.startedAt - other.startedAt);
 }

@@ -35,7 +35,7 @@ export function traceOfSubmission(submission: Traced): SubmissionTrace {
   return step ? traceOfWorkflow(step) : traceOf(`submission:${submission.submissionId}`);
 }
 
-function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">): SubmissionTrace {
+export function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">): SubmissionTrace {
   return traceOf(`workflow:${name}:${id}`);
 }
 

@@ -2,9 +2,8 @@
 
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
-import { type Failure, failureOf } from "../core/failures.ts";
 import { isPlainObject } from "../core/options/options.ts";
-import { CALL_OF, durably, type StepAgent, type StepCall } from "./step-call.ts";
+import { CALL_OF, reportingEnd, type StepAgent, type StepCall } from "./step-call.ts";
 import { checkedName, once, stepsOf, type ThinkWorkflowSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
@@ -22,11 +21,6 @@ export type WorkflowOrigin = {
 
 /** The params of an instance as the object stores them. */
 export type OriginParams = { readonly perdure: WorkflowOrigin; readonly params: unknown };
-
-/** What an object offers to its workflows. */
-interface WorkflowObject extends StepAgent {
-  endWorkflow(workflowId: string, failure: Failure | null): Promise<void>;
-}
 
 /** Classes whose `run()` is wrapped. */
 const wrapped = new WeakSet<object>();
@@ -85,7 +79,7 @@ export abstract class DurableWorkflow<
     const { perdure: origin, params } = given;
     this.#origin = origin;
     const { instanceId } = event;
-    const agent = () => this.agent as unknown as WorkflowObject;
+    const agent = () => this.agent as unknown as StepAgent;
     const used = new Set<string>();
     const name = once(() => step.do("perdure:run", async () => crypto.randomUUID()));
     const callOf = (stepName: string): StepCall => ({
@@ -98,19 +92,8 @@ export abstract class DurableWorkflow<
       used,
     });
     const steps = Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
-    const end = (failure: Failure | null) =>
-      durably(step, "perdure:end", () => agent().endWorkflow(instanceId, failure));
-    let result: unknown;
-    try {
-      result = await run.call(this, { ...event, payload: params as Params }, steps);
-    } catch (error) {
-      await end(failureOf(error)).catch((cause: unknown) => {
-        console.error(`[perdure] the end of workflow ${instanceId} was not reported:`, cause);
-      });
-      throw error;
-    }
-    await end(null);
-    return result;
+    const work = () => run.call(this, { ...event, payload: params as Params }, steps);
+    return reportingEnd(work, { agent, workflowId: instanceId });
   }
 }
 

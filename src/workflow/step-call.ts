@@ -2,7 +2,9 @@
 
 import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
+import { type Failure, failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
 import { invalidStep } from "./options.ts";
 
@@ -13,6 +15,7 @@ export interface StepAgent {
   readWait(wait: WaitRef, part: number): Promise<object | null>;
   refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
   closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
+  finishWorkflowRun(workflowId: string, failure: Failure | null | undefined): Promise<void>;
 }
 
 /** One step of one run of a workflow. */
@@ -45,6 +48,43 @@ export function callOf<Agent>(step: WorkflowStep, name: string): StepCall<Agent>
       "step that run() receives.",
     "InvalidStepError",
   );
+}
+
+const REPORT_MS = 10_000;
+
+/** Whether the platform has stopped a run that may go on: it was paused, restarted or terminated. Part of its own message. */
+export function isStopped(message: string): boolean {
+  return /^Aborting engine: (User called|Grace period)/.test(message);
+}
+
+/**
+ * Runs a workflow, and reports to its agent how it ended; what it returns or throws stays. Outside a step, which the platform
+ * bills: an end that cannot be reported is found when an operator lists the workflow.
+ *
+ * @param isReported whether the app has reported the end itself, as an error
+ */
+export async function reportingEnd<Result>(
+  work: () => Promise<Result>,
+  { agent, workflowId }: Pick<StepCall, "agent" | "workflowId">,
+  isReported = () => false,
+): Promise<Result> {
+  const end = async (failure: Failure | null | undefined) => {
+    const report = async () => (await agent()).finishWorkflowRun(workflowId, failure);
+    // A stub stays broken when its agent went down.
+    await withTimeout(report().catch(report), REPORT_MS).catch((cause: unknown) => {
+      console.warn(`[perdure] the end of workflow ${workflowId} was not reported:`, cause);
+    });
+  };
+  let result: Result;
+  try {
+    result = await work();
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!isStopped(failure.message)) await end(failure);
+    throw error;
+  }
+  await end(isReported() ? undefined : null);
+  return result;
 }
 
 /** A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. */

@@ -7,6 +7,7 @@ import {
   type AgentWorkflowEvent,
   type AgentWorkflowStep,
   type DefaultProgress,
+  type WorkflowCallback,
 } from "agents/workflows";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { text } from "../core/options/option-schemas.ts";
@@ -33,7 +34,14 @@ import type {
   ThinkPromptOptions,
 } from "./prompt-options.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
-import { CALL_OF, durably, type StepAgent, type StepCall } from "./step-call.ts";
+import {
+  CALL_OF,
+  durably,
+  isStopped,
+  reportingEnd,
+  type StepAgent,
+  type StepCall,
+} from "./step-call.ts";
 import {
   runWebhook,
   type WebhookDelivery,
@@ -60,9 +68,20 @@ export class ThinkWorkflow<
   /** Kept past the end of the run: rollbacks come after it, when the platform's wrapper has let go of its stub. */
   #stub: DurableObjectStub<AgentType> | undefined;
 
+  constructor(ctx: ExecutionContext, env: Env) {
+    // Before that of agents, so that it is inside: the agent can still be called, and hears of a failure first.
+    wrapRun(new.target.prototype);
+    super(ctx, env);
+  }
+
   /** The agent that started the workflow; a stub that works again after the agent went down. */
   override get agent(): DurableObjectStub<AgentType> {
     return renewed(this.env, this.#stub ?? super.agent, this.#path);
+  }
+
+  /** A run that the platform has stopped has not failed. */
+  protected override async notifyAgent(callback: WorkflowCallback): Promise<void> {
+    if (callback.type !== "error" || !isStopped(callback.error)) await super.notifyAgent(callback);
   }
 
   protected override extendStep(
@@ -92,6 +111,31 @@ export class ThinkWorkflow<
     }
     return step.do("perdure:run", async () => crypto.randomUUID());
   }
+}
+
+/** Classes whose `run()` is wrapped. */
+const wrapped = new WeakSet<object>();
+/** Steps of runs whose end is reported: a class that extends another one calls its `run()`. */
+const running = new WeakSet<object>();
+
+/** The platform finds `run()` on the prototype. */
+function wrapRun(prototype: ThinkWorkflow): void {
+  if (!Object.hasOwn(prototype, "run") || wrapped.has(prototype)) return;
+  wrapped.add(prototype);
+  const { run } = prototype;
+  prototype.run = function (event, step: AgentWorkflowStep) {
+    const work = () => run.call(this, event, step);
+    if (running.has(step)) return work();
+    running.add(step);
+    let isReported = false;
+    const { reportError } = step;
+    step.reportError = (error) => {
+      isReported = true;
+      return reportError(error);
+    };
+    const agent = () => this.agent as unknown as StepAgent;
+    return reportingEnd(work, { agent, workflowId: this.workflowId }, () => isReported);
+  };
 }
 
 /** @throws NonRetryableError for a name that no step can have */

@@ -335,6 +335,13 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return (await child.listSubmissions()).map(({ status }) => status);
   }
 
+  /** What a sub-agent tracks of a workflow. */
+  async workflowOfChild(name: string, id: string): Promise<string | undefined> {
+    const child = await this.subAgent(ThinkAgent, name);
+    const [found] = (await child.listWorkflowInstances()).items;
+    return found?.workflowId === id ? found.status : undefined;
+  }
+
   async tasksOfGrandchild(name: string, its: string) {
     const child = await this.subAgent(ThinkAgent, name);
     return child.tasksOfChild(its);

@@ -4,10 +4,13 @@
  */
 
 import type { RunWorkflowOptions } from "agents/workflows";
+import type { Failure } from "../../core/failures.ts";
 import { preview, shorten } from "../../core/json.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
+import type { OtlpDestination, TelemetryEvent } from "../../outbox/destinations/otlp.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 import {
   type CreateInstance,
   type InstanceOf,
@@ -34,6 +37,9 @@ const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default
 
 type Started = Parameters<StartWorkflow>[0];
 
+/** Methods of the SDK's class, which the object's class may override. */
+export type OwnMethods = Pick<HostAgent, "runWorkflow" | "terminateWorkflow" | "getWorkflowStatus">;
+
 type PutStart = {
   readonly id: string;
   readonly error?: Error;
@@ -49,12 +55,14 @@ export class Workflows {
   /**
    * @param own the SDK's own methods, which the agent's class overrides
    * @param waits what terminated workflows may have left open
+   * @param tracing where the traces of ended workflows are sent
    */
   constructor(
     agent: HostAgent,
-    private readonly own: Pick<HostAgent, "runWorkflow" | "terminateWorkflow">,
+    private readonly own: OwnMethods,
     private readonly outbox: Outbox,
     private readonly waits: Pick<Waits, "cancelFor">,
+    private readonly tracing: OtlpDestination | undefined,
   ) {
     this.#agent = agent;
   }
@@ -187,12 +195,15 @@ export class Workflows {
         },
       };
       try {
-        await this.#runWith(binding, name, params ?? {}, {
+        const options = {
           id,
           ...(retention && { retention }),
           ...(metadata && { metadata: { ...metadata } }),
           ...(agentBinding !== undefined && { agentBinding }),
-        });
+        };
+        await this.#runWith(binding, name, () =>
+          this.own.runWorkflow.call(agent, name as never, params ?? {}, options),
+        );
       } catch (error) {
         if (wasAsked) throw error;
         // Agents refuse it before they call the platform. A retry could not help.
@@ -260,21 +271,45 @@ export class Workflows {
     return ended;
   }
 
-  /** Runs the SDK's `runWorkflow()` with another binding of this name in `env`. It reads `env` before it awaits anything. */
-  #runWith(
-    binding: Pick<Workflow, "create" | "get">,
-    name: string,
-    params: unknown,
-    options: RunWorkflowOptions,
-  ): Promise<string> {
+  /** Calls a method of the SDK with another binding of this name in `env`. It reads `env` before it awaits anything. */
+  #runWith<Result>(binding: object, name: string, call: () => Result): Result {
     const agent = this.#agent;
     const { env } = agent;
     agent.env = { ...env, [name]: binding };
     try {
-      return this.own.runWorkflow.call(agent, name as never, params, options);
+      return call();
     } finally {
       agent.env = env;
     }
+  }
+
+  /**
+   * A run of a workflow has ended.
+   * @param failure its error, or null; undefined where the app has reported the end itself
+   */
+  async ended(id: string, failure: Failure | null | undefined): Promise<void> {
+    const tracked = this.#agent.getWorkflow(id);
+    if (!tracked || tracked.status === "terminated" || tracked.status === "paused") return;
+    const status = failure ? "errored" : "complete";
+    if (failure === undefined || tracked.status === status) return this.#trace(id);
+    await this.track(tracked, { status, ...(failure && { error: failure }) });
+  }
+
+  /** Stores the status of an instance as the platform has it. Only the SDK writes its own table. */
+  async track({ workflowName, workflowId }: Tracked, status: InstanceStatus): Promise<void> {
+    const binding = { create: null, get: async () => ({ status: async () => status }) };
+    await this.#runWith(binding, workflowName, () =>
+      this.own.getWorkflowStatus.call(this.#agent, workflowName as never, workflowId),
+    );
+    if (hasEnded(status)) this.#trace(workflowId);
+  }
+
+  /** The trace of a workflow is sent when it has ended: its root, and its steps without a prompt. */
+  #trace(workflowId: string): void {
+    if (!this.tracing) return;
+    const event = { signal: "traces", workflowId } satisfies TelemetryEvent;
+    this.outbox.enqueue(`otlp:${workflowId}`, this.tracing, JSON.stringify(event));
+    this.outbox.flush();
   }
 
   /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
@@ -289,6 +324,7 @@ export class Workflows {
     try {
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await this.own.terminateWorkflow.call(this.#agent, instance);
+      this.#trace(instance);
     } catch (error) {
       // The caller gets this error, whatever goes wrong here.
       if (await isGone().catch(() => false)) await cancel();
@@ -309,6 +345,8 @@ export class Workflows {
 }
 
 const MAX_LISTED = 20;
+
+type Tracked = { readonly workflowName: string; readonly workflowId: string };
 
 /** After a rollback, two Workflows may have callers for one id. */
 function instanceKey({ workflow, instance }: InstanceOf): string {

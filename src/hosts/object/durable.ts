@@ -4,7 +4,6 @@ import type { DurableObject } from "cloudflare:workers";
 import type { Lifecycle } from "agents/lifecycle";
 import { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
-import type { Failure } from "../../core/failures.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import type { Outbox } from "../../outbox/index.ts";
@@ -137,12 +136,6 @@ export class Durable extends AgentVerbs {
   /** One of them, or undefined for an id that is not tracked. */
   getWorkflow(workflowId: string) {
     return this.agent.getWorkflow(workflowId);
-  }
-
-  /** For DurableWorkflow: the run of a workflow has ended. */
-  async endWorkflow(workflowId: string, failure: Failure | null): Promise<void> {
-    await this[CAPABILITIES].submissions.ready();
-    this.agent.ended(workflowId, failure);
   }
 }
 

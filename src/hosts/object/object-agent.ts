@@ -2,7 +2,6 @@
 
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Clock } from "../../core/clock.ts";
-import type { Failure } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
 import { bindingOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
@@ -103,11 +102,6 @@ export class ObjectAgent implements HostAgent {
 
   async restartWorkflow(id: string): Promise<void> {
     await this.#change(id, (instance) => instance.restart());
-  }
-
-  /** A workflow reports its own end: failed or not. */
-  ended(id: string, failure: Failure | null): void {
-    this.#workflows.update(id, failure ? "errored" : "complete", failure, this.#now);
   }
 
   /** @throws Error for an instance that is not tracked, and that of the platform */

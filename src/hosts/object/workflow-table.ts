@@ -3,6 +3,7 @@
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_workflows (
@@ -22,7 +23,6 @@ const MIGRATIONS = [
 /** Rows that are kept; the oldest are deleted first. */
 const MOST_TRACKED = 10_000;
 const MAX_PAGE = 100;
-const ENDED: readonly string[] = ["complete", "errored", "terminated"];
 
 type Row = {
   seq: number;
@@ -121,7 +121,7 @@ export class WorkflowTable {
       failure?.name ?? null,
       failure?.message ?? null,
       now,
-      ENDED.includes(status) ? now : null,
+      hasEnded({ status }) ? now : null,
       id,
       status,
     );

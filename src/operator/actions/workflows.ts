@@ -2,6 +2,7 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 import { instanceOf, liveStatus } from "../instances.ts";
 import { inspectWorkflow } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";
@@ -21,7 +22,6 @@ import {
 type WorkflowAction = Extract<Action, { readonly workflowId: string }>;
 type Of<Name extends Action["do"]> = Extract<Action, { readonly do: Name }>;
 
-const ENDED: readonly string[] = ["complete", "errored", "terminated"];
 const PAUSED: readonly string[] = ["paused", "waitingForPause"];
 
 /** An action that depends on the status of its instance: each finds what the one before has done. */
@@ -59,14 +59,14 @@ function onWorkflow<One extends WorkflowAction>(
   };
 }
 
-function hasEnded(id: string, status: string, verb: string): Effect {
+function endedBefore(id: string, status: string, verb: string): Effect {
   const problem = `Workflow ${preview(id)} cannot be ${verb}, because it has ended: ${status}. Restart it instead.`;
   return failed(id, new Error(problem));
 }
 
 export const pauseWorkflow = onWorkflow<WorkflowAction>(
   (status, id) => {
-    if (ENDED.includes(status)) return hasEnded(id, status, "paused");
+    if (hasEnded({ status })) return endedBefore(id, status, "paused");
     return PAUSED.includes(status) ? UNCHANGED : done();
   },
   async ({ host }, { workflowId }) => {
@@ -77,7 +77,7 @@ export const pauseWorkflow = onWorkflow<WorkflowAction>(
 
 export const resumeWorkflow = onWorkflow<WorkflowAction>(
   (status, id) => {
-    if (ENDED.includes(status)) return hasEnded(id, status, "resumed");
+    if (hasEnded({ status })) return endedBefore(id, status, "resumed");
     return PAUSED.includes(status) ? done() : UNCHANGED;
   },
   async ({ host }, { workflowId }) => {
@@ -87,7 +87,7 @@ export const resumeWorkflow = onWorkflow<WorkflowAction>(
 );
 
 const terminate = onWorkflow<WorkflowAction>(
-  (status) => (ENDED.includes(status) ? UNCHANGED : done()),
+  (status) => (hasEnded({ status }) ? UNCHANGED : done()),
   async ({ agent }, { workflowId }) => {
     await agent.terminateWorkflow(workflowId);
     return done();

@@ -1,20 +1,23 @@
-/** What the outbox sends to a collector about a submission, built from its rows when it is sent. */
+/** What the outbox sends to a collector about a submission or a workflow, built from its rows when it is sent. */
 
 import type { TelemetryEvent, TelemetryOf } from "../../outbox/destinations/otlp.ts";
 import type { OperatedAgent } from "../operated.ts";
-import { submissionTrace } from "../trace/trace.ts";
+import { submissionTrace, workflowTrace } from "../trace/trace.ts";
 import { metricsBody, traceBody } from "./encode.ts";
 
-export function telemetryOf(
-  operated: Pick<OperatedAgent, "host" | "storage" | "clock">,
-  { signal, submissionId }: TelemetryEvent,
+export async function telemetryOf(
+  operated: OperatedAgent,
+  event: TelemetryEvent,
 ): ReturnType<TelemetryOf> {
   // Other steps of the same workflow are in the telemetry of their own submissions.
-  const trace = submissionTrace(operated, submissionId, "submission");
+  const trace =
+    "workflowId" in event
+      ? await workflowTrace(operated, event.workflowId)
+      : submissionTrace(operated, event.submissionId, "submission");
   if (!trace) return null;
   const [{ className, name } = { className: "", name: "" }] = operated.host.selfPath.slice(-1);
   const resource = { "service.name": className, "service.instance.id": name };
-  const encode = signal === "traces" ? traceBody : metricsBody;
+  const encode = event.signal === "traces" ? traceBody : metricsBody;
   const isComplete = trace.spans.every(
     ({ kind, endedAt }) => kind !== "delivery" || endedAt !== undefined,
   );

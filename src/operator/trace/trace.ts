@@ -4,13 +4,14 @@
  */
 
 import { tracedSubmission } from "../../submissions/store/traced.ts";
-import { promptingStepOf, traceOfSubmission } from "../../submissions/tracing.ts";
+import { promptingStepOf, traceOfSubmission, traceOfWorkflow } from "../../submissions/tracing.ts";
 import type { SubmissionInspection } from "../../submissions/types.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
+import { stepsOf } from "../steps.ts";
 import { Spans } from "./spans.ts";
 import { addSubmission, statusOf, submissionKey } from "./submission-spans.ts";
-import { addStepOf, addWorkflow, type TrackedWorkflow } from "./workflow-spans.ts";
+import { addEnd, addStepOf, addWorkflow, rootKey, type TrackedWorkflow } from "./workflow-spans.ts";
 
 /** Everything of a submission as spans, with the workflow that waits for it; null for an unknown id. @throws InvalidSubmissionError */
 export async function traceSubmission(
@@ -27,7 +28,7 @@ export async function traceSubmission(
 /**
  * The same at once, for an agent that has started and a submission of its ledger.
  *
- * @param scope `"submission"` leaves out the other steps of its workflow, and reads few rows
+ * @param scope `"submission"` leaves out its workflow and the other steps
  */
 export function submissionTrace(
   { host, storage }: Pick<OperatedAgent, "host" | "storage">,
@@ -41,12 +42,28 @@ export function submissionTrace(
   const spans = new Spans(traceId);
   const of = promptingStepOf(submission);
   if (!of) addSubmission(sql, spans, submission, callerSpanId);
+  else if (scope === "submission") addStepOf(sql, spans, submission, of);
   else {
     const tracked = host.getWorkflow(of.id) as TrackedWorkflow | undefined;
-    const add = scope === "workflow" ? addWorkflow : addStepOf;
-    add(sql, spans, submission, of, tracked);
+    addWorkflow(sql, spans, submission, of, tracked);
   }
   return spans.trace(spans.idOf(submissionKey(submissionId)));
+}
+
+/** What no submission of a workflow has: how the workflow ended, and its steps without a prompt. Null if it is not tracked. */
+export async function workflowTrace(
+  operated: OperatedAgent,
+  workflowId: string,
+): Promise<Trace | null> {
+  const { host, storage } = operated;
+  const tracked = host.getWorkflow(workflowId);
+  if (!tracked) return null;
+  const of = { name: tracked.workflowName, id: workflowId };
+  const steps = await stepsOf(operated, tracked);
+  const platform = steps.filter(({ kind }) => ["do", "sleep", "event"].includes(kind));
+  const spans = new Spans(traceOfWorkflow(of).traceId);
+  addEnd(storage.sql, spans, of, tracked as TrackedWorkflow, platform);
+  return spans.trace(spans.idOf(rootKey(of)));
 }
 
 /** Of a submission that Think itself accepted, only its times are known. */

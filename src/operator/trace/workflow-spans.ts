@@ -7,15 +7,18 @@ import {
   tracedSubmission,
 } from "../../submissions/store/traced.ts";
 import { type PromptingStep, promptingStepOf } from "../../submissions/tracing.ts";
+import { STATUS_OF } from "../../waits/kinds/approval.ts";
 import { type TracedWait, waitsOfWorkflow } from "../../waits/traced.ts";
 import { keyPrefix } from "../../workflow/names.ts";
-import type { TraceSpan } from "../protocol.ts";
+import type { TraceSpan, WorkflowStep } from "../protocol.ts";
 import type { NewSpan, Spans } from "./spans.ts";
 import { addSubmission, linkTo } from "./submission-spans.ts";
 
 const MAX_STEPS = 200;
 /** How many refused answers before a prompt are followed to the first one. */
 const MAX_REPAIRS = 10;
+
+type Instance = Pick<PromptingStep, "name" | "id">;
 
 /** What agents' tracking knows of an instance. */
 export type TrackedWorkflow = {
@@ -44,54 +47,69 @@ export function addWorkflow(
   const found = promptsOfWorkflow(sql, instance, submission.seq, MAX_STEPS);
   const prompts = found.some(({ seq }) => seq === submission.seq) ? found : [...found, submission];
   const waits = waitsOfWorkflow(sql, instance, MAX_STEPS);
-  const steps = [...promptSteps(sql, prompts), ...waits.map(waitStep)].sort(
-    (one, other) => one.span.startedAt - other.span.startedAt,
-  );
+  const steps = [...promptSteps(sql, prompts), ...waits.map(waitStep)].sort(byStart);
   // The one that was asked for comes first, so that it is whole.
   const all = steps.flatMap((step) => step.prompts);
   const others = all.filter(({ seq }) => seq !== submission.seq);
-  const parentOf = addSteps(spans, steps, steps, of, tracked);
+  const root = addRoot(spans, of, steps, tracked);
+  const parentOf = addSteps(spans, steps, steps, root);
   for (const prompt of [submission, ...others]) {
     addSubmission(sql, spans, prompt, parentOf(prompt));
   }
 }
 
-/**
- * Adds a workflow instance with the step that waits for the submission, and with the waits since the prompt before it, which
- * no other telemetry has.
- */
+/** Adds the step that waits for the submission. The end of the workflow sends the root, and the other steps. */
 export function addStepOf(
   sql: SqlStorage,
   spans: Spans,
   submission: TracedSubmission,
   of: PromptingStep,
-  tracked: TrackedWorkflow | undefined,
 ): void {
   const own = promptSteps(sql, [submission]);
-  const start = submission.createdAt;
-  const previous = previousPrompt(sql, of, start);
-  const since = previous?.settledAt ?? 0;
-  const waits = waitsOfWorkflow(sql, { workflow: of.name, instance: of.id }, MAX_STEPS)
-    .filter(({ settledAt }) => settledAt !== null && settledAt >= since && settledAt <= start)
-    .map(waitStep);
-  const steps = [...waits, ...own];
-  const all = previous ? [...promptSteps(sql, [previous]), ...steps] : steps;
-  const parentOf = addSteps(spans, steps, all, of, tracked);
+  const all = [...stepsOfInstance(sql, of), ...own];
+  const parentOf = addSteps(spans, own, all, spans.idOf(rootKey(of)));
   addSubmission(sql, spans, submission, parentOf(submission));
 }
 
-/** The last prompt of the workflow that ended before this time. */
-function previousPrompt(
+/**
+ * Adds what no submission sends: the root of a workflow that has ended, and its steps without a prompt.
+ *
+ * @param platform the steps that do not wait at the agent
+ */
+export function addEnd(
   sql: SqlStorage,
-  { name, id }: PromptingStep,
-  before: number,
-): TracedSubmission | undefined {
+  spans: Spans,
+  of: Instance,
+  tracked: TrackedWorkflow,
+  platform: readonly WorkflowStep[],
+): void {
+  const all = [...stepsOfInstance(sql, of), ...platform.map(platformStep)];
+  const root = addRoot(spans, of, all, tracked);
+  const others = all.filter(({ prompts }) => prompts.length === 0);
+  addSteps(spans, others.sort(byStart), all, root);
+}
+
+const byStart = ({ span: one }: Step, { span: other }: Step) => one.startedAt - other.startedAt;
+
+/** Prompts and waits of an instance. The items of batches are left out. */
+function stepsOfInstance(sql: SqlStorage, { name, id }: Instance): Step[] {
   const prefix = keyPrefix("prompt", { workflowName: name, workflowId: id });
-  const ended = withKeyPrefix(sql, prefix, MAX_STEPS)
-    .filter(({ settledAt }) => settledAt !== null && settledAt <= before)
-    .sort((one, other) => (one.settledAt ?? 0) - (other.settledAt ?? 0));
-  const last = ended.at(-1);
-  return last && tracedSubmission(sql, last.submissionId);
+  const prompts = withKeyPrefix(sql, prefix, MAX_STEPS).flatMap(
+    ({ submissionId }) => tracedSubmission(sql, submissionId) ?? [],
+  );
+  const waits = waitsOfWorkflow(sql, { workflow: name, instance: id }, MAX_STEPS);
+  return [...promptSteps(sql, prompts), ...waits.map(waitStep)];
+}
+
+export const rootKey = ({ name, id }: Instance) => `workflow:${name}:${id}`;
+
+function addRoot(
+  spans: Spans,
+  of: Instance,
+  steps: readonly Step[],
+  tracked: TrackedWorkflow | undefined,
+): string | undefined {
+  return spans.add(rootKey(of), workflowSpan(of, steps, tracked));
 }
 
 /**
@@ -102,10 +120,8 @@ function addSteps(
   spans: Spans,
   steps: readonly Step[],
   all: readonly Step[],
-  of: PromptingStep,
-  tracked: TrackedWorkflow | undefined,
+  root: string | undefined,
 ): (prompt: TracedSubmission) => string | undefined {
-  const root = spans.add(`workflow:${of.name}:${of.id}`, workflowSpan(of, steps, tracked));
   const ids = new Map<number, string | undefined>();
   for (const step of steps) {
     const links = linksOf(spans, step, all);
@@ -119,7 +135,7 @@ function addSteps(
 const endOf = ({ span }: Step) => span.endedAt ?? Number.POSITIVE_INFINITY;
 
 function workflowSpan(
-  { name, id }: PromptingStep,
+  { name, id }: Instance,
   steps: readonly Step[],
   tracked: TrackedWorkflow | undefined,
 ): NewSpan {
@@ -175,6 +191,7 @@ function promptSteps(sql: SqlStorage, prompts: readonly TracedSubmission[]): Ste
       attributes: {
         "perdure.step.name": stepName,
         "perdure.step.kind": last.batch === undefined ? "prompt" : "batch",
+        "perdure.step.repairs": all.filter(isRepair).length || undefined,
       },
     };
     return { key, span, prompts: all };
@@ -194,11 +211,16 @@ function stepKeyOf(sql: SqlStorage, prompt: TracedSubmission): string {
   return `step:${first.submissionId}`;
 }
 
+function isRepair({ metadata }: TracedSubmission): boolean {
+  return typeof metadata?.repairs === "string";
+}
+
 function stepNameOf(prompt: TracedSubmission): string {
   return promptingStepOf(prompt)?.stepName ?? "";
 }
 
-function waitStep({ waitId, kind, status, stepName, createdAt, settledAt }: TracedWait): Step {
+function waitStep(wait: TracedWait): Step {
+  const { waitId, kind, status, stepName, createdAt, settledAt, by } = wait;
   const isFailed = status === "failed" || status === "expired";
   const span: NewSpan = {
     name: `perdure.step ${stepName}`,
@@ -212,9 +234,24 @@ function waitStep({ waitId, kind, status, stepName, createdAt, settledAt }: Trac
       "perdure.step.kind": kind,
       "perdure.wait.id": waitId,
       "perdure.wait.status": status,
+      "perdure.approval.status": kind === "approval" ? STATUS_OF[status] : undefined,
+      "perdure.approval.by": by ?? undefined,
     },
   };
   return { key: `step:${waitId}`, span, prompts: [] };
+}
+
+/** A step of which only the platform knows. */
+function platformStep({ name, count = 1, kind, status, ...rest }: WorkflowStep): Step {
+  const isFailed = status === "failed" || status === "expired";
+  const span: NewSpan = {
+    ...rest,
+    name: `perdure.step ${name}`,
+    kind: "step",
+    status: isFailed ? "error" : status === "completed" ? "ok" : "unset",
+    attributes: { "perdure.step.name": name, "perdure.step.kind": kind },
+  };
+  return { key: `step:${kind}:${name}:${count}`, span, prompts: [] };
 }
 
 /** From a step to what ended before it: the last submission of the step before, or that step where it is no prompt. */

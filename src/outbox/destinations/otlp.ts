@@ -1,6 +1,6 @@
 /**
- * Traces and metrics of ended submissions, for an OpenTelemetry collector, as OTLP over HTTP with JSON. An entry has only the
- * submission's id: the host builds the body from its rows when the entry is sent, so that it has what happened meanwhile.
+ * Traces and metrics of ended submissions and workflows, for an OpenTelemetry collector, as OTLP over HTTP with JSON. An entry
+ * has only an id: the host builds the body from its rows when the entry is sent, so that it has what happened meanwhile.
  * https://opentelemetry.io/docs/specs/otlp/#otlphttp
  */
 
@@ -35,16 +35,15 @@ export function otlp(to: Omit<OtlpDestination, "kind">): OtlpDestination {
   return { kind: "otlp", ...to };
 }
 
-/** What an entry has. */
-export type TelemetryEvent = {
-  readonly signal: "traces" | "metrics";
-  readonly submissionId: string;
-};
+/** What an entry has: an ended submission, or an ended workflow. */
+export type TelemetryEvent =
+  | { readonly signal: "traces" | "metrics"; readonly submissionId: string }
+  | { readonly signal: "traces"; readonly workflowId: string };
 
-/** The body of a request; null if the submission was deleted. Not `isComplete`: deliveries of its end still wait. */
+/** The body of a request; null if its subject was deleted. Not `isComplete`: deliveries of its end still wait. */
 export type TelemetryOf = (
   event: TelemetryEvent,
-) => { readonly body: Json; readonly isComplete: boolean } | null;
+) => Promise<{ readonly body: Json; readonly isComplete: boolean } | null>;
 
 /** How long telemetry waits for the deliveries of the submission's end. */
 const COMPLETE_MS = 10 * 60_000;
@@ -88,8 +87,8 @@ export const otlpCollectors = {
           throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
         }
         const event = delivery.event as TelemetryEvent;
-        const telemetry = telemetryOf?.(event);
-        if (!telemetry) throw new NotNeededError("The submission was deleted");
+        const telemetry = await telemetryOf?.(event);
+        if (!telemetry) throw new NotNeededError("Its submission or workflow was deleted");
         const age = now() - createdAt;
         if (!telemetry.isComplete && age < COMPLETE_MS) {
           // A RefusedError would hold the telemetry of all other submissions as well.
@@ -103,7 +102,7 @@ export const otlpCollectors = {
         const rejected = rejectedIn(answer);
         if (rejected === undefined || hasReported) return;
         hasReported = true;
-        const ids = { to: hostOf(url), signal: event.signal, submissionId: event.submissionId };
+        const ids = { to: hostOf(url), ...event };
         reportProblem({ type: "outbox:telemetry", level: "warn", message: rejected, ids });
       },
     };

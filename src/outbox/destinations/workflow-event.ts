@@ -45,11 +45,16 @@ const LIMIT = 1_048_576;
 const MAX_BYTES = LIMIT - 16_384;
 /** https://developers.cloudflare.com/workflows/reference/limits/ */
 const EVENT_TYPE = /^[A-Za-z0-9_-]{1,100}$/;
-const ENDED: ReadonlySet<InstanceStatus["status"]> = new Set(["complete", "errored", "terminated"]);
+const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 /** Part of the platform's message, as in `(instance.not_found) Instance does not exist`. */
-const NO_INSTANCE = /\binstance\.(not_found|invalid_id)\b/;
+export const NO_INSTANCE = /\binstance\.(not_found|invalid_id)\b/;
 /** The platform's own error: no code of the workflow runs in an attempt. */
 const TOO_LARGE = /too[ _]large|limited to \d+ ?MiB/i;
+
+/** Whether a Workflow instance runs no more. A restart opens it again. */
+export function hasEnded({ status }: { readonly status: string }): boolean {
+  return ENDED.has(status);
+}
 
 export const workflowEvents = {
   schema: optionsOf<WorkflowDestination>()({
@@ -82,8 +87,8 @@ export const workflowEvents = {
         const binding = bindingOf(env, WORKFLOW, to.workflow);
         try {
           const instance = await binding.get(to.instance);
-          const { status } = await instance.status();
-          if (ENDED.has(status)) throw ended(to, `is ${status}, and takes no event`);
+          const found = await instance.status();
+          if (hasEnded(found)) throw ended(to, `is ${found.status}, and takes no event`);
           // After the time limit the next attempt may have started.
           signal.throwIfAborted();
           const { eventType: type, proof } = to;

@@ -91,6 +91,8 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   listInboundDeliveries: READS,
   inspectInboundDelivery: READS,
   agentPath: READS,
+  finishWorkflowRun:
+    "An end that is not reported is asked for when an operator lists the workflow.",
   healthReport: READS,
   listOperatorActions: READS,
   listThreads: READS,

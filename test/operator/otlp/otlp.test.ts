@@ -9,6 +9,7 @@ import { JsonTraceSerializer, ProtobufTraceSerializer } from "@opentelemetry/otl
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { traceOf } from "../../../src/core/trace-context.ts";
 import { metricsBody, traceBody } from "../../../src/operator/otlp/encode.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { MAIN, Operated } from "../../support/operated.ts";
@@ -324,6 +325,62 @@ describe("a collector", () => {
       ["output", 5],
     ]);
   }, 60_000);
+
+  it("receives a workflow once, when it has ended, with the steps that no prompt has", async () => {
+    const id = (await (await fetch(`${app.url}/order`)).json()) as string;
+    const { traceId } = traceOf(`workflow:ORDER_WORKFLOW:${id}`);
+    const spansOfTrace = () =>
+      requests
+        .filter(({ path }) => path === "/otlp/v1/traces")
+        .flatMap(({ body }) => spansOf(body))
+        .filter(({ spanContext }) => spanContext().traceId === traceId);
+    const rootsOf = (spans: ReadableSpan[]) =>
+      spans.filter(({ parentSpanContext }) => !parentSpanContext);
+    const approvalId = await vi.waitFor(
+      async () => {
+        const { items } = await app.client().list(MAIN, "approvals", { workflowId: id });
+        expect(items).toHaveLength(1);
+        return items[0]?.approvalId ?? "";
+      },
+      { timeout: 20_000 },
+    );
+    // The prompt is sent while the workflow waits.
+    const options = { timeout: 30_000 };
+    await vi.waitFor(() => expect(spansOfTrace().length).toBeGreaterThan(0), options);
+    expect(rootsOf(spansOfTrace())).toEqual([]);
+    await app.client().act(MAIN, { reason: "paid", action: { do: "approve", approvalId } });
+    await vi.waitFor(() => expect(rootsOf(spansOfTrace()).length).toBeGreaterThan(0), options);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+
+    const spans = spansOfTrace();
+    const roots = rootsOf(spans);
+    expect(roots).toMatchObject([
+      {
+        name: "perdure.workflow ORDER_WORKFLOW",
+        status: { code: 1 },
+        attributes: { "perdure.workflow.status": "complete" },
+      },
+    ]);
+    expect(roots[0]?.attributes["perdure.span.open"]).toBeUndefined();
+    const steps = spans.filter(({ name }) => name.startsWith("perdure.step"));
+    const named = (list: ReadableSpan[]) =>
+      list.map(({ name, attributes }) => [name.slice(13), attributes["perdure.step.kind"]]).sort();
+    expect(named(steps)).toEqual([
+      ["check", "prompt"],
+      ["reserve", "do"],
+      ["rest", "sleep"],
+      ["send", "do"],
+      ["ship", "approval"],
+    ]);
+    const rootId = roots[0]?.spanContext().spanId;
+    expect(steps.every(({ parentSpanContext }) => parentSpanContext?.spanId === rootId)).toBe(true);
+    const approval = steps.find(({ name }) => name.endsWith("ship"));
+    expect(approval?.attributes).toMatchObject({
+      "perdure.approval.status": "approved",
+      "perdure.approval.by": expect.any(String),
+    });
+    expect(new Set(spans.map(({ spanContext }) => spanContext().spanId)).size).toBe(spans.length);
+  }, 120_000);
 
   it("waits for a delivery that still fails, and has it in the trace", async () => {
     hooks = 500;

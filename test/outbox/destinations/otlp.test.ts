@@ -17,7 +17,7 @@ function given(isComplete: (now: number) => boolean) {
     now: () => now,
     allowPrivateAddresses: false,
     reportProblem: () => {},
-    telemetryOf: () => ({ body: {}, isComplete: isComplete(now) }),
+    telemetryOf: async () => ({ body: {}, isComplete: isComplete(now) }),
   });
   const attempt = { createdAt: 0, isRepeated: false, markSending: async () => {} };
   const event = { signal: "traces", submissionId: "s" };

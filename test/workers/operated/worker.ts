@@ -162,6 +162,17 @@ export class RefundWorkflow extends ThinkWorkflow<ShopAgent, { order: string }> 
   }
 }
 
+/** A step of each kind that a trace has. */
+export class OrderWorkflow extends ThinkWorkflow<ShopAgent> {
+  override async run(_event: AgentWorkflowEvent, step: ThinkWorkflowStep) {
+    await step.do("reserve", async () => 1);
+    await step.prompt("check", { prompt: ask({ text: "It was paid" }) });
+    await step.approval("ship", { timeout: "1 day" });
+    await step.sleep("rest", 10);
+    await step.do("send", async () => 1);
+  }
+}
+
 const main = (env: Env) => getAgentByName<Env, ShopAgent>(env.ShopAgent, "main");
 
 const hooks = webhooks(
@@ -240,6 +251,9 @@ export default {
       const agent = await main(env);
       const { messages, options } = (await request.json()) as Asked;
       return Response.json(await agent.submitMessages(messages.map(say), options));
+    }
+    if (url.pathname === "/order") {
+      return Response.json(await (await main(env)).runWorkflow("ORDER_WORKFLOW", {}));
     }
     const isPlanter = request.headers.get("authorization") === `Bearer ${env.ACT_TOKEN}`;
     if (url.pathname === "/plant" && isPlanter) return plant(request, env, url);

@@ -1,6 +1,7 @@
 /** `traceSubmission()` on DurableThink: one trace for a workflow, whatever it waits for, and over crashes. */
 
 import { expect, it } from "vitest";
+import { z } from "zod";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { crash, givenThink, message, until } from "../../support/given.ts";
@@ -31,8 +32,6 @@ it("two prompts of a workflow and the approval between them are one trace, with 
   const { agent } = workflow;
   const ids = (await agent.listSubmissions()).map(({ submissionId }) => submissionId);
   const [second = "", first = ""] = ids;
-  // Agents' tracking learns of the end when it is asked.
-  await agent.getWorkflowStatus("SCRIPTED_WORKFLOW", workflow.id);
   const trace = (await agent.traceSubmission(second)) as Trace;
   expect(await agent.traceSubmission(first)).toEqual(trace);
   expect(namesOf(trace, "workflow")).toEqual(["perdure.workflow SCRIPTED_WORKFLOW"]);
@@ -59,6 +58,51 @@ it("two prompts of a workflow and the approval between them are one trace, with 
     steps[2]?.spanId,
   ]);
   expect(trace.spans.every(({ status }) => status !== "error")).toBe(true);
+});
+
+it("a trace has the model of a call that fails, how often an answer was repaired, and who approved", async () => {
+  await using workflow = await givenScriptedWorkflow(async (step) => {
+    const id = crypto.randomUUID();
+    const output = z.object({ n: z.number() });
+    await step.prompt("fail", { prompt: ask({ fail: `no ${id}` }) }).catch(() => {});
+    await step.prompt("check", {
+      prompt: ask({ text: id, answers: [{ n: "one" }, { n: 1 }] }),
+      output,
+      repair: 2,
+    });
+    await step.prompt("refine", {
+      prompt: ask({ text: `again ${id}`, answers: [{ n: 1 }, { n: 2 }] }),
+      output: output.refine(({ n }) => n > 1, { error: "too small" }),
+      repair: 2,
+    });
+    await step.approval("review");
+  });
+  await workflow.start();
+  const { agent } = workflow;
+  const [approval] = await until(async () => {
+    const pending = await agent.listApprovals();
+    return pending.length > 0 && pending;
+  });
+  await agent.grantApproval(approval?.approvalId ?? "", { by: "ada" });
+  await workflow.output();
+  const [last] = await agent.listSubmissions();
+  const { spans } = (await agent.traceSubmission(last?.submissionId ?? "")) as Trace;
+  const failed = spans.find(({ kind, status }) => kind === "model" && status === "error");
+  expect(failed?.attributes).toMatchObject({
+    "gen_ai.request.model": "scripted",
+    "error.type": expect.stringMatching(/./),
+  });
+  const stepOf = (name: string) => spans.find((span) => span.name === `perdure.step ${name}`);
+  expect(stepOf("refine")?.attributes["perdure.step.repairs"]).toBe(1);
+  const repaired = spans.filter(
+    ({ attributes }) => attributes["perdure.submission.repairs"] !== undefined,
+  );
+  expect(repaired).toMatchObject([{ attributes: { "perdure.submission.repairs": 1 } }]);
+  expect(repaired[0]?.parentSpanId).toBe(stepOf("check")?.spanId);
+  expect(stepOf("review")?.attributes).toMatchObject({
+    "perdure.approval.status": "approved",
+    "perdure.approval.by": "ada",
+  });
 });
 
 it("the trace of a turn that Think's recovery continued after a crash says that times are lost", async () => {

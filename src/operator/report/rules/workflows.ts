@@ -1,12 +1,12 @@
 /** What can be wrong with workflows that the agent tracks. One function for each cause. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { hasEnded } from "../../../outbox/destinations/workflow-event.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, line, plural, verb } from "../text.ts";
 
 /** Operators have seen older ones, and have not restarted them. */
 const WINDOW_MS = 24 * 3_600_000;
-const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 export type WorkflowFacts = {
   /** The newest of all, and the newest that failed. */
@@ -54,9 +54,7 @@ const workflowFailed: Rule = ({ errored }, now) => {
 };
 
 const workflowMissing: Rule = ({ newest, env }, now) => {
-  const lost = newest.filter(
-    ({ status, workflowName }) => !ENDED.has(status) && !Reflect.get(env, workflowName),
-  );
+  const lost = newest.filter((one) => !hasEnded(one) && !Reflect.get(env, one.workflowName));
   return [...Map.groupBy(lost, ({ workflowName }) => workflowName)].map(([name, some]): Finding => {
     const count = some.length;
     const since = Math.min(...some.map(({ createdAt }) => createdAt.getTime()));
