@@ -1,5 +1,6 @@
 /** What a health report knows of the log of inbound deliveries. Reads a bounded number of rows, and writes nothing. */
 
+import { causeOf } from "../core/failures.ts";
 import type { StoredVerdict } from "./states.ts";
 import type { InboundFailure } from "./types.ts";
 
@@ -15,6 +16,7 @@ export type FailedDelivery = {
   readonly verdict: StoredVerdict;
   readonly storedAt: number;
   readonly error: InboundFailure;
+  readonly cause: string;
   /** How many later deliveries of its source were accepted and have ended. */
   readonly acceptedSince: number;
 };
@@ -49,9 +51,17 @@ export function inboundFacts(sql: SqlStorage): InboundFacts {
     const acceptedSince = accepted.get(source) ?? 0;
     if (verdict === "accepted" && error === null) accepted.set(source, acceptedSince + 1);
     if (error === null || failed.length >= MOST_FAILED) continue;
-    failed.push({ source, id, verdict, storedAt, error: failureIn(error), acceptedSince });
+    const cause = causeOf(failureText(error));
+    failed.push({ source, id, verdict, storedAt, error: failureIn(error), cause, acceptedSince });
   }
   return { counts, failed };
+}
+
+/** What a filter by cause compares: the name and the message of a stored failure. */
+export function failureText(error: string | null): string {
+  if (error === null) return "";
+  const { name, message } = failureIn(error);
+  return `${name}: ${message}`;
 }
 
 function failureIn(text: string): InboundFailure {

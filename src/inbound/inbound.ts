@@ -15,6 +15,7 @@ import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
   type Limits,
+  type Matches,
   type RecentOptions,
   readPage,
   readReplay,
@@ -170,10 +171,11 @@ export class Inbound extends LifecycleCapability {
   /**
    * {@link replay} of many, one after the other, the oldest first. Stops when the agent has no room.
    *
+   * @param matches only those whose failure it returns true for
    * @throws InvalidInboundFilterError
    */
-  async replayMany(filter: ReplayFilter = {}): Promise<ReplayPage> {
-    const { selection, limit, cursor } = readReplay(filter);
+  async replayMany(filter: ReplayFilter = {}, matches?: Matches): Promise<ReplayPage> {
+    const { selection, limit, cursor } = readReplay(filter, matches);
     await this.lifecycle.ready();
     // What the replays themselves store is not replayed.
     const { after, until } = cursor ?? { after: 0, until: this.#store.newest };
@@ -207,21 +209,23 @@ export class Inbound extends LifecycleCapability {
   /**
    * How many deliveries {@link replayMany} would replay, of at most 100,000 in the log.
    *
-   * @returns with a `cursor` where the log has more: pass it to continue
+   * @returns the first of them, with a `cursor` where the log has more: pass it to continue
    * @throws InvalidInboundFilterError
    */
-  async countReplayable(filter: ReplayFilter = {}): Promise<{ count: number; cursor?: string }> {
-    const { selection, cursor } = readReplay(filter);
+  async countReplayable(filter: ReplayFilter = {}, matches?: Matches) {
+    const { selection, limit, cursor } = readReplay(filter, matches);
     await this.lifecycle.ready();
     const { after: from, until } = cursor ?? { after: 0, until: this.#store.newest };
     let [count, after] = [0, from];
+    const first: { source: string; id: string; failure: string }[] = [];
     while (after - from < MAX_COUNTED) {
       const page = this.#store.keys(selection, MAX_SCANNED, after, until);
       count += page.keys.length;
-      if (page.next === undefined) return { count };
+      first.push(...page.keys.slice(0, limit - first.length));
+      if (page.next === undefined) return { count, first };
       after = page.next;
     }
-    return { count, cursor: `${after}:${until}` };
+    return { count, first, cursor: `${after}:${until}` };
   }
 
   /** Replays of a delivery at the same time are one. @throws ReplayError, or the error of storage */

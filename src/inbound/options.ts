@@ -158,7 +158,11 @@ export type Selection = {
   readonly until: number | undefined;
   /** Only those whose handler has not ended. */
   readonly isUnfinished: boolean;
+  /** Only failures whose name and text it returns true for. */
+  readonly matches?: Matches | undefined;
 };
+
+export type Matches = (failure: string) => boolean;
 
 const invalidFilter = (_: string, message: string) => new InvalidInboundFilterError(message);
 
@@ -169,10 +173,10 @@ export function readPage(options: ListInboundOptions) {
 }
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
-export function readReplay(options: ReplayFilter) {
+export function readReplay(options: ReplayFilter, matches?: Matches) {
   const { limit, cursor, ...filter } = readFilter(REPLAY, "replayInboundDeliveries()", options);
   const selection = selectionOf(filter);
-  return { selection: { ...selection, isUnfinished: !selection.verdicts }, limit, cursor };
+  return { selection: { ...selection, isUnfinished: !selection.verdicts, matches }, limit, cursor };
 }
 
 /** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */

@@ -5,8 +5,10 @@
 
 import { byteLength, type Json } from "../core/json.ts";
 import { migrate } from "../core/lifecycle/migrations.ts";
+import { failureText } from "./facts.ts";
 import type { Limits, Selection } from "./options.ts";
 import type { Arrival } from "./protocol.ts";
+import { MIGRATIONS } from "./schema.ts";
 import { type StoredVerdict, verdictsBefore } from "./states.ts";
 import type {
   InboundFailure,
@@ -15,32 +17,6 @@ import type {
   LoggedDelivery,
   LoggedWait,
 } from "./types.ts";
-
-/** Numbered by their position; a published one is never edited. Columns that may be large come last. */
-const MIGRATIONS = [
-  `CREATE TABLE perdure_inbound (
-     seq INTEGER PRIMARY KEY,
-     source TEXT NOT NULL,
-     id TEXT NOT NULL,
-     type TEXT NOT NULL,
-     verdict TEXT NOT NULL,
-     bytes INTEGER NOT NULL,
-     hash TEXT NOT NULL,
-     received_at INTEGER NOT NULL,
-     stored_at INTEGER NOT NULL,
-     duplicates INTEGER NOT NULL DEFAULT 0,
-     replays INTEGER NOT NULL DEFAULT 0,
-     has_conflict INTEGER NOT NULL DEFAULT 0,
-     body_bytes INTEGER NOT NULL,
-     kept_bytes INTEGER NOT NULL,
-     emptied INTEGER NOT NULL,
-     replay_of TEXT,
-     error TEXT,
-     calls TEXT NOT NULL,
-     body TEXT,
-     UNIQUE (source, id)
-   );`,
-] as const;
 
 /** All columns but the body. */
 const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, stored_at, duplicates, has_conflict,
@@ -249,10 +225,12 @@ export class InboundStore {
     const from = Math.max(first, after + 1);
     const end = Math.min(last, until);
     const to = Math.min(end, from + MAX_SCANNED - 1);
-    const keys: { seq: number; source: string; id: string }[] = [];
-    for (const { seq, source, id } of this.#select(selection, from, to, "ASC")) {
+    const keys: { seq: number; source: string; id: string; failure: string }[] = [];
+    for (const { seq, source, id, error } of this.#select(selection, from, to, "ASC")) {
+      const failure = failureText(error);
+      if (selection.matches?.(failure) === false) continue;
       if (keys.length === limit) return { keys, next: keys.at(-1)?.seq };
-      keys.push({ seq, source, id });
+      keys.push({ seq, source, id, failure });
     }
     return { keys, next: to < end ? to : undefined };
   }

@@ -2,9 +2,14 @@
 
 import type { Action, AgentRef } from "./protocol.ts";
 
-/** The command that does an action. Its words are quoted for a shell. */
-export function commandOf({ agent, name }: AgentRef, action: Action): string {
-  const words = wordsOf(action, ["--agent", `${agent}/${name}`]);
+/**
+ * The command that does an action. Its words are quoted for a shell.
+ *
+ * @param expects how many items a finding has counted: the command warns where its filter selects another number
+ */
+export function commandOf({ agent, name }: AgentRef, action: Action, expects?: number): string {
+  const expected = "filter" in action && expects !== undefined ? ["--expect", `${expects}`] : [];
+  const words = wordsOf(action, [...expected, "--agent", `${agent}/${name}`]);
   return `npx perdure ${words.map(quoted).join(" ")}`;
 }
 

@@ -136,22 +136,19 @@ export type Report = {
 
 // --- Actions ------------------------------------------------------------------------------------------------------
 
+/** Only failures with these causes, up to 20: the actions of findings have them. Not for `cancel`. */
+type ByCause = { readonly cause?: string | readonly string[] };
+
 /** What an operator may do. `reason` and who it was are added by the API. */
 export type Action =
   | { readonly do: "cancel" | "retry"; readonly submissionId: string }
-  | {
-      readonly do: "cancel" | "retry";
-      readonly filter: Pick<
-        ListSubmissionsOptions,
-        "status" | "thread" | "metadata" | "createdAfter" | "createdBefore"
-      >;
-    }
+  | { readonly do: "cancel" | "retry"; readonly filter: Filters["submissions"] & ByCause }
   | { readonly do: "redrive" | "delete-dead-letter"; readonly deliveryId: string }
-  | { readonly do: "redrive" | "delete-dead-letter"; readonly filter: DeadLetterFilter }
+  | { readonly do: "redrive" | "delete-dead-letter"; readonly filter: DeadLetterFilter & ByCause }
   | { readonly do: "enable-endpoint" | "disable-endpoint"; readonly url: string }
   | { readonly do: "replay"; readonly source: string; readonly id: string }
   /** Without a `verdict`, those whose handler has not ended. */
-  | { readonly do: "replay"; readonly filter: InboundFilter }
+  | { readonly do: "replay"; readonly filter: InboundFilter & ByCause }
   | { readonly do: "approve"; readonly approvalId: string; readonly payload?: Json }
   | { readonly do: "reject"; readonly approvalId: string }
   | {
@@ -188,6 +185,8 @@ export type OperateResult = {
   /** How many were changed; for a dry run, how many would be. */
   readonly count: number;
   readonly failed: readonly { readonly id: string; readonly error: string }[];
+  /** For a dry run with a filter: the first 20 of a page, with what they ended with. */
+  readonly rows?: readonly { readonly id: string; readonly error: string }[];
   readonly cursor?: string;
   /** The state after it: the inspection of what was changed. */
   readonly after?: Json;

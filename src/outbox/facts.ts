@@ -1,12 +1,13 @@
 /** What a health report knows of the outbox. Reads a bounded number of rows, and writes nothing. */
 
+import { causeOf } from "../core/failures.ts";
 import { type Destination, withoutSecrets } from "./destinations/index.ts";
 import { STILL_WAITING } from "./destinations/otlp.ts";
 import type { Endpoint } from "./types.ts";
 
 /** Waiting rows and dead letters that one report reads at most, each. */
 const MOST_READ = 10_000;
-/** Groups of the same destination and error that are kept apart. */
+/** Groups of the same destination and cause that are kept apart. */
 const MOST_GROUPS = 200;
 const MOST_IDS = 10;
 /** Characters of an error. */
@@ -14,7 +15,7 @@ const ERROR_LENGTH = 500;
 /** Attempts in a row that a crash may have interrupted, from which on one delivery is likely to be the cause. */
 const POISON_AFTER = 2;
 
-/** Deliveries of one destination with the same error. */
+/** Deliveries of one destination with the same cause. */
 export type DeliveryGroup = {
   /** Of the destination. */
   readonly key: string;
@@ -22,6 +23,7 @@ export type DeliveryGroup = {
   readonly state: "waiting" | "dead";
   /** Empty for deliveries that have not failed. */
   readonly error: string;
+  readonly cause: string;
   readonly count: number;
   /** The first was put, or became a dead letter, at this time. */
   readonly since: number;
@@ -91,8 +93,10 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
   const { id, key, state, attempts, since } = row;
   const isPoison = row.interruptions >= POISON_AFTER;
   const isUncertain = row.isUncertain === 1;
-  // A receiver's answer may have another id in each text.
-  const parts = [state, key, isPoison, isUncertain, groups.size < MOST_GROUPS && row.error];
+  const error = row.error ?? "";
+  const cause = causeOf(error);
+  // A receiver's answer may be another one each time.
+  const parts = [state, key, isPoison, isUncertain, groups.size < MOST_GROUPS && cause];
   const name = JSON.stringify(parts);
   const known = groups.get(name);
   // Above the limit, only groups of new destinations are left out.
@@ -103,7 +107,8 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
     key,
     destination: undefined,
     state,
-    error: row.error ?? "",
+    error: known?.error ?? error,
+    cause: known?.cause ?? cause,
     count: (known?.count ?? 0) + 1,
     since: Math.min(since, known?.since ?? since),
     ids,

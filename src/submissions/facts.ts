@@ -1,5 +1,6 @@
 /** What a health report knows of the ledger. Reads a bounded number of rows, and writes nothing. */
 
+import { causeOf } from "../core/failures.ts";
 import { type RecentFacts, recentFacts } from "./recent.ts";
 import type { SubmissionStatus } from "./states.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
@@ -9,7 +10,7 @@ import { usageOfDay } from "./store/usage.ts";
 const MOST_READ = 10_000;
 /** Open submissions whose latest failed attempt is read. */
 const MOST_TRIED = 500;
-/** Errors with different texts that are kept apart. More of them are counted by their names. */
+/** Causes that are kept apart. More of them are counted by their names. */
 const MOST_ERRORS = 500;
 const MOST_IDS = 10;
 /** Characters of an error. */
@@ -35,9 +36,10 @@ export type OpenSubmission = {
   readonly progressAt?: number;
 };
 
-/** Submissions that ended with the same error in the last 24 hours, and that were not submitted again. */
+/** Submissions that ended with the same cause in the last 24 hours, and that were not submitted again. */
 export type FailedSubmissions = {
   readonly errorName: string;
+  readonly cause: string;
   /** Of the latest one. */
   readonly error: string;
   readonly count: number;
@@ -194,13 +196,15 @@ function endedOf(sql: SqlStorage, now: number) {
     if (status === "completed" || status === "error") ends[Math.min(hour, HOURS - 1)]++;
     if (status !== "error" || isRetried) continue;
     const name = errorName ?? "Error";
-    const key = failed.size < MOST_ERRORS ? `${name}\n${error ?? ""}` : name;
-    const known = failed.get(key);
+    const own = causeOf(`${name}: ${error ?? ""}`);
+    const cause = failed.size < MOST_ERRORS || failed.has(own) ? own : name;
+    const known = failed.get(cause);
     const ids = known?.ids ?? [];
     if (ids.length < MOST_IDS) ids.push(id);
     const isLatest = !known || settled > known.latest;
-    failed.set(key, {
+    failed.set(cause, {
       errorName: name,
+      cause,
       error: isLatest ? (error ?? "") : known.error,
       count: (known?.count ?? 0) + 1,
       since: Math.min(settled, known?.since ?? settled),

@@ -362,8 +362,9 @@ it("tail goes on when the deployment comes back", async () => {
   expect(err).toMatch(/No answer from .* Trying again/);
 }, 20_000);
 
-it("a dry run counts over all pages, and an action without a terminal needs --yes", async () => {
+it("a dry run shows and counts what all pages select, and an action without a terminal needs --yes", async () => {
   const requests: { dryRun?: boolean; cursor?: string }[] = [];
+  const rows = [{ id: "s1", error: "Error: it\u001b[2J is down" }];
   const url = await given({});
   servers[0]?.removeAllListeners("request");
   servers[0]?.on("request", (request, response) => {
@@ -374,14 +375,18 @@ it("a dry run counts over all pages, and an action without a terminal needs --ye
       const { dryRun, cursor } = JSON.parse(body);
       requests.push({ dryRun, cursor });
       const next = cursor === undefined ? { cursor: "2" } : {};
-      return json({ outcome: "done", count: 3, failed: [], ...next })("", response);
+      return json({ outcome: "done", count: 3, failed: [], rows, ...next })("", response);
     });
   });
   const words = ["retry", "--filter", "status=error", "--reason", "r"];
   expect(await run(url, [...words, "--dry-run"])).toMatchObject({
     code: 0,
     out: "6 would change.\n",
+    err: `${"  s1: Error: it\\x1b[2J is down\n".repeat(2)}  and 4 more\n`,
   });
+  const warned = await run(url, [...words, "--dry-run", "--expect", "5"]);
+  expect(warned.err).toContain("Warning: 6 would change, and --expect says 5.");
+  expect((await run(url, [...words, "--dry-run", "--expect", "6"])).err).not.toContain("Warning");
   const refused = await run(url, words);
   expect(refused).toMatchObject({ code: 2, out: "" });
   expect(refused.err).toContain("retry: 6 would change. Pass --yes");

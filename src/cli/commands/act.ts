@@ -23,12 +23,16 @@ type Options = Common & {
   readonly filter?: readonly string[];
   readonly all?: boolean;
   readonly dryRun?: boolean;
+  readonly expect?: string;
   readonly yes?: boolean;
   readonly payload?: string;
   readonly from?: string;
   readonly to?: string;
   readonly count?: string;
 };
+
+/** Of what a filter selects, these are shown before it is changed. */
+const MAX_ROWS = 20;
 
 type Verb = {
   readonly name: string;
@@ -133,6 +137,7 @@ export function addActions(program: Command, run: typeof act = act): void {
         .option("--filter <name=value...>", "all that match, e.g. status=error")
         .option("--all", "all there are")
         .option("--dry-run", "only count them")
+        .option("--expect <count>", "warn where another number would change")
         .option("--yes", "do not ask");
     }
     extra?.(command);
@@ -225,8 +230,12 @@ async function act(action: Action, options: Options): Promise<void> {
   const client = clientOf();
   const ref = await agentOf(client, options);
   if ("filter" in action) {
-    const expected = await countOf(client, ref, action);
-    if (dryRun) return json ? printJson({ count: expected }) : print(`${expected} would change.`);
+    const { count: expected, rows } = await countOf(client, ref, action);
+    if (options.expect !== undefined && Number(options.expect) !== expected)
+      note(`Warning: ${expected} would change, and --expect says ${plain(options.expect)}.`);
+    if (!json) showRows(rows, expected);
+    if (dryRun)
+      return json ? printJson({ count: expected, rows }) : print(`${expected} would change.`);
     if (expected === 0)
       return json ? printJson({ count: 0, failed: [] }) : note("Nothing matches.");
     await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
@@ -266,10 +275,20 @@ async function act(action: Action, options: Options): Promise<void> {
   for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
 }
 
-async function countOf(client: OperatorClient, ref: AgentRef, action: Action): Promise<number> {
+/** How many would change, and the first of them. */
+async function countOf(client: OperatorClient, ref: AgentRef, action: Action) {
   let count = 0;
-  for await (const page of pagesOf(client, ref, action, "Dry run", true)) count += page.count;
-  return count;
+  const rows: NonNullable<OperateResult["rows"]>[number][] = [];
+  for await (const page of pagesOf(client, ref, action, "Dry run", true)) {
+    count += page.count;
+    rows.push(...(page.rows ?? []).slice(0, MAX_ROWS - rows.length));
+  }
+  return { count, rows };
+}
+
+function showRows(rows: NonNullable<OperateResult["rows"]>, count: number): void {
+  for (const { id, error } of rows) note(`  ${plain(id)}${error && `: ${plain(error)}`}`);
+  if (count > rows.length) note(`  and ${count - rows.length} more`);
 }
 
 async function* pagesOf(

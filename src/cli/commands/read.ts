@@ -98,7 +98,7 @@ async function report(options: Common): Promise<void> {
     if (evidence.ids.length > 0) print(`  Ids: ${evidence.ids.map(plain).join(", ")}`);
     print(`  What to do: ${plain(fix.text)}`);
     const command = fix.action
-      ? `${commandOf({ agent, name }, fix.action)} --reason "..."`
+      ? `${commandOf({ agent, name }, fix.action, evidence.count)} --reason "..."`
       : showOf({ agent, name }, link);
     if (command) print(`  ${paint("bold", `$ ${plain(command)}`)}`);
     print("");

@@ -13,6 +13,8 @@ type Running = {
   readonly button: ActionButton;
   /** For a filter: how many a dry run has counted; undefined while it counts. */
   readonly expected?: number | undefined;
+  /** The first of them. */
+  readonly rows?: NonNullable<OperateResult["rows"]>;
   readonly isBulk: boolean;
   readonly state: "asking" | "working" | "ended";
   readonly count: number;
@@ -23,6 +25,10 @@ type Running = {
 
 /** Of the failures, these are shown; the audit log counts all. */
 const MAX_FAILED = 50;
+/** Of what a filter selects, these are shown before it is changed. */
+const MAX_ROWS = 20;
+/** Characters of an error in a row. */
+const MAX_TEXT = 200;
 
 const current = signal<Running | undefined>(undefined);
 let opener: Element | null = null;
@@ -37,8 +43,9 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
   current.value = { ref, button, isBulk, state: "asking", count: 0, failed: [] };
   if (!isBulk) return;
   await attempt(mine, async () => {
-    for await (const { count } of pages(mine, ref, button.action, "Dry run", true)) {
-      change(mine, { count: (current.value?.count ?? 0) + count });
+    for await (const { count, rows = [] } of pages(mine, ref, button.action, "Dry run", true)) {
+      const { count: before = 0, rows: first = [] } = current.value ?? {};
+      change(mine, { count: before + count, rows: [...first, ...rows].slice(0, MAX_ROWS) });
     }
     change(mine, { expected: current.value?.count });
   });
@@ -151,20 +158,30 @@ export function ActionDialog() {
     <form onSubmit=${submit}>
       <h2 id="dialog-title">${button.label}</h2>
       <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}</p><${Value} of=${target} isOwn /></div>
-      ${isBulk && state === "asking" && html`<p role="status">${expected !== undefined ? `${expected} would change.` : error ? "" : `Counting… ${count}`}</p>`}
+      ${isBulk && state === "asking" && html`<${Preview} of=${running} />`}
       ${state !== "ended" && html`<${Fields} asks=${button.asks} />`}
       ${state !== "ended" && html`<label>Reason<textarea name="reason" required maxlength="500" rows="2" autofocus></textarea></label>`}
       ${state === "working" && html`<p role="status">${isBulk ? `${count} of ${expected ?? "?"} done…` : "Working…"}</p>`}
       ${state === "ended" && html`<p role="status">${error === undefined ? outcomeText(outcome, count) : `${count} of ${expected} changed before the error. Choose the action again for the rest.`}</p>`}
       ${failed.length > 0 && html`<p class="problem">${failed.length} failed:</p><ul class="failed">${failed.slice(0, MAX_FAILED).map((each) => html`<li key=${each.id}>${each.id}: ${each.error}</li>`)}</ul>`}
       ${error !== undefined && html`<p class="problem" role="alert">${error}</p>`}
-      <details><summary>Command line</summary><code>${commandOf(ref, button.action)} --reason "..."</code></details>
+      <details><summary>Command line</summary><code>${commandOf(ref, button.action, button.expects)} --reason "..."</code></details>
       <menu>
         <button type="button" onClick=${close}>${{ asking: "Back", working: isBulk ? "Stop" : "Back", ended: "Close" }[state]}</button>
         ${state !== "ended" && html`<button type="submit" class=${button.isDangerous ? "danger" : "primary"} disabled=${state === "working" || (isBulk && !expected)}>${button.label}${isBulk && expected ? ` (${expected})` : ""}</button>`}
       </menu>
     </form>
   </dialog>`;
+}
+
+/** What would change, and a warning where that is not what the finding has counted. */
+function Preview({ of: { button, expected, rows = [], count, error } }: { of: Running }) {
+  const { expects = expected } = button;
+  if (expected === undefined)
+    return html`<p role="status">${error ? "" : `Counting… ${count}`}</p>`;
+  return html`<p role="status">${expected} would change.</p>
+    ${expected !== expects && html`<p class="problem" role="alert">The finding has counted ${expects}. Look at what would change, or load the report again.</p>`}
+    <ul class="messages">${rows.map((each) => html`<li key=${each.id}>${each.id}${each.error && `: ${each.error.slice(0, MAX_TEXT)}`}</li>`)}${expected > rows.length && html`<li>and ${expected - rows.length} more</li>`}</ul>`;
 }
 
 function outcomeText(outcome: string | undefined, count: number): string {

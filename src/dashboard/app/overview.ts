@@ -47,9 +47,9 @@ function FindingCard({ finding }: { finding: Finding & AgentRef }) {
     <p>${cause} ${fix.text}</p>
     ${title.includes(lastError) ? null : html`<p class="text problem">${lastError}</p>`}
     <div class="bulk">
-      ${fixed && html`<button class="primary" onClick=${() => ask({ agent, name }, { label: "Fix it", action })}>Fix it…</button>`}
+      ${fixed && html`<button class="primary" onClick=${() => ask({ agent, name }, { label: "Fix it", action, expects: evidence.count })}>Fix it…</button>`}
       ${target && html`<a class="button" ...${linkTo({ view: link.view, q: link.filter ?? "", id: link.id ?? "", agent: key })}>Show ${target.title.toLowerCase()}</a>`}
-      ${action && html`<details><summary>Command line</summary><code>${commandOf({ agent, name }, action)} --reason "..."</code></details>`}
+      ${action && html`<details><summary>Command line</summary><code>${commandOf({ agent, name }, action, evidence.count)} --reason "..."</code></details>`}
     </div>
   </article>`;
 }

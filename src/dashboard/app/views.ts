@@ -11,6 +11,8 @@ export type ActionButton = {
   readonly label: string;
   readonly action: Action;
   readonly isDangerous?: boolean;
+  /** How many items a finding has counted. */
+  readonly expects?: number;
   /** Further fields that the dialog asks for. */
   readonly asks?: "payload" | "period" | "step";
 };

@@ -3,6 +3,7 @@
  * valid while rows leave the filter, and new rows are behind it.
  */
 
+import { causeOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { readReplay } from "../../inbound/options.ts";
@@ -29,6 +30,8 @@ import { DISABLED } from "./items.ts";
 
 /** Items of one call. */
 const PAGE = 100;
+/** Items that a dry run shows. */
+const SHOWN = 20;
 /** No further item is begun after this time: what calls the agent has a time limit. */
 const PAGE_MS = 5_000;
 /** Deliveries that are replayed before the time is looked at again. */
@@ -86,26 +89,40 @@ class Page {
 
 /** What the action would change in all. Writes nothing. */
 export async function countBulk(operated: OperatedAgent, request: BulkRequest): Promise<Effect> {
-  const { count, cursor } = await countOf(operated, request);
+  const { count, cursor, rows } = await countOf(operated, request);
   const outcome = count > 0 ? "done" : "unchanged";
-  return { outcome, count, failed: [], ...(cursor !== undefined && { cursor }) };
+  return { outcome, count, failed: [], rows, ...(cursor !== undefined && { cursor }) };
 }
 
-async function countOf(
-  operated: OperatedAgent,
-  { action, cursor }: BulkRequest,
-): Promise<{ count: number; cursor?: string | undefined }> {
-  const { agent, capabilities } = operated;
-  switch (action.do) {
-    case "redrive":
-      return { count: await agent.outbox.countRedrivable(action.filter) };
-    case "delete-dead-letter":
-      return { count: await agent.countDeadLetters(action.filter) };
-    case "replay":
-      return capabilities.inbound.countReplayable(replayFilter(action, cursor));
-    default:
-      return countSubmissions(operated, action as SubmissionAction, cursor);
+type Counted = Required<Pick<Effect, "count" | "rows">> & { readonly cursor?: string | undefined };
+
+async function countOf(operated: OperatedAgent, { action, cursor }: BulkRequest): Promise<Counted> {
+  if (action.do === "replay") {
+    const options = { ...replayFilter(action, cursor), limit: SHOWN };
+    const { inbound } = operated.capabilities;
+    const { first, ...counted } = await inbound.countReplayable(options, matcherOf(action));
+    const rows = first.map(({ source, id, failure }) => ({
+      id: `${source}/${id}`,
+      error: failure,
+    }));
+    return { ...counted, rows };
   }
+  if (isOfSubmissions(action)) return countSubmissions(operated, action, cursor);
+  return countDeadLetters(operated, action, cursor);
+}
+
+/** Whether a failure has one of the causes that are asked for. Undefined: all have. */
+function matcherOf({ filter }: FilterAction): ((failure: string) => boolean) | undefined {
+  const { cause } = filter as { cause?: string | readonly string[] };
+  if (cause === undefined) return undefined;
+  const causes = [cause].flat();
+  return (failure) => causes.includes(causeOf(failure));
+}
+
+/** The filter as the modules know it. */
+function withoutCause<Filter extends object>(filter: Filter): Omit<Filter, "cause"> {
+  const { cause: _, ...rest } = filter as Filter & { cause?: unknown };
+  return rest;
 }
 
 /** Works on the items of one page. */
@@ -139,9 +156,13 @@ async function countSubmissions(
   cursor: string | undefined,
 ) {
   const { sql } = operated.storage;
-  const { count, next } = countSelected(sql, selectionOf(action), rangeOf(operated, cursor));
+  const selection = selectionOf(action);
+  const range = rangeOf(operated, cursor);
+  const { count, next } = countSelected(sql, selection, range);
   const ofThink = next ? [] : await ofThinkItself(operated, action);
-  return { count: count + ofThink.length, cursor: next && cursorOfRange(next) };
+  const own = select(sql, selection, range, SHOWN).rows.map(({ id, error }) => ({ id, error }));
+  const rows = [...own, ...ofThink.map((id) => ({ id, error: "" }))].slice(0, SHOWN);
+  return { count: count + ofThink.length, rows, cursor: next && cursorOfRange(next) };
 }
 
 async function submissionPage(
@@ -169,9 +190,14 @@ async function submissionPage(
 }
 
 function selectionOf(action: SubmissionAction): Selection {
-  const { status: _, ...filter } = action.filter;
-  // Times were parsed when the filter was checked.
-  return { change: action.do, statuses: statusesOf(action), filter: filter as Selection["filter"] };
+  const { status: _, ...filter } = withoutCause(action.filter);
+  return {
+    change: action.do,
+    statuses: statusesOf(action),
+    // Times were parsed when the filter was checked.
+    filter: filter as Selection["filter"],
+    matches: matcherOf(action),
+  };
 }
 
 /** Open submissions that Think itself has accepted, at most 100 of each status. Those that have ended cannot be retried. */
@@ -205,7 +231,28 @@ function rangeOf({ storage }: OperatedAgent, cursor: string | undefined): Range 
 /** By default, a redrive leaves out those that may have been delivered. */
 function deadLetterFilter(action: DeadLetterAction, cursor: string | undefined, limit: number) {
   const isUncertain = action.do === "redrive" ? { isUncertain: false } : {};
-  return { ...isUncertain, ...action.filter, limit, ...(cursor !== undefined && { cursor }) };
+  const filter = withoutCause(action.filter);
+  return { ...isUncertain, ...filter, limit, ...(cursor !== undefined && { cursor }) };
+}
+
+/** With a cause, a page: the events of all would be read. */
+async function countDeadLetters(
+  { agent }: OperatedAgent,
+  action: DeadLetterAction,
+  cursor: string | undefined,
+): Promise<Counted> {
+  const matches = matcherOf(action);
+  const page = await agent.listDeadLetters(
+    deadLetterFilter(action, cursor, matches ? PAGE : SHOWN),
+  );
+  const found = page.deadLetters.filter(({ lastError }) => matches?.(lastError) !== false);
+  const rows = found.slice(0, SHOWN).map(({ id, lastError: error }) => ({ id, error }));
+  if (matches) return { count: found.length, rows, cursor: page.cursor };
+  const count =
+    action.do === "redrive"
+      ? agent.outbox.countRedrivable(action.filter)
+      : agent.countDeadLetters(action.filter);
+  return { count: await count, rows };
 }
 
 async function deadLetterPage(
@@ -222,7 +269,9 @@ async function deadLetterPage(
     return false;
   };
   const found = await agent.listDeadLetters(deadLetterFilter(action, cursor, PAGE));
-  for (const { id, diedAt } of found.deadLetters) {
+  const matches = matcherOf(action);
+  for (const { id, diedAt, lastError } of found.deadLetters) {
+    if (matches?.(lastError) === false) continue;
     await page.item(id, () => change(id));
     if (page.isOver) return page.effect(cursorOf(diedAt, id));
   }
@@ -232,7 +281,7 @@ async function deadLetterPage(
 // Inbound deliveries
 
 function replayFilter({ filter }: ReplayAction, cursor: string | undefined) {
-  return { ...filter, ...(cursor !== undefined && { cursor }) };
+  return { ...withoutCause(filter), ...(cursor !== undefined && { cursor }) };
 }
 
 async function replayPage(
@@ -244,7 +293,7 @@ async function replayPage(
   let from = cursor;
   for (let done = 0; done < PAGE; ) {
     const options = { ...replayFilter(action, from), limit: REPLAYED_AT_A_TIME };
-    const found = await operated.agent.replayInboundDeliveries(options);
+    const found = await operated.capabilities.inbound.replayMany(options, matcherOf(action));
     const { replayed, failed } = found;
     page.count += replayed - failed.length;
     page.failed.push(

@@ -5,6 +5,7 @@ import { byteLength, isTooDeep, type Json, lostInJson, preview } from "../../cor
 import {
   count,
   flag,
+  list,
   oneOf,
   optionsOf,
   readOptions,
@@ -155,6 +156,10 @@ const FILTERS: Readonly<Record<Filtered, z.ZodType>> = {
   replay: filtered(INBOUND_FILTER),
 };
 
+const CAUSE = z.union([text(), list(text(), { min: 1, max: 20 })], {
+  error: "expected a text, or a list of 1 to 20 texts",
+});
+
 const NAMES = Object.keys(SCHEMAS) as Action["do"][];
 const DO = oneOf(NAMES);
 
@@ -174,12 +179,24 @@ function readAction(given: { readonly do?: unknown; readonly filter?: unknown })
   const name = readOptions(DO, given.do, "action.do", invalidOperation);
   const isFiltered = Object.hasOwn(given, "filter") && Object.hasOwn(FILTERS, name);
   const schema = isFiltered ? FILTERS[name as Filtered] : SCHEMAS[name];
-  const action = readOptions(schema, given, "action", invalidOperation) as Action;
-  if ("filter" in action) checkFilter(action, given.filter as object);
+  const { own, cause } = isFiltered && name !== "cancel" ? splitCause(given) : { own: given };
+  const action = readOptions(schema, own, "action", invalidOperation) as Action;
+  if ("filter" in action) {
+    checkFilter(action, given.filter as object);
+    if (cause !== undefined) Object.assign(action.filter, { cause });
+  }
   const bytes = byteLength(JSON.stringify(action));
   if (bytes <= MAX_ACTION_BYTES) return action;
   const problem = `expected at most ${MAX_ACTION_BYTES} bytes`;
   throw invalidOperation("action", invalidMessage("action", `of ${bytes} bytes`, problem));
+}
+
+/** The modules do not know the filter `cause`. */
+function splitCause(given: { readonly filter?: unknown }) {
+  if (!isPlainObject(given.filter) || !("cause" in given.filter)) return { own: given };
+  const { cause: value, ...filter } = given.filter;
+  const cause = readOptions(CAUSE, value, "filter.cause", invalidOperation);
+  return { own: { ...given, filter }, cause };
 }
 
 /** A restriction that is undefined or null by mistake must not select everything. */

@@ -18,6 +18,9 @@ const WHICH = {
   retry: "settled_at IS NOT NULL AND retried_by IS NULL",
 } as const;
 
+/** Characters of an error. */
+const ERROR_LENGTH = 500;
+
 /** Checked by `SUBMISSION_FILTER`: times are epoch milliseconds. */
 export type Selection = {
   readonly change: Change;
@@ -26,7 +29,12 @@ export type Selection = {
     readonly createdAfter?: number;
     readonly createdBefore?: number;
   };
+  /** Only failures whose name and text it returns true for. */
+  readonly matches?: ((failure: string) => boolean) | undefined;
 };
+
+type Row = { seq: number; id: string; name: string | null; error: string | null };
+export type Selected = { readonly seq: number; readonly id: string; readonly error: string };
 
 /** A range of rows, by their numbers. */
 export type Range = { readonly after: number; readonly until: number };
@@ -48,17 +56,19 @@ export function select(
   selection: Selection,
   range: Range,
   limit: number,
-): { rows: { seq: number; id: string }[]; next: Range | undefined } {
+): { rows: Selected[]; next: Range | undefined } {
   const { where, bindings } = conditionsOf(selection);
   const isNewestFirst = selection.change === "cancel";
-  const query = `SELECT seq, submission_id AS id FROM perdure_submissions WHERE seq > ? AND seq <= ? AND ${where}
-    ORDER BY seq ${isNewestFirst ? "DESC" : "ASC"} LIMIT ?`;
-  const rows: { seq: number; id: string }[] = [];
+  const query = `SELECT seq, submission_id AS id, error_name AS name, substr(error, 1, ${ERROR_LENGTH}) AS error
+    FROM perdure_submissions WHERE seq > ? AND seq <= ? AND ${where} ORDER BY seq ${isNewestFirst ? "DESC" : "ASC"}`;
+  const rows: Selected[] = [];
   for (const window of windowsOf(sql, selection, range)) {
-    const { after, until } = window;
-    const values = [after, until, ...bindings, limit - rows.length];
-    rows.push(...sql.exec<{ seq: number; id: string }>(query, ...values).toArray());
-    if (rows.length >= limit) return { rows, next: restOf(selection, range, rows.at(-1)?.seq) };
+    for (const row of sql.exec<Row>(query, window.after, window.until, ...bindings)) {
+      const error = `${row.name ?? "Error"}: ${row.error ?? ""}`;
+      if (selection.matches?.(error) === false) continue;
+      rows.push({ seq: row.seq, id: row.id, error });
+      if (rows.length >= limit) return { rows, next: restOf(selection, range, row.seq) };
+    }
     if (window.rest) return { rows, next: window.rest };
   }
   return { rows, next: undefined };
@@ -70,6 +80,10 @@ export function countSelected(
   selection: Selection,
   range: Range,
 ): { count: number; next: Range | undefined } {
+  if (selection.matches) {
+    const { rows, next } = select(sql, selection, range, LIST_WINDOW);
+    return { count: rows.length, next };
+  }
   const { where, bindings } = conditionsOf(selection);
   const query = `SELECT COUNT(*) FROM perdure_submissions WHERE seq > ? AND seq <= ? AND ${where}`;
   let count = 0;

@@ -172,6 +172,21 @@ describe("the page", () => {
     await end(visited);
   });
 
+  it("the fix of a finding shows what would change, and warns where the finding has counted another number", async () => {
+    const visited = await open("?id=Shop%2Fmain");
+    const { page } = visited;
+    const rows = [{ id: "<b>x</b>", error: "<i>It is down</i>" }];
+    await answerActions(page, async () => ({ outcome: "done", count: 77, failed: [], rows }));
+    const finding = page.getByRole("article").filter({ hasText: "--filter" });
+    await finding.first().getByRole("button", { name: "Fix it…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("<b>x</b>: <i>It is down</i>").waitFor();
+    await dialog.getByText("and 76 more").waitFor();
+    await dialog.getByText(/The finding has counted \d+\./).waitFor();
+    await dialog.getByText(/--expect \d+/).waitFor({ state: "attached" });
+    await end(visited);
+  });
+
   it("a bulk action goes on by cursor, and lists what failed", async () => {
     const visited = await open("?view=dead-letters");
     const { page } = visited;

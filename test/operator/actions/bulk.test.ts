@@ -74,7 +74,8 @@ describe("cancelling by a filter", () => {
     await agent.submitMessages([message("stays")], other);
     const action = { do: "cancel", filter: { metadata: { user: "a" } } } as const;
     const dry = await act(agent, action, { dryRun: true });
-    expect(dry).toEqual({ outcome: "done", count: 250, failed: [] });
+    expect(dry).toMatchObject({ outcome: "done", count: 250, failed: [] });
+    expect(dry.rows).toHaveLength(20);
     const pages = await actOnAll(agent, action);
     expect(pages.map(({ count }) => count)).toEqual([100, 100, 50]);
     expect(await statuses(agent)).toEqual({ aborted: 250, pending: 1 });

@@ -18,7 +18,13 @@ describe("findings of inbound deliveries", () => {
     expect(finding.evidence).toMatchObject({ count: 2, ids: ["github/d2", "github/d1"] });
     expect(finding.fix.action).toEqual({
       do: "replay",
-      filter: { source: "github", verdict: "refused" },
+      filter: {
+        source: "github",
+        verdict: "refused",
+        cause: expect.stringContaining("InvalidCallError: "),
+        since: finding.evidence.since,
+        until: expect.any(Number),
+      },
     });
     const report = await reportOf(agent);
     expect(report.verdicts.starts).toBe(false);
@@ -41,7 +47,7 @@ describe("findings of inbound deliveries", () => {
     const later = { later: 2 * MINUTE };
     const finding = await found(agent, "inbound-unfinished", later);
     expect(finding.evidence).toMatchObject({ count: 1, ids: ["github/d1"] });
-    expect(finding.fix.action).toEqual({ do: "replay", filter: { source: "github" } });
+    expect(finding.fix.action).toEqual({ do: "replay", source: "github", id: "d1" });
     await agent.acceptDelivery({ delivery, ended: true });
     await gone(agent, "inbound-unfinished", later);
   });

@@ -163,7 +163,11 @@ describe("findings of the outbox", () => {
   it("outbox-near-limit: an outbox near its limit is found, with the destination that has most", async () => {
     const agent = givenSender({ maxWaiting: 10 });
     const to = hook("/status/500/nobody", "HOOK_SECRET", SLOW);
-    await send(agent, to, 8);
+    const id = await send(agent, to, 8);
+    await until(async () => {
+      const one = await agent.inspectDelivery(id);
+      return one?.state === "waiting" && one.lastError;
+    });
     const finding = await found(agent, "outbox-near-limit");
     expect(finding).toMatchObject({ severity: "warning", evidence: { count: 8 } });
     expect(finding.title).toMatch(/^8 deliveries wait, the first since .*, and at most 10 may\.$/);

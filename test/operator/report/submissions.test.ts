@@ -177,7 +177,7 @@ describe("findings of submissions", () => {
     expect(codesIn(await reportOf(agent))).toEqual(["budget-used-up"]);
   });
 
-  it("failing-submissions: failures are grouped by their name, and a retry that succeeds fixes it", async () => {
+  it("failing-submissions: failures are grouped by their cause, and a retry that succeeds fixes it", async () => {
     const agent = givenAgent();
     const ids: string[] = [];
     for (let i = 0; i < 3; i++) {

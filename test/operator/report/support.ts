@@ -119,14 +119,20 @@ export async function apply(agent: Agent, action: Action | undefined): Promise<v
   else throw new Error(`The tests do not know the action ${action.do}`);
 }
 
+/** All pages of an action with a filter, as the page and the command line do it. */
 async function applyToAll(agent: Agent, action: Extract<Action, { filter: object }>) {
-  if (action.do === "cancel" || action.do === "retry") {
-    const some = await agent.listSubmissions({ ...action.filter, limit: 1_000 });
-    for (const { submissionId } of some) {
-      if (action.do === "cancel") await agent.cancelSubmission(submissionId);
-      else await agent.retrySubmission(submissionId);
-    }
-  } else if (action.do === "redrive") await agent.redriveDeadLetters(action.filter);
-  else if (action.do === "replay") await agent.replayInboundDeliveries(action.filter);
-  else throw new Error(`The tests do not know the action ${action.do}`);
+  for (let cursor: string | undefined; ; ) {
+    const page = cursor === undefined ? {} : { cursor };
+    ({ cursor } = await agent.operate({ action, by: "ada", reason: "fix", ...page }));
+    if (cursor === undefined) return;
+  }
+}
+
+/** What a fix would change: the ids of a dry run, which has to count what the finding has counted. */
+export async function rowsOf(agent: Agent, { fix, evidence }: Finding): Promise<string[]> {
+  if (!fix.action) throw new Error("The fix has no action");
+  const request = { action: fix.action, by: "ada", reason: "look", dryRun: true };
+  const { count, rows = [] } = await agent.operate(request);
+  expect(count).toBe(evidence.count);
+  return rows.map(({ id }) => id).sort();
 }

@@ -1,7 +1,7 @@
 /** What can be wrong with inbound deliveries. One function for each cause. */
 
 import type { FailedDelivery, InboundFacts } from "../../../inbound/facts.ts";
-import type { Finding } from "../../protocol.ts";
+import type { Action, Finding } from "../../protocol.ts";
 import { at, line, plural, verb } from "../text.ts";
 
 /** A handler with several calls may be between two of them. */
@@ -15,24 +15,32 @@ type Rule = (facts: InboundFacts, now: number) => Finding[];
 
 const isPoison = ({ acceptedSince }: FailedDelivery) => acceptedSince >= POISON_AFTER;
 
-/** By source and error: the newest of each, and what is known of all. */
+/** By source, verdict and cause: the newest of each, what is known of all, and what replays them. */
 function groupsOf(failed: readonly FailedDelivery[], now: number) {
   const recent = failed.filter(({ storedAt }) => now - storedAt < WINDOW_MS);
-  const groups = Map.groupBy(recent, ({ source, error }) => `${source}\n${error.name}`);
-  return [...groups.values()].map((some) => ({
-    first: some[0] as FailedDelivery,
-    evidence: {
-      count: some.length,
-      since: Math.min(...some.map(({ storedAt }) => storedAt)),
-      ids: some.slice(0, 10).map(({ source, id }) => `${source}/${id}`),
-      lastError: some[0]?.error.message ?? "",
-    },
-  }));
+  const groups = Map.groupBy(recent, (one) => `${one.source}\n${one.verdict}\n${one.cause}`);
+  return [...groups.values()].map((some) => {
+    const [first] = some as [FailedDelivery];
+    const { source, id, cause, verdict, storedAt } = first;
+    const since = Math.min(...some.map(({ storedAt }) => storedAt));
+    const filter = { source, verdict, since, until: storedAt + 1, cause };
+    const target = some.length === 1 ? { source, id } : { filter };
+    return {
+      first,
+      evidence: {
+        count: some.length,
+        since,
+        ids: some.slice(0, 10).map(({ id }) => `${source}/${id}`),
+        lastError: first.error.message,
+      },
+      action: { do: "replay", ...target } as Action,
+    };
+  });
 }
 
 const inboundRefused: Rule = ({ failed }, now) => {
   const some = failed.filter((one) => one.verdict === "refused" && !isPoison(one));
-  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, error } = first;
     return {
@@ -42,8 +50,8 @@ const inboundRefused: Rule = ({ failed }, now) => {
       evidence,
       cause: `The handler of the source, or the method that it calls, has failed: ${line(error.message)}`,
       fix: {
-        text: "Correct it and deploy, then replay them; their senders may also send them again.",
-        action: { do: "replay", filter: { source, verdict: "refused" } },
+        text: "First correct it and deploy, then replay them; their senders may also send them again.",
+        action,
       },
       link: { view: "inbound", filter: `source:${source} verdict:refused` },
     };
@@ -54,7 +62,7 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
   const some = failed.filter(
     (one) => one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
   );
-  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, error } = first;
     return {
@@ -64,8 +72,8 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
       evidence,
       cause: `Some of its calls are done, and a later one has failed or was interrupted: ${line(error.message)}`,
       fix: {
-        text: "Replay them: the calls that are done are not run again.",
-        action: { do: "replay", filter: { source } },
+        text: "First correct what the error names, then replay them: the calls that are done are not run again.",
+        action,
       },
       link: { view: "inbound", filter: `source:${source}` },
     };
@@ -74,7 +82,7 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
 
 const inboundPoison: Rule = ({ failed }, now) => {
   const some = failed.filter(isPoison);
-  return groupsOf(some, now).map(({ first, evidence }): Finding => {
+  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, id, error, acceptedSince } = first;
     return {
@@ -84,14 +92,8 @@ const inboundPoison: Rule = ({ failed }, now) => {
       evidence,
       cause: `The handler cannot process their content: ${line(error.message)}`,
       fix: {
-        text: "Open one and look at its body, correct the handler and deploy, then replay it.",
-        action:
-          count === 1
-            ? { do: "replay", source, id }
-            : {
-                do: "replay",
-                filter: first.verdict === "refused" ? { source, verdict: "refused" } : { source },
-              },
+        text: "First look at the body of one, correct the handler and deploy, then replay them.",
+        action,
       },
       link: { view: "inbound", id: `${source}/${id}` },
     };

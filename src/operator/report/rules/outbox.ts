@@ -141,7 +141,7 @@ const destinationFails: Rule = (facts, now) =>
     .map((groups) =>
       ofDestination("destination-fails", groups, facts, now, {
         cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
-        fix: "Repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+        fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
         ...tryNow(groups, facts),
       }),
     );
@@ -153,7 +153,7 @@ const secretRefused: Rule = (facts, now) =>
     const command = names.map((name) => `wrangler secret put ${name}`).join(", ");
     return ofDestination("secret-refused", groups, facts, now, {
       cause: `The receiver does not accept ${named}: it has another value there, or was revoked.`,
-      fix: `Set ${named} to the receiver's value${command && ` (${command})`}, then send again now.`,
+      fix: `First set ${named} to the receiver's value${command && ` (${command})`}, then send again now.`,
       ...tryNow(groups, facts),
     });
   });
@@ -163,7 +163,7 @@ const secretMissing: Rule = (facts, now) =>
     const name = NO_SECRET.exec(groups[0]?.error ?? "")?.[1] ?? "";
     return ofDestination("secret-missing", groups, facts, now, {
       cause: `This Worker has no usable secret ${name}, which signs or authorizes the request.`,
-      fix: `Set it (wrangler secret put ${name}), then send again now.`,
+      fix: `First set it (wrangler secret put ${name}), then send again now.`,
       ...tryNow(groups, facts),
     });
   });
@@ -172,7 +172,7 @@ const bindingMissing: Rule = (facts, now) =>
   failing(facts, "binding-missing").map((groups) =>
     ofDestination("binding-missing", groups, facts, now, {
       cause: "The Wrangler configuration of the deployed Worker does not have the binding.",
-      fix: "Add the binding and deploy, then send again now.",
+      fix: "First add the binding and deploy, then send again now.",
       ...tryNow(groups, facts),
     }),
   );
@@ -215,7 +215,7 @@ const endpointDisabled: Rule = ({ endpoints, groups }, now) =>
           ? "It answered 410: it wants no more events."
           : `A call has disabled it: ${line(reason)}`,
         fix: {
-          text: "If it is to receive events again, enable it: its dead letters are sent then.",
+          text: "If it is to receive events again, enable it: all its dead letters since it began to fail are sent then.",
           action: { do: "enable-endpoint", url },
         },
         link: { view: "endpoints", id: url },
@@ -237,7 +237,7 @@ function deadLettersOf({ groups, endpoints }: OutboxFacts, isUncertain: boolean)
       // Those of a disabled endpoint are part of its finding.
       state === "dead" && is === isUncertain && !(to?.kind === "webhook" && disabled.has(to.url)),
   );
-  return [...Map.groupBy(dead, (one) => `${one.key}\n${causeOf(one)}`).values()];
+  return [...Map.groupBy(dead, (one) => `${one.key}\n${one.cause}`).values()];
 }
 
 const CAUSES: Readonly<Record<Cause, string>> = {
@@ -260,7 +260,7 @@ const deadLetters: Rule = (facts, now) =>
     const action: Action =
       count === 1 || to === undefined || !canBeFiltered(to)
         ? { do: "redrive", deliveryId }
-        : { do: "redrive", filter: { destination: to, since } };
+        : { do: "redrive", filter: { destination: to, since, cause: first.cause } };
     return {
       code: cause === "poison-delivery" ? "poison-delivery" : "dead-letters",
       severity: "error",
@@ -268,7 +268,9 @@ const deadLetters: Rule = (facts, now) =>
       evidence: { count, since, ids: someIds(groups), lastError: first.error },
       cause: `${CAUSES[cause]}${names && `: ${names}`}; they are not attempted any more.`,
       fix: {
-        text: "Correct what the error names, then send them again; delete those that are not needed.",
+        text: `First correct what the error names, then send ${
+          "filter" in action || count === 1 ? "them" : "each"
+        } again; delete what is not needed.`,
         action,
       },
       link: { view: "dead-letters", id: deliveryId },
@@ -300,6 +302,8 @@ const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
   const all = groups.filter(({ state }) => state === "waiting");
   const [largest] = all.toSorted((one, other) => other.count - one.count);
   const since = earliestOf(all);
+  // One that takes its deliveries is not to be disabled.
+  const isFailing = all.some(({ key, error }) => key === largest?.key && error !== "");
   return [
     {
       code: "outbox-near-limit",
@@ -311,9 +315,10 @@ const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
         : "At the limit, put() throws OutboxFullError.",
       fix: {
         text: "Repair or disable the destination that does not take them, or raise maxWaiting.",
-        ...(largest?.destination?.kind === "webhook" && {
-          action: { do: "disable-endpoint", url: largest.destination.url } as const,
-        }),
+        ...(isFailing &&
+          largest?.destination?.kind === "webhook" && {
+            action: { do: "disable-endpoint", url: largest.destination.url } as const,
+          }),
       },
       link: { view: "deliveries", filter: "state:waiting" },
     },

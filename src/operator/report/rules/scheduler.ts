@@ -38,7 +38,7 @@ const taskPaused: Rule = (task, now) => {
       : "Somebody has paused it; it does not fire until it is resumed.",
     fix: {
       text: isFailure
-        ? "Correct what the error names, then resume it."
+        ? "First correct what the error names, then resume it."
         : "Resume it if it is to run again.",
       action: { do: "resume-task", taskId },
     },
@@ -77,7 +77,7 @@ const taskFailing: Rule = (task, now) => {
     },
     cause: `The latest error is: ${line(lastRun?.error ?? "not known")}`,
     fix: {
-      text: "Correct what the error names, then run it now.",
+      text: "First correct what the error names, then run it now.",
       action: { do: "trigger-task", taskId },
     },
     link: linkTo(task),

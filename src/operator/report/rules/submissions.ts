@@ -30,6 +30,8 @@ const MANY_FAILURES = 3;
 /** A provider's refusal for now: by its status, or by what the SDKs write for it. */
 const RATE_LIMITED = /\b429\b|rate[\s_-]?limit|too many requests|quota|overloaded|\b529\b/i;
 const BUDGET = "BudgetExceededError";
+/** What {@link BUDGET} says where the agent's tokens of a day were used up. */
+const OF_DAY = /tokens of this day/;
 const INTERRUPTED = "TurnInterruptedError";
 
 type Rule = (facts: SubmissionFacts, now: number) => Finding[];
@@ -221,8 +223,8 @@ const modelRateLimited: Rule = ({ open, failed }, now) => {
       evidence: { count, since, ids: someIds(all), lastError: first.error },
       cause: "The account of the model's provider has used up its requests, tokens or credit.",
       fix: {
-        text: `Raise the limit at the provider, use another model, or lower maxConcurrentTurns. ${[
-          ...(ended.length > 0 ? ["Then retry those that ended."] : []),
+        text: `${[
+          `First raise the limit at the provider, use another model, or lower maxConcurrentTurns${ended.length > 0 ? ", then retry those that ended" : ""}.`,
           ...(waiting.length > 0 ? ["Those that have not ended are retried by themselves."] : []),
         ].join(" ")}`,
         ...(ended.length > 0 && { action: retryAll(ended) }),
@@ -258,43 +260,61 @@ const poisonTurn: Rule = ({ open, failed }, now) => {
     title: `${plural(count, "submission")} ended since ${at(since, now)} because ${verb(count, "its turn was", "their turns were")} interrupted.`,
     evidence: { count, since, ids: someIds(ended), lastError: ended[0]?.error ?? "" },
     cause: "The agent crashed in each attempt, or after tools with effects had run.",
-    fix: { text: "Look at what their tools did, and retry them.", action: retryAll(ended) },
+    fix: {
+      text: "First look at what the tools of each did, then retry it or leave it.",
+      // No action for several: that is a decision for each.
+      ...(count === 1 && {
+        action: { do: "retry", submissionId: someIds(ended)[0] ?? "" } as const,
+      }),
+    },
     link: { view: "submissions", filter: "status:error" },
   };
   return [ofEnded, ...findings];
 };
 
 const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
-  const ended = failed.filter(({ errorName }) => errorName === BUDGET);
   const isUsedUp = tokensToday >= limits.tokensPerDay;
-  if (ended.length === 0 && !isUsedUp) return [];
-  const count = sumOf(ended);
-  const used = isUsedUp
-    ? `${tokensToday} of ${limits.tokensPerDay} tokens of today (UTC) are used up`
-    : "The token budget of submissions is used up";
-  const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
-  return [
-    {
+  const ended = failed.filter(({ errorName }) => errorName === BUDGET);
+  const [ofDay, own] = [true, false].map((is) =>
+    ended.filter(({ error }) => OF_DAY.test(error) === is),
+  ) as [FailedSubmissions[], FailedSubmissions[]];
+  const finding = (
+    some: FailedSubmissions[],
+    used: string,
+    rest: Pick<Finding, "cause" | "fix">,
+  ) => {
+    const count = sumOf(some);
+    const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
+    return {
       code: "budget-used-up",
       severity: "error",
       title: `${used}${stopped}.`,
       evidence: {
         count,
-        ...(count > 0 && { since: earliestOf(ended), lastError: ended[0]?.error ?? "" }),
-        ids: someIds(ended),
+        ...(count > 0 && { since: earliestOf(some), lastError: some[0]?.error ?? "" }),
+        ids: someIds(some),
       },
-      cause: isUsedUp
-        ? `Since the limit was reached, submissions end with ${BUDGET} before their next model call.`
-        : "They needed more tokens than their option budget.tokens allows.",
-      fix: {
-        text: isUsedUp
-          ? "Raise budget.tokensPerDay, or wait for the next day (UTC). Then retry those that ended."
-          : "Submit them with a higher budget.tokens; a retry has the same budget.",
-        ...(isUsedUp && count > 0 && { action: retryAll(ended) }),
-      },
+      ...rest,
       link: { view: "submissions", filter: "status:error" },
+    } satisfies Finding;
+  };
+  const today = isUsedUp
+    ? `${tokensToday} of ${limits.tokensPerDay} tokens of today (UTC) are used up`
+    : "The tokens of a day (UTC) were used up";
+  const ofDays = finding(ofDay, today, {
+    cause: `From then on, submissions end with ${BUDGET} before their next model call.`,
+    fix: {
+      text: isUsedUp
+        ? "First raise budget.tokensPerDay, or wait for the next day (UTC), then retry those that ended."
+        : "Retry those that ended: today (UTC) has tokens left.",
+      ...(ofDay.length > 0 && { action: retryAll(ofDay) }),
     },
-  ];
+  });
+  const ofOwn = finding(own, "The token budget of submissions is used up", {
+    cause: "They needed more tokens than their option budget.tokens allows.",
+    fix: { text: "Submit them with a higher budget.tokens; a retry has the same budget." },
+  });
+  return [...(isUsedUp || ofDay.length > 0 ? [ofDays] : []), ...(own.length > 0 ? [ofOwn] : [])];
 };
 
 const failingSubmissions: Rule = ({ failed, hourly }, now) => {
@@ -302,29 +322,35 @@ const failingSubmissions: Rule = ({ failed, hourly }, now) => {
     (one) => !isRateLimited(one) && one.errorName !== BUDGET && one.errorName !== INTERRUPTED,
   );
   const completed = hourly.completed.reduce((sum, count) => sum + count, 0);
-  return [...Map.groupBy(others, ({ errorName }) => errorName)].map(([name, groups]): Finding => {
-    const count = sumOf(groups);
-    const since = earliestOf(groups);
-    const latest = groups.reduce((one, other) => (other.latest > one.latest ? other : one));
+  const all = sumOf(others);
+  return others.map((one): Finding => {
+    const { count, since, error, errorName, ids } = one;
     return {
       code: "failing-submissions",
-      severity: count >= MANY_FAILURES || completed < count ? "error" : "warning",
-      title: `${plural(count, "submission")} ended with ${line(name)} since ${at(since, now)}; ${completed} completed in the last 24 hours.`,
-      evidence: { count, since, ids: someIds(groups), lastError: latest.error },
-      cause: `The latest error is: ${line(latest.error)}`,
+      severity: all >= MANY_FAILURES || completed < count ? "error" : "warning",
+      title: `${plural(count, "submission")} ended with ${line(errorName)} since ${at(since, now)}; ${completed} completed in the last 24 hours.`,
+      evidence: { count, since, ids, lastError: error },
+      cause: `The latest error is: ${line(error)}`,
       fix: {
-        text: "Correct what the error names, then retry them.",
-        action: retryAll(groups),
+        text: `First correct what the error names, then retry ${verb(count, "it", "them")}.`,
+        action: retryAll([one]),
       },
       link: { view: "submissions", filter: "status:error" },
     };
   });
 };
 
-/** All that failed since the first of them was accepted. */
+/** Causes that a filter takes. */
+const MOST_CAUSES = 20;
+
+/** All that failed with the same causes since the first of them was accepted. */
 function retryAll(groups: readonly FailedSubmissions[]) {
   const createdAfter = Math.min(...groups.map(({ createdAt }) => createdAt));
-  return { do: "retry", filter: { status: "error", createdAfter } } as const;
+  const cause = groups
+    .toSorted((one, other) => other.count - one.count)
+    .slice(0, MOST_CAUSES)
+    .map((one) => one.cause);
+  return { do: "retry", filter: { status: "error", createdAfter, cause } } as const;
 }
 
 export const SUBMISSION_RULES: readonly Rule[] = [

@@ -44,7 +44,7 @@ const workflowFailed: Rule = ({ errored }, now) => {
         },
         cause: message ? `The latest error is: ${line(message)}` : "Its error is not known.",
         fix: {
-          text: `Correct what the error names, then restart ${verb(count, "it", "each of them")}.`,
+          text: `First correct what the error names, then restart ${verb(count, "it", "each of them, one by one")}.`,
           action: { do: "restart-workflow", workflowId },
         },
         link: { view: "workflows", id: workflowId },
