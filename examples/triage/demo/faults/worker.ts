@@ -3,6 +3,7 @@
 import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
+import { operations } from "perdure/operator";
 import { queue, webhook } from "perdure/outbox";
 import { ask, ScriptedModel } from "perdure/testing";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
@@ -32,6 +33,8 @@ const text = (words: string) => ({
 });
 
 export class ShopAgent extends DurableThink<Env> {
+  static override readonly features = [operations()];
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, { maxPending: 350, outbox: { allowPrivateAddresses: true } });
   }
