@@ -27,10 +27,14 @@ try {
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   const wide = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   await wide.goto(address);
+  // The agent with the fault comes first when all have answered.
+  await wide.locator(".scroll .bad").first().waitFor();
+  await wide.waitForTimeout(4_000);
+  await wide.locator("tbody button").first().click();
   await picture(wide, "overview");
   const phone = await browser.newPage({ viewport: { width: 390, height: 800 } });
   await phone.goto(`${address}?view=submissions`);
-  await phone.locator("tbody a, tbody button").first().click();
+  await phone.locator("tbody button").first().click();
   await picture(phone, "submission");
   await browser.close();
 } finally {
