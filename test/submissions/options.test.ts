@@ -358,6 +358,16 @@ it("O1: reply is added to notify, and may be undefined", async () => {
   await until(() => delivered.get(many.instance), 5_000);
 });
 
+it("L3: an empty key or id is none, as of an absent header", () =>
+  within(givenLedger(), async ({ submissions }) => {
+    const empty = { submissionId: "", idempotencyKey: "" };
+    const first = await submissions.submit([message("x")], empty);
+    const second = await submissions.submit([message("y")], empty);
+    expect([first.accepted, second.accepted]).toEqual([true, true]);
+    expect(first.submissionId).toMatch(/^1-/);
+    expect(second).not.toHaveProperty("idempotencyKey");
+  }));
+
 it("invalid options of lists, deletions and waits are refused, and nothing is deleted", () =>
   within(givenLedger(), async ({ submissions }) => {
     await submissions.submit([message("x")], { submissionId: "s" });

@@ -45,6 +45,11 @@ const ROLES = ["user", "assistant"];
 
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const id = () => text({ maxBytes: 2_048 });
+/** An empty one, e.g. of an absent header, is none. */
+const idOrNone = () =>
+  text({ maxBytes: 2_048, empty: true })
+    .transform((given) => given || undefined)
+    .optional();
 const jsonSchema = z.custom<object>(isPlainObject, {
   error: "expected a JSON Schema that is an object",
 });
@@ -64,8 +69,8 @@ const METADATA = z
   .refine((value) => isCyclic(value) || !isTooDeep(value), { error: TOO_DEEP });
 
 const OPTIONS = {
-  submissionId: id().optional(),
-  idempotencyKey: id().optional(),
+  submissionId: idOrNone(),
+  idempotencyKey: idOrNone(),
   idempotencyKeyTtl: duration().optional(),
   onConflict: oneOf(["return", "throw"]).optional(),
   metadata: METADATA.optional(),

@@ -155,7 +155,7 @@ const waits = scenario({
     await agent.submitMessages([says("wait")], { submissionId: "waits" });
     await agent.submitMessages([says({ fail: "broken" })], { submissionId: "fails" });
     const soon = await agent.waitForSubmission("runs", { timeoutMs: 30 });
-    const soonPending = await agent.waitForSubmission("waits", { timeoutMs: 30 });
+    const soonPending = await agent.waitForSubmission("waits", { timeoutMs: 0 });
     const waiting = [agent.waitForSubmission("runs"), agent.waitForSubmission("fails")];
     const both = [agent.waitForSubmission("waits"), agent.waitForSubmission("waits")];
     await agent.cancelSubmission("runs");
