@@ -12,8 +12,9 @@ export const differences: readonly Difference[] = [
   {
     name: "Invalid limits",
     area: "submissions",
-    builtIn: "`listSubmissions({ limit: 0 })` returns one submission.",
-    perdure: "It throws an `InvalidSubmissionError` that names the valid range.",
+    builtIn:
+      "`listSubmissions({ limit: 0 })` returns one submission, and `deleteSubmissions({ limit: 0 })` deletes one.",
+    perdure: "They throw an `InvalidSubmissionError` that names the valid range.",
     reason: "An invalid option is a mistake in the code. A silently changed value hides it.",
   },
   {
@@ -22,6 +23,28 @@ export const differences: readonly Difference[] = [
     builtIn: "`listSubmissions()` returns 50 submissions by default and 100 at most.",
     perdure: "It returns 100 by default and 1,000 at most. Pass `before` to get the next page.",
     reason: "With pages you can list any number of submissions.",
+  },
+  {
+    name: "Unknown options",
+    area: "submissions",
+    builtIn: "Options of `submitMessages()` that do not exist are ignored.",
+    perdure: "It throws an `InvalidSubmissionError` that lists the valid options.",
+    reason: "A misspelt `idempotencyKey` would submit the same work twice.",
+  },
+  {
+    name: "Long keys and messages",
+    area: "submissions",
+    builtIn: "An id, a key or a message may be as long as a row of storage.",
+    perdure: "An id or a key has at most 2,048 bytes. See [limits](limits.md) for messages.",
+    reason:
+      "Keys are indexed and travel in headers. A clear error comes before that of the platform.",
+  },
+  {
+    name: "Failures of the model that pass",
+    area: "submissions",
+    builtIn: "A submission whose model answers 503 ends in `error`.",
+    perdure: "It is `pending` again and asks later, up to five times. `retry` changes that.",
+    reason: "An overloaded provider is available again after seconds or minutes.",
   },
   {
     name: "Status behind another turn",
@@ -186,6 +209,13 @@ export const differences: readonly Difference[] = [
     builtIn: "A late alarm runs the oldest missed occurrence.",
     perdure: 'It runs the latest one. `catchUp: "all"` runs all of them, and `"none"` runs none.',
     reason: "After a long outage the latest occurrence is usually the useful one.",
+  },
+  {
+    name: "Further schedules",
+    area: "scheduled tasks",
+    builtIn: "A task with `every month on last friday at 17:00` is invalid, and no task is armed.",
+    perdure: "It is armed. [Schedules](schedules.md) lists all forms.",
+    reason: "The schedules of Think are a part of those of Perdure.",
   },
   {
     name: "Zone of an interval",

@@ -85,6 +85,63 @@ const wrongBinding = scenario({
   ],
 });
 
+const submitted = scenario({
+  page: "programmatic-submissions.md",
+  play: async (peer) => {
+    const { agent } = peer;
+    const submit = (options: object) =>
+      refused(() => peer.inside((own) => own.submitMessages([says("hi")], options)));
+    const unknown = await submit({ submissionId: "unknown", idempotencykey: "k" });
+    const long = await submit({ submissionId: "long", idempotencyKey: "k".repeat(3_000) });
+    await agent.waitForSubmission("unknown");
+    const deleted = await refused(() => peer.inside((own) => own.deleteSubmissions({ limit: 0 })));
+    const busy = says({ id: peer.id("busy"), fail: "overloaded", status: 503, failTimes: 1 });
+    await agent.submitMessages([busy], { submissionId: "busy" });
+    const ended = await agent.waitForSubmission("busy", { timeoutMs: 15_000 });
+    return { unknown: unknown.split(".")[0], long, deleted, busy: ended?.status };
+  },
+  cases: [
+    {
+      says: "Pass an `idempotencyKey` from your external system.",
+      shows: "an option of submitMessages() that does not exist",
+      see: ({ unknown }) => unknown,
+      is: "not refused",
+      differs: {
+        by: "Unknown options",
+        perdure: 'Unknown option "idempotencykey" in submitMessages()',
+      },
+    },
+    {
+      says: "Pass an `idempotencyKey` from your external system.",
+      shows: "an idempotency key of 3,000 characters",
+      see: ({ long }) => long,
+      is: "not refused",
+      differs: {
+        by: "Long keys and messages",
+        perdure:
+          "Invalid idempotencyKey of 3000 bytes: expected at most 2048 bytes. Use a digest of it.",
+      },
+    },
+    {
+      says: "Completed submission records are retained until you delete them",
+      shows: "deleteSubmissions() with a limit of 0",
+      see: ({ deleted }) => deleted,
+      is: "not refused",
+      differs: {
+        by: "Invalid limits",
+        perdure: "Invalid limit 0: expected a whole number from 1 to 10000.",
+      },
+    },
+    {
+      says: "call `inspectSubmission(submissionId)` or `listSubmissions()` to inspect status.",
+      shows: "a submission whose model answers 503 once",
+      see: ({ busy }) => busy,
+      is: "error",
+      differs: { by: "Failures of the model that pass", perdure: "completed" },
+    },
+  ],
+});
+
 const turnIds = scenario({
   page: "lifecycle-hooks.md",
   play: async (peer) => {
@@ -331,6 +388,7 @@ const scheduledOverrides = scenario({
 });
 
 export const intended: readonly Scenario<unknown>[] = [
+  submitted,
   repeated,
   wrongBinding,
   turnIds,

@@ -253,7 +253,10 @@ const wrong = scenario({
     const bothArmed = await armed(peer);
     await declare(peer, { zoned: { schedule: "every 2 hours", timezone: "UTC", prompt } });
     const zoned = Object.keys(await armed(peer));
-    return { zoned, seen, both: [both === "not refused", bothArmed] };
+    const schedule = "every month on last friday at 17:00 in Europe/London";
+    await declare(peer, { further: { schedule, prompt } });
+    const further = Object.keys(await armed(peer));
+    return { further, zoned, seen, both: [both === "not refused", bothArmed] };
   },
   cases: [
     ...WRONG.map(([what, , says]) => ({
@@ -268,6 +271,13 @@ const wrong = scenario({
       see: ({ zoned }) => zoned,
       is: [],
       differs: { by: "Zone of an interval", perdure: ["zoned"] },
+    },
+    {
+      says: "Code-declared recurring prompts or handlers",
+      shows: "a schedule of the last Friday of each month",
+      see: ({ further }) => further,
+      is: [],
+      differs: { by: "Further schedules", perdure: ["further"] },
     },
     {
       says: "Code-declared recurring prompts or handlers",
