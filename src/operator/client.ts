@@ -63,9 +63,18 @@ export class OperatorClient {
     return this.#page("agents", page);
   }
 
-  /** Of up to 50 agents; the next ones with the `cursor` of the result. @throws OperatorError */
-  async report(page: Pick<PageOptions, "cursor"> = {}): Promise<Report> {
-    const report = await this.#get<Report>("report", page, ["agents", "findings"]);
+  /**
+   * Of up to 50 agents; the next ones with the `cursor` of the result.
+   *
+   * @param each is called with the report of each agent as it answers
+   * @throws OperatorError
+   */
+  async report(
+    page: Pick<PageOptions, "cursor"> = {},
+    each?: (report: Report) => void,
+  ): Promise<Report> {
+    const lists = ["agents", "findings"];
+    const report = await this.#send<Report>(`report${searchOf(page)}`, {}, lists, each);
     return this.#next(report, page.cursor);
   }
 
@@ -159,12 +168,20 @@ export class OperatorClient {
     }
   }
 
-  /** @param lists fields of the answer that are lists: another server answers with other JSON */
-  async #send<Answer>(path: string, init: RequestInit, lists: readonly string[]): Promise<Answer> {
+  /**
+   * @param lists fields of the answer that are lists: another server answers with other JSON
+   * @param each is called with each line before the last one
+   */
+  async #send<Answer>(
+    path: string,
+    init: RequestInit,
+    lists: readonly string[],
+    each?: (line: Answer) => void,
+  ): Promise<Answer> {
     const { url, token, timeoutMs = 30_000 } = this.#options;
     const request = this.#options.fetch ?? fetch;
     const headers = new Headers(init.headers);
-    headers.set("accept", "application/json");
+    headers.set("accept", each ? "application/x-ndjson" : "application/json");
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
     let response: Response;
     let body: unknown;
@@ -175,7 +192,7 @@ export class OperatorClient {
         redirect: "manual",
         signal: AbortSignal.timeout(timeoutMs),
       });
-      body = parsed(await textOf(response));
+      body = parsed(await textOf(each ? lastLineOf(response, each) : response.body));
     } catch (cause) {
       // In Node the reason is the cause's cause, e.g. ECONNREFUSED.
       const error = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
@@ -204,10 +221,27 @@ export class OperatorClient {
 /** Of an answer. The API answers with less than the 32 MiB that an agent can send to its Worker. */
 const MAX_BYTES = 33_554_432;
 
-async function textOf(response: Response): Promise<string> {
-  const bytes = await bytesUpTo(response.body, MAX_BYTES);
+async function textOf(body: ReadableStream<Uint8Array> | null): Promise<string> {
+  const bytes = await bytesUpTo(body, MAX_BYTES);
   if (bytes) return new TextDecoder().decode(bytes);
   throw new Error(`it sent more than ${MAX_BYTES} bytes`);
+}
+
+/** Reads the lines of a stream up to the last one. */
+function lastLineOf<Line>({ body }: Response, each: (line: Line) => void) {
+  let rest = "";
+  const lines = new TransformStream<string, string>({
+    transform(text) {
+      const found = (rest + text).split("\n");
+      rest = found.pop() ?? "";
+      for (const line of found) each(JSON.parse(line));
+      if (rest.length > MAX_BYTES)
+        throw new Error(`it sent a line of more than ${MAX_BYTES} characters`);
+    },
+    flush: (controller) => controller.enqueue(rest),
+  });
+  const texts = body?.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>);
+  return texts?.pipeThrough(lines).pipeThrough(new TextEncoderStream()) ?? null;
 }
 
 function parsed(text: string): unknown {

@@ -9,6 +9,7 @@ import type {
   OperateRequest,
   OperateResult,
   PageOptions,
+  Report,
 } from "../protocol.ts";
 import {
   badRequest,
@@ -51,6 +52,7 @@ const MAX_REPORTED = 50;
 const MAX_CALLS = 1_000;
 /** No agent is asked for its report after it: an answer takes at most 25 seconds, and a client waits for 30. */
 const REPORT_MS = 15_000;
+const STREAM = "application/x-ndjson";
 const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 
 /**
@@ -153,7 +155,11 @@ export async function answerAs<Env>(
     return Response.json(session, { headers: { ...HEADERS, "set-cookie": cookie } });
   }
   if (root === "report" && segments.length === 1) {
-    return answer(await reportAll(options, env, pageOf(searchParams)));
+    const page = pageOf(searchParams);
+    const listed = await listedFor(options, env, page);
+    const isStream = request.headers.get("accept")?.includes(STREAM);
+    const report = (send?: Send) => reportAll(options, env, page, listed, send);
+    return isStream ? streamed(report) : answer(await report());
   }
   if (root === "agents" && agent === undefined) {
     const { nameless, ...page } = await agentsOf(options, env, pageOf(searchParams));
@@ -299,21 +305,46 @@ async function agentsOf<Env>(
   return { items, nameless, ...(at < keys.length && { cursor: `${at}:${next ?? ""}` }) };
 }
 
+function listedFor<Env>(options: Checked<Env>, env: Env, { limit = 50, cursor }: PageOptions) {
+  return agentsOf(options, env, { limit: Math.min(limit, MAX_REPORTED), cursor });
+}
+
+type Send = (report: Report) => void;
+
 async function reportAll<Env>(
   options: Checked<Env>,
   env: Env,
-  { cursor, limit = 50 }: PageOptions,
-) {
-  const page = await agentsOf(options, env, { limit: Math.min(limit, MAX_REPORTED), cursor });
+  { cursor }: PageOptions,
+  page: Listed,
+  send?: Send,
+): Promise<Report> {
   const ask = async (ref: AgentRef) =>
     stubIn(options.agents[ref.agent] as OperatedAgents<Env>, env, ref).healthReport();
   const times = { timeoutMs: TIME_LIMIT_MS, budgetMs: REPORT_MS };
-  const report = await reportOf(page, ask, times, Date.now());
+  const report = await reportOf(page, ask, times, Date.now(), send);
   // Where agents are slow, the next report covers those that were not asked.
   const count = report.agents.length - page.nameless.length;
   const asked =
     count < page.items.length ? await agentsOf(options, env, { limit: count, cursor }) : page;
   return { ...report, ...(asked.cursor !== undefined && { cursor: asked.cursor }) };
+}
+
+/** Lines of JSON: the report of each agent as it answers, and that of all of them at the end. */
+function streamed(work: (send: Send) => Promise<Report>): Response {
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      // Throws after the reader has left, so that no further agent is asked.
+      const write = (text: string) => controller.enqueue(encoder.encode(text));
+      try {
+        write(JSON.stringify(await work((report) => write(`${JSON.stringify(report)}\n`))));
+        controller.close();
+      } catch (error) {
+        controller.error(error);
+      }
+    },
+  });
+  return new Response(body, { headers: { ...HEADERS, "content-type": STREAM } });
 }
 
 /** The body of a request. @throws HttpError 413 above the limit, 408 where it does not arrive in time */

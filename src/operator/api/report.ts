@@ -20,34 +20,42 @@ type Asked = Report["agents"][number];
  * names could not be read.
  *
  * @param ask returns the report of one agent
+ * @param send gets the report of each agent as it answers
  */
 export async function reportOf(
   { items: refs, nameless }: Listed,
   ask: (ref: AgentRef) => Promise<AgentReport>,
   { timeoutMs, budgetMs }: { timeoutMs: number; budgetMs: number },
   now: number,
-): Promise<Omit<Report, "cursor">> {
+  send?: (report: Report) => void,
+): Promise<Report> {
   const start = performance.now();
   const agents: Asked[] = [];
   const queue = refs.entries();
   const work = async () => {
     for (const [index, ref] of queue) {
       if (performance.now() - start >= budgetMs) return;
-      agents[index] = { ...ref, ...(await asked(ask(ref), timeoutMs)) };
+      const answered = { ...ref, ...(await asked(ask(ref), timeoutMs)) };
+      agents[index] = answered;
+      send?.(reportWith([answered], now));
     }
   };
   await Promise.all(Array.from({ length: PARALLEL }, work));
-  const findings = agents.flatMap((each) => {
-    const { agent, name } = each;
-    const found = "report" in each ? each.report.findings : [unreachable(each.unreachable)];
-    return found.map((finding) => ({ ...finding, agent, name }));
-  });
   for (const { agent, error } of nameless) {
     const { message } = failureOf(error);
     agents.push({ agent, name: "", unreachable: message });
-    findings.push({ ...withoutNames(message), agent, name: "" });
     console.error(JSON.stringify({ perdure: "operator:failed", agent, message }));
   }
+  return reportWith(agents, now);
+}
+
+/** Findings of all of them, errors first. */
+function reportWith(agents: readonly Asked[], now: number): Report {
+  const findings = agents.flatMap((each) => {
+    const { agent, name } = each;
+    const found = "report" in each ? each.report.findings : [notAnswered(each)];
+    return found.map((finding) => ({ ...finding, agent, name }));
+  });
   findings.sort((a, b) => RANK[a.severity] - RANK[b.severity]);
   const isHealthy = findings.every(({ severity }) => severity === "info");
   return { at: now, verdict: isHealthy ? "healthy" : "findings", agents, findings };
@@ -63,7 +71,11 @@ async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
   }
 }
 
-function unreachable(lastError: string): Finding {
+function notAnswered({
+  name,
+  unreachable: lastError,
+}: AgentRef & { unreachable: string }): Finding {
+  if (name === "") return withoutNames(lastError);
   return {
     code: "agent-unreachable",
     severity: "error",

@@ -308,6 +308,29 @@ describe("what agents answer", () => {
     expect(report.agents.map(({ name }) => name)).toEqual(["good", "bad", "gone"]);
   });
 
+  it("a report can be streamed: that of each agent as it answers, and then the whole", async () => {
+    const finding = { code: "dead-letters", severity: "warning", evidence: { count: 1, ids: [] } };
+    const slow = Promise.withResolvers<object>();
+    const { handler } = serveStubs({
+      slow: { healthReport: () => slow.promise },
+      good: { healthReport: async () => ({ findings: [finding] }) },
+      gone: { healthReport: () => Promise.reject(new Error("it cannot start")) },
+    });
+    const client = clientOf(handler);
+    const seen: (string | undefined)[] = [];
+    const whole = client.report({}, ({ agents, findings }) => {
+      seen.push(agents[0]?.name, ...findings.map(({ code }) => code));
+    });
+    await vi.waitFor(() => expect(seen).toHaveLength(4));
+    expect(seen.toSorted()).toEqual(["agent-unreachable", "dead-letters", "gone", "good"]);
+    slow.resolve({ findings: [] });
+    expect((await whole).agents.map(({ name }) => name)).toEqual(["slow", "good", "gone"]);
+    expect(seen.at(-1)).toBe("slow");
+    // Whoever asks for JSON gets the same at once.
+    expect(await client.report()).toMatchObject({ findings: (await whole).findings });
+    await expect(client.report({ cursor: "x" }, () => {})).rejects.toMatchObject({ status: 400 });
+  });
+
   it("2,000 agents are listed and reported in pages, each once, 8 at a time", async () => {
     let running = 0;
     let most = 0;
