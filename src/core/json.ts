@@ -150,8 +150,8 @@ export function isTooDeep(value: unknown): boolean {
   return true;
 }
 
-/** A value as an error message shows it: as JSON where it has a JSON form, at most 100 characters. Never throws. */
-export function preview(value: unknown): string {
+/** A value as an error message shows it: as JSON where it has a JSON form, at most `most` characters. Never throws. */
+export function preview(value: unknown, most = 100): string {
   let text: string;
   try {
     text = textOf(value);
@@ -159,12 +159,12 @@ export function preview(value: unknown): string {
     // It contains itself or something that JSON cannot hold, or it throws when it is read.
     text = typeof value === "function" ? "a function" : "an object";
   }
-  return shorten(text);
+  return shorten(text, most);
 }
 
-/** A text as an error message shows it: at most 100 characters. */
-export function shorten(text: string): string {
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+/** A text as an error message shows it: at most `most` characters. */
+export function shorten(text: string, most = 100): string {
+  return text.length > most ? `${text.slice(0, most)}...` : text;
 }
 
 function textOf(value: unknown): string {

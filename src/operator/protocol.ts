@@ -257,6 +257,10 @@ export type WorkflowStep = {
   readonly submissionIds?: readonly string[];
   readonly approvalId?: string;
   readonly error?: string;
+  /** At most 1,000 characters: the prompt, or the request as JSON. Left out above 64 KiB. */
+  readonly input?: string;
+  /** The same of the answer or the result, as JSON. A batch has neither. */
+  readonly output?: string;
 };
 
 export type WorkflowDetails = WorkflowSummary & {

@@ -1,6 +1,7 @@
 /** The steps of a workflow: those that wait at the agent from its rows, the others from the events of the platform. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { preview } from "../core/json.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { isTerminal } from "../submissions/index.ts";
 import {
@@ -104,7 +105,7 @@ function rowSteps({ storage }: OperatedAgent, tracked: WorkflowInfo): WorkflowSt
 }
 
 function stepOfWait(row: StepRow): WorkflowStep {
-  const { kind, waitId, status, step, createdAt, settledAt, error } = row;
+  const { kind, waitId, status, step, createdAt, settledAt } = row;
   const isApproval = kind === "approval";
   return {
     name: step,
@@ -113,12 +114,12 @@ function stepOfWait(row: StepRow): WorkflowStep {
     startedAt: createdAt,
     ...(settledAt !== null && { endedAt: settledAt }),
     ...(isApproval && { approvalId: waitId }),
-    ...(error !== null && { error }),
+    ...textsOf(row),
   };
 }
 
 function stepOfPrompt(row: KeyedRow): WorkflowStep {
-  const { submissionId, status, createdAt, settledAt, error, step } = row;
+  const { submissionId, status, createdAt, settledAt, step } = row;
   return {
     name: step ?? submissionId,
     kind: "prompt",
@@ -126,8 +127,14 @@ function stepOfPrompt(row: KeyedRow): WorkflowStep {
     startedAt: createdAt,
     ...(settledAt !== null && { endedAt: settledAt }),
     submissionIds: [submissionId],
-    ...(error !== null && { error }),
+    ...textsOf(row),
   };
+}
+
+/** Those that there are. */
+function textsOf({ error, input, output }: Pick<KeyedRow, "error" | "input" | "output">) {
+  const texts = Object.entries({ error, input, output }).filter(([, text]) => text);
+  return Object.fromEntries(texts) as Pick<WorkflowStep, "error" | "input" | "output">;
 }
 
 /** It runs while any of its prompts is open. */
@@ -206,6 +213,7 @@ function note(steps: Map<string, Started>, event: WorkflowInstanceEvent): void {
   step.status = status;
   step.endedAt = startedAt;
   if (status === "completed") delete step.error;
+  if ("output" in event) step.output = preview(event.output, 1_000);
 }
 
 /** The platform adds to each name which of the steps of this name it is. */

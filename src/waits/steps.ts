@@ -12,6 +12,9 @@ export type StepRow = {
   readonly settledAt: number | null;
   /** Why it ended otherwise than by its result. */
   readonly error: string | null;
+  /** The beginning of its request as JSON; null above 64 KiB. So is that of its result. */
+  readonly input: string | null;
+  readonly output: string | null;
 };
 
 /**
@@ -36,7 +39,9 @@ export function stepsWithPrefix(sql: SqlStorage, prefix: string, limit: number):
   return sql
     .exec<StepRow>(
       `SELECT wait_id AS waitId, kind, status, step, created_at AS createdAt, settled_at AS settledAt,
-         iif(status = 'completed', NULL, substr(result ->> '$.error', 1, 1000)) AS error
+         iif(status = 'completed', NULL, substr(result ->> '$.error', 1, 1000)) AS error,
+         iif(octet_length(request) > 65536, NULL, substr(request, 1, 1000)) AS input,
+         iif(status = 'completed' AND octet_length(result) <= 65536, substr(result, 1, 1000), NULL) AS output
        FROM perdure_waits WHERE idempotency_key >= ? AND idempotency_key < ? LIMIT ?`,
       prefix,
       endOfPrefix(prefix),

@@ -187,8 +187,8 @@ describe("workflows", () => {
   it("W1: one is shown with its steps: those that wait at the agent, and those of the platform", async () => {
     const workflow = await givenScriptedWorkflow(async (step) => {
       await step.do("prepare", async () => 1);
-      await step.do("prepare", async () => 2);
-      const answer = await step.prompt("ask", { prompt: "hello" });
+      await step.do("prepare", async () => "y".repeat(5_000));
+      const answer = await step.prompt("ask", { prompt: "hello ".repeat(500) });
       await step.promptAll("many", ["a", "b"], { prompt: (item) => item });
       await step.sleep("rest", 10);
       await step.approval("decide", { title: "Go on?", timeout: "1 hour" });
@@ -211,7 +211,12 @@ describe("workflows", () => {
       ["rest", "sleep", "completed"],
       ["decide", "approval", "pending"],
     ]);
-    expect(steps[1]?.count).toBe(2);
+    // What goes in and comes out is cut.
+    expect(steps[0]?.output).toBe("1");
+    expect(steps[1]).toMatchObject({ count: 2, output: `"${"y".repeat(999)}...` });
+    expect(steps[2]).toMatchObject({ input: "hello ".repeat(500).slice(0, 1_000) });
+    expect(steps[2]?.output).toMatch(/^".+"?$/s);
+    expect(JSON.parse(steps[5]?.input ?? "")).toMatchObject({ title: "Go on?" });
     expect(steps[2]?.submissionIds).toHaveLength(1);
     expect(steps[3]?.submissionIds).toHaveLength(2);
     expect(steps[5]?.approvalId).toBe(approval?.approvalId);

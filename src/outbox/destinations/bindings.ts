@@ -59,7 +59,10 @@ export function problemOfBinding<Binding extends object>(
 /** Which bindings there are, and where another is added. The last sentence has no full stop. */
 export function remedyOf<Binding extends object>(env: object, kind: BindingKind<Binding>): string {
   const names = Object.keys(env).filter((other) => isOf(kind, Reflect.get(env, other)));
-  const listed = names.slice(0, MAX_LISTED).map(preview).join(", ");
+  const listed = names
+    .slice(0, MAX_LISTED)
+    .map((name) => preview(name))
+    .join(", ");
   const existing = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
   return `This Worker has ${existing}. Add it to "${kind.section}" in the Wrangler configuration`;
 }

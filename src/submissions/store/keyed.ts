@@ -11,6 +11,9 @@ export type KeyedRow = {
   readonly error: string | null;
   /** The step of the workflow, as its metadata names it. */
   readonly step: string | null;
+  /** The beginning of its first text; null above 64 KiB. So is that of its answer. */
+  readonly input: string | null;
+  readonly output: string | null;
 };
 
 /**
@@ -35,7 +38,9 @@ export function withKeyPrefix(sql: SqlStorage, prefix: string, limit: number): K
   return sql
     .exec<KeyedRow>(
       `SELECT submission_id AS submissionId, status, created_at AS createdAt, settled_at AS settledAt,
-         substr(error, 1, 1000) AS error, metadata ->> '$.workflow.stepName' AS step
+         substr(error, 1, 1000) AS error, metadata ->> '$.workflow.stepName' AS step,
+         iif(octet_length(messages) > 65536, NULL, substr(messages ->> '$[0].parts[0].text', 1, 1000)) AS input,
+         iif(octet_length(output) > 65536, NULL, substr(output, 1, 1000)) AS output
        FROM perdure_submissions WHERE idempotency_key >= ? AND idempotency_key < ? LIMIT ?`,
       prefix,
       endOfPrefix(prefix),
