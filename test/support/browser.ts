@@ -79,17 +79,15 @@ export async function visit(
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-/** What axe finds that is serious or critical. */
-export async function seriousFindings(page: Page): Promise<string[]> {
+/** What axe finds. */
+export async function axeFindings(page: Page): Promise<string[]> {
   // By the debugger's protocol, so that the page's policy stays as it is.
   const { readFileSync } = await import("node:fs");
   await page.evaluate(readFileSync(AXE, "utf8"));
-  type Violation = { id: string; impact: string; nodes: { html: string }[] };
+  type Violation = { id: string; nodes: { html: string }[] };
   type Global = { axe: { run(): Promise<{ violations: Violation[] }> } };
   const found = await page.evaluate(
     async () => (await (globalThis as unknown as Global).axe.run()).violations,
   );
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 200)}`);
+  return found.map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 200)}`);
 }

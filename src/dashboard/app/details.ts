@@ -1,14 +1,15 @@
 /** The opened item: its actions, its parts, and all of its fields. */
 
-import { signal } from "@preact/signals-core";
 import type { AgentRef, Details as Items, Trace, WorkflowStep } from "../../operator/protocol.ts";
 import type { ScheduledRun } from "../../scheduler/index.ts";
 import { Waterfall } from "./charts/waterfall.ts";
 import { ask } from "./dialog.ts";
 import { closeDetails } from "./focus.ts";
 import { html } from "./html.ts";
-import { MAX_TEXT, Status, Time, Value } from "./parts.ts";
+import { Copy, MAX_TEXT, Status, Time, Value } from "./parts.ts";
+import { signal } from "./signals.ts";
 import { agent, canAct, client, linkTo, now, part, session } from "./state.ts";
+import { durationText } from "./text/times.ts";
 import { VIEWS, type View } from "./views.ts";
 
 type Opened = {
@@ -52,18 +53,27 @@ export function Details({ name, view, agentRef, id, item }: Props) {
   const found = opened.value?.key === keyOf(agentRef, name, id) ? opened.value : undefined;
   const shown = found?.item ?? item;
   const isGone = found !== undefined && !shown;
-  return html`<aside aria-label="Details">
-    <header>
-      <h2 tabindex="-1" ref=${focus}>${id}</h2>
-      <button onClick=${closeDetails} aria-label="Close details">✕</button>
-    </header>
-    ${isGone && html`<p role="status">It does not exist, or was deleted.</p>`}
+  return panel(
+    id,
+    html`${isGone && html`<p role="status">It does not exist, or was deleted.</p>`}
     ${shown !== undefined && shown !== null && html`<${Buttons} view=${view} agentRef=${agentRef} item=${{ ...(item as object), ...(shown as object) }} />`}
     ${found?.trace && found.trace.spans.length > 0 && html`<${Waterfall} trace=${found.trace} now=${now.value} />`}
     ${name === "workflows" && shown !== undefined && html`<${Steps} steps=${(shown as { steps?: readonly WorkflowStep[] } | null)?.steps ?? []} />`}
     ${name === "tasks" && html`<${Runs} runs=${(found?.parts ?? []) as readonly ScheduledRun[]} />`}
     ${name === "threads" && html`<${Messages} messages=${(found?.parts ?? []) as readonly Message[]} />`}
-    ${!isGone && (shown ? html`<${Value} of=${fieldsOf(shown as Readonly<Record<string, unknown>>)} isOwn />` : html`<p class="quiet">Loading…</p>`)}
+    ${!isGone && (shown ? html`<${Value} of=${fieldsOf(shown as Readonly<Record<string, unknown>>)} isOwn />` : html`<p class="quiet">Loading…</p>`)}`,
+  );
+}
+
+/** The opened item beside its list. */
+export function panel(id: string, content: unknown) {
+  return html`<aside key=${id} aria-label="Details">
+    <header>
+      <h2 tabindex="-1" ref=${focus}>${id}</h2>
+      <${Copy} text=${id} />
+      <button onClick=${closeDetails} aria-label="Close details">✕</button>
+    </header>
+    ${content}
   </aside>`;
 }
 
@@ -89,20 +99,20 @@ function Buttons({ view, agentRef, item }: { view: View; agentRef: AgentRef; ite
 function Steps({ steps }: { steps: readonly WorkflowStep[] }) {
   if (steps.length === 0) return html`<p class="quiet">No step has asked the agent yet.</p>`;
   return html`<table class="rows"><caption>Steps</caption>
-    <thead><tr><th scope="col">Status</th><th scope="col">Step</th><th scope="col">Kind</th><th scope="col">Started</th><th scope="col">Asks</th></tr></thead>
+    <thead><tr><th scope="col">Status</th><th scope="col">Step</th><th scope="col">Started</th><th scope="col">Took</th></tr></thead>
     <tbody>${steps.map(
       (
-        { name, kind, status, startedAt, submissionIds = [], approvalId, error },
+        { name, kind, status, startedAt, endedAt, submissionIds = [], approvalId, ...texts },
         at,
       ) => html`<tr key=${at}>
       <td><${Status} of=${status} /></td>
-      <td>${name} ${error !== undefined && html`<span class="problem">${error}</span>`}</td>
-      <td>${kind}</td>
-      <td><${Time} at=${startedAt} /></td>
-      <td>
-        ${submissionIds.map((id) => html`<a key=${id} ...${linkTo({ view: "submissions", id })}>turn</a> `)}
-        ${approvalId !== undefined && html`<a ...${linkTo({ view: "approvals", id: approvalId })}>approval</a>`}
+      <td>${name} <span class="quiet">${kind}</span>
+        ${submissionIds.map((id) => html` <a key=${id} ...${linkTo({ view: "submissions", id })}>turn</a>`)}
+        ${approvalId !== undefined && html` <a ...${linkTo({ view: "approvals", id: approvalId })}>approval</a>`}
+        ${(["error", "input", "output"] as const).map((key) => texts[key] !== undefined && html`<details key=${key} open=${key === "error"}><summary>${key}</summary><${Value} of=${texts[key]} name=${key} /></details>`)}
       </td>
+      <td><${Time} at=${startedAt} /></td>
+      <td>${durationText((endedAt ?? Math.max(startedAt, now.value)) - startedAt)}${endedAt === undefined && ", so far"}</td>
     </tr>`,
     )}</tbody></table>`;
 }

@@ -1,10 +1,10 @@
 /** The dialog of an action: it asks for a reason, counts what a filter selects, and shows the progress. */
 
-import { signal } from "@preact/signals-core";
 import { commandOf } from "../../operator/command-line.ts";
 import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts";
 import { html } from "./html.ts";
 import { Value } from "./parts.ts";
+import { signal } from "./signals.ts";
 import { client, refresh } from "./state.ts";
 import type { ActionButton } from "./views.ts";
 

@@ -1,8 +1,8 @@
 /** Preact's elements as tagged templates, so that the page needs no JSX. A component renders again when a signal that it has read changes. */
 
-import { effect } from "@preact/signals-core";
 import htm from "htm/mini";
 import { Component, type ComponentType, type FunctionComponent, h, type VNode } from "preact";
+import { effect } from "./signals.ts";
 
 type Type = Parameters<typeof h>[0] | FunctionComponent<never>;
 const components = new WeakMap<object, ComponentType>();

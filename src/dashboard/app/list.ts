@@ -1,12 +1,12 @@
 /** One list for all views: filter with completion, rows, more by cursor, and the opened item beside it. */
 
-import { signal } from "@preact/signals-core";
 import type { Action, AgentRef, Page } from "../../operator/protocol.ts";
 import type { ScheduledTaskInfo } from "../../scheduler/index.ts";
 import { Timeline } from "./charts/timeline.ts";
 import { Details } from "./details.ts";
 import { ask } from "./dialog.ts";
 import { html } from "./html.ts";
+import { signal } from "./signals.ts";
 import { agent, canAct, client, fail, go, loadedAt, now, part, refresh } from "./state.ts";
 import { complete, completionsOf, filterOf, parseFilter } from "./text/filter.ts";
 import { VIEWS, type View } from "./views.ts";
@@ -112,12 +112,7 @@ export function List({ name, view }: { name: string; view: View }) {
       ${name === "tasks" && rows.length > 0 && html`<${Timeline} tasks=${rows as ScheduledTaskInfo[]} now=${Math.floor(now.value / 60_000) * 60_000} open=${(taskId: string) => go({ id: taskId })} />`}
       ${
         rows.length > 0
-          ? html`<div class="scroll" tabindex="0" role="region" aria-label=${`${view.title}, rows`}>
-        <table class="rows">
-          <thead><tr>${Object.keys(view.columns).map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>
-          <tbody>${rows.map((item) => rowOf(item as object, view, id))}</tbody>
-        </table>
-      </div>`
+          ? html`<${Rows} view=${view} rows=${rows} id=${id} />`
           : html`<p class="empty" role="status">${isCurrent ? (part("q") ? "Nothing matches this filter." : view.empty) : queryOf(view).error ? "" : "Loading…"}</p>`
       }
       ${cursor !== undefined && isCurrent && (isMany ? html`<p class="quiet">Older rows are not shown. Narrow the filter.</p>` : html`<button class="more" onClick=${() => loadMore(view, ref)} disabled=${isLoadingMore.value}>More</button>`)}
@@ -126,21 +121,33 @@ export function List({ name, view }: { name: string; view: View }) {
   </div>`;
 }
 
-type Row = { readonly view: View; readonly isOpen: boolean; readonly element: unknown };
+/** What a table of rows needs of a view. */
+type Table = Pick<View, "title" | "columns" | "link" | "id">;
+
+export function Rows({ view, rows, id }: { view: Table; rows: readonly unknown[]; id: string }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`${view.title}, rows`}>
+    <table class="rows">
+      <thead><tr>${Object.keys(view.columns).map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>
+      <tbody>${rows.map((item) => rowOf(item as object, view, id))}</tbody>
+    </table>
+  </div>`;
+}
+
+type Row = { readonly view: Table; readonly isOpen: boolean; readonly element: unknown };
 /** Preact skips an element that it has rendered before. */
 const elements = new WeakMap<object, Row>();
 
-function rowOf(item: object, view: View, opened: string): unknown {
+function rowOf(item: object, view: Table, opened: string): unknown {
   const id = view.id(item as never);
   const isOpen = id === opened;
   const known = elements.get(item);
   if (known?.view === view && known.isOpen === isOpen) return known.element;
   const element = html`<tr key=${id} class=${isOpen ? "open" : ""} onClick=${() => go({ id })}>
-    ${Object.entries(view.columns).map(([title, cell]) => {
+    ${Object.entries(view.columns).map(([title, cell], at) => {
       const shown = cell(item as never);
       return title === view.link
         ? html`<td key=${title}><button class="link" aria-expanded=${isOpen}>${shown}</button></td>`
-        : html`<td key=${title}>${shown}</td>`;
+        : html`<td key=${title} data-title=${at > 0 ? title : null}>${shown}</td>`;
     })}
   </tr>`;
   elements.set(item, { view, isOpen, element });

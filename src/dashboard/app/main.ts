@@ -1,13 +1,14 @@
 /** The page: navigation, keyboard, and the view that the URL names. */
 
-import { effect, signal } from "@preact/signals-core";
 import { render } from "preact";
 import { loadDetails } from "./details.ts";
 import { ActionDialog } from "./dialog.ts";
 import { closeDetails, move } from "./focus.ts";
 import { html } from "./html.ts";
 import { List, loadList } from "./list.ts";
-import { loadReport, Overview } from "./overview.ts";
+import { findingCount, loadReport, Overview } from "./overview.ts";
+import { copied } from "./parts.ts";
+import { effect, signal } from "./signals.ts";
 import {
   agent,
   agents,
@@ -18,7 +19,6 @@ import {
   part,
   problem,
   refresh,
-  report,
   session,
   show,
   theme,
@@ -40,12 +40,10 @@ const LETTERS: Readonly<Record<string, string>> = {
   t: "tasks",
   h: "threads",
   u: "actions",
-  n: "agents",
 };
 const NAVIGATION: readonly (readonly [string, string])[] = [
   ["", "Overview"],
   ...Object.entries(VIEWS).map(([name, { title }]) => [name, title] as const),
-  ["agents", "Agents"],
 ];
 
 const isHelpOpen = signal(false);
@@ -64,14 +62,15 @@ function App() {
       <button onClick=${() => (isHelpOpen.value = true)} aria-label="Keyboard shortcuts">?</button>
       ${session.value && html`<span class="quiet who">${session.value.id}${session.value.can === "read" ? ", read only" : ""}</span>`}
     </header>
-    ${problem.value !== undefined && html`<p class="banner" role="alert">${problem.value} Trying again… <button onClick=${refresh}>Try now</button></p>`}
+    ${problem.value !== undefined && html`<p class="banner" role="alert">${problem.value.text} ${!problem.value.isPermanent && "Trying again…"} <button onClick=${refresh}>Try now</button></p>`}
     <nav aria-label="Views">${NAVIGATION.map(
       ([key, title]) =>
         html`<a key=${key} aria-current=${key === name ? "page" : null} ...${linkTo({ view: key })}>${title}</a>`,
     )}</nav>
     <main id="main" tabindex="-1">
-      ${name === "" ? html`<${Overview} />` : view ? html`<${List} name=${name} view=${view} />` : html`<${Agents} />`}
+      ${view ? html`<${List} name=${name} view=${view} />` : html`<${Overview} />`}
     </main>
+    <p class="skip" role="status">${copied.value && `Copied ${copied.value}`}</p>
     <${ActionDialog} />
     ${isHelpOpen.value && html`<${Help} />`}`;
 }
@@ -101,13 +100,6 @@ function AgentChoice() {
   return html`<label><span>Agent</span> <select value=${shown} onChange=${choose}>
     ${listed.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
   </select></label>`;
-}
-
-function Agents() {
-  return html`<section aria-label="Agents"><h1>Agents</h1>
-    ${agents.value.length === 0 && html`<p class="empty">No agent is named in the options of dashboard().</p>`}
-    <ul class="agents">${agents.value.map(({ agent: key, name }) => html`<li key=${`${key}/${name}`}><a ...${linkTo({ view: "submissions", agent: `${key}/${name}` })}>${name}</a> <span class="quiet">${key}</span></li>`)}</ul>
-  </section>`;
 }
 
 function Help() {
@@ -152,13 +144,12 @@ addEventListener("keydown", (event) => {
 });
 
 effect(() => {
-  const [view, chosen, q, id] = ["view", "agent", "q", "id"].map(part);
-  void [chosen, q, agents.value];
+  const view = part("view");
+  if (!(view in VIEWS)) return show(loadReport);
+  const id = part("id");
+  void [part("agent"), part("q"), agents.value];
   show(async () => {
-    if (view === "") return loadReport();
-    const isList = view !== undefined && view in VIEWS;
-    const loads = isList ? [loadList(view), ...(id ? [loadDetails(view)] : [])] : [];
-    const found = await Promise.all(loads);
+    const found = await Promise.all([loadList(view), ...(id ? [loadDetails(view)] : [])]);
     return () => {
       for (const present of found) present();
     };
@@ -170,7 +161,7 @@ effect(() => {
   else dataset.theme = theme.current.value;
 });
 effect(() => {
-  const count = report.value?.findings.length ?? 0;
+  const count = findingCount();
   const title = NAVIGATION.find(([key]) => key === part("view"))?.[1] ?? "";
   document.title = `${count > 0 ? `(${count}) ` : ""}${title} · Perdure`;
 });

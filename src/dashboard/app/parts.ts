@@ -1,6 +1,7 @@
 /** Small elements that views share: times, status pills, and values of any shape. */
 
 import { html } from "./html.ts";
+import { signal } from "./signals.ts";
 import { linkTo, now, part, times } from "./state.ts";
 import { agoText, localText } from "./text/times.ts";
 
@@ -19,7 +20,7 @@ export function Time({ at }: { at: number | null | undefined }) {
 const GOOD = /^(completed|complete|approved|accepted|delivered|active|healthy|done)$/;
 const BAD =
   /^(error|errored|dead|disabled|failing|failed|refused|invalid|not-found|unreachable|rejected|expired)$/;
-const BUSY = /^(running|waiting|pending|queued|started|waitingForPause)$/;
+const BUSY = /^(warning|running|waiting|pending|queued|started|waitingForPause)$/;
 
 /** A status by its word, a colour, and a shape for those who do not see the colour. */
 export function Status({ of }: { of: string }) {
@@ -28,10 +29,25 @@ export function Status({ of }: { of: string }) {
   return html`<span class=${`status ${kind}`}><span aria-hidden="true">${shape}</span> ${of}</span>`;
 }
 
+/** What was copied last: a button says so, and a live region of the page. */
+export const copied = signal("");
+
+export function Copy({ text }: { text: string }) {
+  const copy = async () => {
+    // Without a secure connection there is no clipboard.
+    const copying = navigator.clipboard?.writeText(text) ?? Promise.reject();
+    copied.value = await copying.then(
+      () => text,
+      () => "",
+    );
+  };
+  return html`<button class="copy" onClick=${copy} aria-label=${`Copy ${text}`}>${copied.value === text ? "Copied" : "Copy"}</button>`;
+}
+
 /** Characters of one text. */
 export const MAX_TEXT = 20_000;
 const MAX_FIELDS = 200;
-const IS_TIME = /(At|Until|^at|^since|^next|For)$/;
+const IS_TIME = /(At|Until|Occurrences|^at|^since|^next|For)$/;
 const IS_STATUS = /^(status|state|verdict|outcome)$/;
 /** What is read first. */
 const FIRST = /^(status|state|verdict|outcome|error|lastError|reason|title|output)$/;
@@ -56,7 +72,7 @@ type Shown = {
 };
 
 /** Any JSON: the fields of an object, the items of a list, a text as it is. */
-export function Value({ of, name = "", isOwn = false }: Shown): ReturnType<typeof html> {
+export function Value({ of, name = "", isOwn = false }: Shown): unknown {
   if (of === null || of === undefined) return html`<span class="quiet">none</span>`;
   if (typeof of === "number" && IS_TIME.test(name) && of > 1e11) return html`<${Time} at=${of} />`;
   if (IS_STATUS.test(name) && typeof of === "string") return html`<${Status} of=${of} />`;
@@ -68,6 +84,8 @@ export function Value({ of, name = "", isOwn = false }: Shown): ReturnType<typeo
     return html`<span class=${/error$/i.test(name) ? "text problem" : "text"}>${shown}</span>`;
   }
   if (Array.isArray(of) && of.every((each) => typeof each !== "object")) {
+    if (IS_TIME.test(name))
+      return of.map((at, nth) => html`${nth > 0 && ", "}<${Time} at=${at} />`);
     return html`<span class="text">${of.join(", ").slice(0, MAX_TEXT) || "none"}</span>`;
   }
   const fields = Object.entries(of).filter(([, value]) => value !== undefined);

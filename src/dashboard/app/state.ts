@@ -1,12 +1,12 @@
 /** What the page shows, in signals: the URL, the session, what was loaded, and what the visitor prefers. */
 
-import { computed, signal, untracked } from "@preact/signals-core";
 import { OperatorClient, OperatorError } from "../../operator/client.ts";
-import type { AgentRef, Report, Session } from "../../operator/protocol.ts";
+import type { AgentRef, Session } from "../../operator/protocol.ts";
+import { computed, signal, untracked } from "./signals.ts";
 
 /** The dashboard's own path, e.g. `/perdure`. */
 const base = document.documentElement.dataset.base ?? "";
-export const client = new OperatorClient({ url: location.origin + base, timeoutMs: 15_000 });
+export const client = new OperatorClient({ url: location.origin + base });
 
 // --- The URL holds what is shown ----------------------------------------------------------------------------------
 
@@ -20,15 +20,15 @@ export function part(name: string): string {
   return search.value.get(name) ?? "";
 }
 
-/** Changes parts of the URL. An empty text removes one. */
-export function go(parts: Readonly<Record<string, string>>): void {
+/** Changes parts of the URL, as a step of the history or in place of the latest. An empty text removes one. */
+export function go(parts: Readonly<Record<string, string>>, isSameStep = false): void {
   const next = new URLSearchParams(search.value);
   for (const [name, value] of Object.entries(parts)) {
     if (value === "") next.delete(name);
     else next.set(name, value);
   }
   if (next.toString() === search.value.toString()) return;
-  history.pushState(null, "", urlOf(next));
+  history[isSameStep ? "replaceState" : "pushState"](null, "", urlOf(next));
   search.value = next;
 }
 
@@ -85,10 +85,11 @@ export const theme = remembered("theme", "auto");
 // --- Loading ------------------------------------------------------------------------------------------------------
 
 export const session = signal<Session | undefined>(undefined);
-export const report = signal<Report | undefined>(undefined);
 export const now = signal(Date.now());
-/** Why the last load failed; undefined while the server answers. */
-export const problem = signal<string | undefined>(undefined);
+/** Why the last load failed; undefined while the server answers. Another load may succeed, or would fail as well. */
+export const problem = signal<{ readonly text: string; readonly isPermanent: boolean } | undefined>(
+  undefined,
+);
 export const loadedAt = signal(0);
 export const canAct = computed(() => session.value?.can === "act");
 
@@ -97,8 +98,12 @@ const LONGEST_MS = 30_000;
 /** A load takes at most a tenth of the time, so that an open page is no burden for an agent with many rows. */
 const REST = 10;
 
-/** Asks for a view's data. What it returns shows them, if no other load was started meanwhile. */
-type Load = () => Promise<() => void>;
+/**
+ * Asks for a view's data. What it returns shows them, if no other load was started meanwhile.
+ *
+ * @param isLatest whether that is so, for one that shows parts as they arrive
+ */
+type Load = (isLatest: () => boolean) => Promise<() => void>;
 let loader: Load = async () => () => {};
 let failures = 0;
 let isSessionOld = false;
@@ -123,7 +128,7 @@ export async function refresh(): Promise<void> {
     isSessionOld = false;
     if (agents.value.length === 0) agents.value = await allAgents();
     if (mine !== latest) return;
-    const present = await loader();
+    const present = await loader(() => mine === latest);
     if (mine !== latest) return;
     present();
     failures = 0;
@@ -135,15 +140,21 @@ export async function refresh(): Promise<void> {
     fail(error);
   }
   now.value = Date.now();
+  if (problem.value?.isPermanent) return;
   const pause = failures > 0 ? POLL_MS * 2 ** failures : REST * (now.value - startedAt);
   timer = setTimeout(refresh, Math.min(Math.max(POLL_MS, pause), LONGEST_MS));
 }
 
 /** Shows an error above the view, until a load succeeds. */
 export function fail(error: unknown): void {
-  problem.value = error instanceof Error ? error.message : String(error);
+  const status = error instanceof OperatorError ? error.status : 0;
+  problem.value = {
+    text: error instanceof Error ? error.message : String(error),
+    // The same request would be refused again. 408 and 429 say when.
+    isPermanent: status >= 400 && status < 500 && status !== 408 && status !== 429,
+  };
   // After a login it is another one.
-  if (error instanceof OperatorError && error.status === 401) session.value = undefined;
+  if (status === 401) session.value = undefined;
 }
 
 addEventListener(
@@ -159,8 +170,8 @@ setInterval(() => {
   if (!document.hidden) now.value = Date.now();
 }, 1_000);
 
-/** At most this many are listed in the choice of agents. */
-const MAX_AGENTS = 500;
+/** At most this many are listed in the choice of agents, and in the overview. */
+export const MAX_AGENTS = 500;
 
 async function allAgents(): Promise<readonly AgentRef[]> {
   const found: AgentRef[] = [];

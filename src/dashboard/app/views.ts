@@ -56,8 +56,8 @@ const submissions = view<"submissions">({
   columns: {
     Status: ({ status }) => html`<${Status} of=${status} />`,
     Submission: ({ submissionId }) => short(submissionId, 40),
-    Thread: ({ thread }) => short(thread, 24),
     Accepted: ({ createdAt }) => html`<${Time} at=${createdAt} />`,
+    Thread: ({ thread }) => short(thread, 24),
     Took: ({ startedAt, completedAt }) =>
       startedAt !== undefined && completedAt !== undefined
         ? durationText(completedAt - startedAt)
@@ -287,9 +287,11 @@ const tasks = view<"tasks">({
     State: ({ state }) => html`<${Status} of=${state} />`,
     Task: ({ taskId }) => short(taskId, 40),
     Schedule: ({ schedule }) => short(schedule, 60),
+    Zone: ({ timezone }) => timezone ?? "",
     Next: ({ next }) => html`<${Time} at=${next} />`,
     "Last run": ({ lastRun }) => (lastRun ? html`<${Status} of=${lastRun.status} />` : ""),
     Failed: ({ counts }) => counts.failed,
+    Skipped: ({ counts }) => counts.skipped,
     Missed: ({ counts }) => counts.missed,
   },
   filters: [],
