@@ -264,6 +264,31 @@ it("refuses a PERDURE_URL that is no address", async () => {
   expect(ended.err).toMatch(/Invalid PERDURE_URL "shop.example": expected the address/);
 });
 
+it("a report begins with the worst of all pages, and --fail-on says which findings fail it", async () => {
+  const page = (severity: string, cursor?: string) => ({
+    at: 1,
+    verdict: "findings",
+    agents: [REF],
+    findings: [{ ...FINDING, severity }],
+    ...(cursor && { cursor }),
+  });
+  const pages = await given({
+    report: (url, response) =>
+      json(url.includes("cursor") ? page("warning") : page("info", "2"))(url, response),
+  });
+  const all = await run(pages, ["report", "--json"]);
+  expect(all.code).toBe(1);
+  const severities = JSON.parse(all.out).findings.map((one: { severity: string }) => one.severity);
+  expect(severities).toEqual(["warning", "info"]);
+  expect((await run(pages, ["report", "--fail-on", "error"])).code).toBe(0);
+  expect((await run(pages, ["report", "--fail-on", "warning"])).code).toBe(1);
+  const wrong = await run(pages, ["report", "--fail-on", "info"]);
+  expect(wrong).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("expected error or warning"),
+  });
+});
+
 // Every control character but the line breaks that it prints itself.
 const CONTROL = /[^\P{Cc}\n]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 

@@ -22,6 +22,7 @@ import { COLLECTIONS, COLUMNS } from "./lists.ts";
 
 const POLL_MS = 2_000;
 const MAX_ITEMS = 100_000;
+const RANK = { error: 0, warning: 1, info: 2 } as const;
 
 export function addReads(program: Command): void {
   program
@@ -30,6 +31,11 @@ export function addReads(program: Command): void {
       "what is wrong, why, and the command that fixes it; exits with 1 if there are findings",
     )
     .option("--agent <Class/name>", "only this agent")
+    .option(
+      "--fail-on <severity>",
+      "exit with 1 only for errors (error), or also for warnings",
+      "warning",
+    )
     .option("--json", "as JSON")
     .action(report);
   program
@@ -77,9 +83,14 @@ function countOf(text: string): number {
   );
 }
 
-async function report(options: Common): Promise<void> {
+async function report({ failOn, ...options }: Common & { readonly failOn: string }): Promise<void> {
+  if (failOn !== "error" && failOn !== "warning") {
+    const problem = `Invalid --fail-on ${JSON.stringify(failOn)}: expected error or warning.`;
+    throw new CliError(EXIT.usage, problem);
+  }
   const found = await wholeReport(options);
-  process.exitCode = found.verdict === "healthy" ? EXIT.ok : EXIT.found;
+  const fails = found.findings.some(({ severity }) => RANK[severity] <= RANK[failOn]);
+  process.exitCode = fails ? EXIT.found : EXIT.ok;
   if (options.json) return printJson(found);
   const { findings, agents } = found;
   if (found.verdict === "healthy") {
@@ -138,7 +149,9 @@ async function wholeReport({ agent }: Common): Promise<Report> {
       findings: [...whole.findings, ...next.findings],
     };
   }
-  return whole;
+  // Each page is sorted; the worst of all come first.
+  const findings = whole.findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]);
+  return { ...whole, findings };
 }
 
 async function agents({ json }: Common): Promise<void> {

@@ -152,6 +152,39 @@ describe("findings of submissions", () => {
     await gone(agent, "model-rate-limited");
   });
 
+  it("work-does-not-start: turns that wait behind a retry of their own thread are no finding, until it is late", async () => {
+    const agent = givenAgent();
+    await agent.submissionStats();
+    await inside(agent, (_, { storage }) => {
+      const { sql } = storage;
+      const now = Date.now();
+      sql.exec(INSERT, "retried", 1, "main", now - HOUR, now + MINUTE, "[]");
+      sql.exec(INSERT, "behind", 0, "main", now - HOUR, null, "[]");
+    });
+    expect(codesIn(await reportOf(agent))).not.toContain("work-does-not-start");
+    // The retry is due for a minute: it starts within that time.
+    expect(codesIn(await reportOf(agent, { later: 2 * MINUTE }))).not.toContain(
+      "work-does-not-start",
+    );
+    const finding = await found(agent, "work-does-not-start", { later: 4 * MINUTE });
+    expect(finding.evidence.ids).toEqual(["retried", "behind"]);
+  });
+
+  it("model-rate-limited: one submission that is retried after a 529 is an information", async () => {
+    const agent = givenAgent();
+    const refused = {
+      id: crypto.randomUUID(),
+      fail: "Overloaded",
+      status: 529,
+      headers: { "retry-after": "60" },
+    };
+    const { submissionId } = await submit(agent, refused);
+    await until(async () => (await agent.inspectSubmission(submissionId))?.dueAt);
+    expect(await found(agent, "model-rate-limited")).toMatchObject({ severity: "info" });
+    expect((await reportOf(agent)).verdicts.succeeds).not.toBe(false);
+    await agent.cancelSubmission(submissionId);
+  });
+
   it("poison-turn: a turn that the object has crashed in is found, and cancelling it fixes it", async () => {
     const agent = givenAgent();
     const hanging = await submit(agent, { id: crypto.randomUUID(), hangTimes: 9 });

@@ -103,14 +103,13 @@ const workDoesNotStart: Rule = ({ open, limits }, now) => {
   // Without a free slot they wait for one: that is a backlog.
   if (running.length >= limits.maxConcurrentTurns) return [];
   const busy = new Set(running.map(({ thread }) => thread));
-  const blocked = new Set(open.filter((one) => isDelayedRetry(one, now)).map((one) => one.thread));
-  const stuck = open.filter(
-    (one) =>
-      isReady(one, now) &&
-      now - readySince(one) >= NOT_STARTED_MS &&
-      !busy.has(one.thread) &&
-      !blocked.has(one.thread),
-  );
+  const isLate = (one: OpenSubmission) =>
+    isReady(one, now) && now - readySince(one) >= NOT_STARTED_MS;
+  const stuck = [...Map.groupBy(open, ({ thread }) => thread)].flatMap(([thread, turns]) => {
+    // Those behind a retry wait for it: the first one says whether the thread is late.
+    const first = turns.find((one) => one.attempts > 0 || isReady(one, now));
+    return first && isLate(first) && !busy.has(thread) ? turns.filter(isLate) : [];
+  });
   if (stuck.length === 0) return [];
   const since = Math.min(...stuck.map(readySince));
   const count = stuck.length;
@@ -207,6 +206,14 @@ const modelRateLimited: Rule = ({ open, failed }, now) => {
       : [],
   );
   const ended = failed.filter(isRateLimited);
+  const isLasting =
+    waiting.length >= MANY_FAILURES ||
+    open.some(
+      (one) =>
+        one.failed &&
+        isRateLimited(one.failed) &&
+        (one.attempts >= MANY_FAILURES || isDelayedRetry(one, now)),
+    );
   const all = [...waiting, ...ended];
   const [first] = all;
   if (!first) return [];
@@ -218,7 +225,8 @@ const modelRateLimited: Rule = ({ open, failed }, now) => {
   return [
     {
       code: "model-rate-limited",
-      severity: ended.length > 0 ? "error" : "warning",
+      // A retry or two are ordinary.
+      severity: ended.length > 0 ? "error" : isLasting ? "warning" : "info",
       title: `The model refuses ${plural(count, "submission")} since ${at(since, now)} because of its rate limit or quota (429): ${[...retried, ...gone].join(", ")}.`,
       evidence: { count, since, ids: someIds(all), lastError: first.error },
       cause: "The account of the model's provider has used up its requests, tokens or credit.",
