@@ -44,7 +44,7 @@ export type TwilioOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * The id is the `MessageSid` of a message that was received. Of a message that was sent, the status is part of it. One
  * call sends many requests, and two of them may have equal bodies: their id is that of the header
  * `I-Twilio-Idempotency-Token`, the same in each retry. Twilio does not sign it, so it is as trustworthy as the connection.
- * Without it, the id is made of the `CallSid` and the hash of the body. Twilio signs no time.
+ * Without it, the id is the hash of the parameters, as Twilio signs them. Twilio signs no time.
  *
  * The answer is TwiML without instructions. Return a Response from `handle` for others.
  */
@@ -59,17 +59,17 @@ export function twilio<Target extends MaybeAgent, Body = TwilioBody>(
       options: { url: publicUrl },
       form: fieldsOf,
       verify: (incoming) => verify(incoming, options.url),
-      identify(body, { headers, hash }) {
+      identify(body, incoming) {
         const fields = body as Partial<TwilioBody>;
-        const { MessageSid, CallSid, EventType } = fields;
+        const { MessageSid, EventType } = fields;
         const status = fields.MessageStatus ?? fields.SmsStatus;
         const change = status === "received" ? undefined : status;
         // An event of a conversation has the message's id, and is one of several about it.
         const message = !EventType && [MessageSid, MessageSid && change].filter(Boolean).join("-");
-        const token = headers.get("i-twilio-idempotency-token");
-        const call = CallSid && `${CallSid}-${hash.slice(0, 32)}`;
+        const token = incoming.headers.get("i-twilio-idempotency-token");
         const type = EventType ?? status ?? fields.CallStatus ?? "";
-        return { id: message || token || call || hash, type };
+        // The order and the encoding of the parameters are not signed: who repeats a request can change them.
+        return { id: message || token || parametersOf(incoming) || incoming.hash, type };
       },
       answer: ({ status }) =>
         status === 200
@@ -87,11 +87,10 @@ const publicUrl: Check = [
 
 /** The signature is of the URL, and of the parameters of a form; another body is signed by its hash in the URL. */
 async function verify(incoming: Incoming, configured: string | undefined): Promise<Verified> {
-  const { headers, raw, hash, secrets } = incoming;
+  const { headers, hash, secrets } = incoming;
   const signatures = [headers.get("x-twilio-signature")];
   if (!signatures[0]) return "missing signature";
-  const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers.get("content-type") ?? "");
-  const parameters = isForm ? sorted(new TextDecoder().decode(raw)) : undefined;
+  const parameters = parametersOf(incoming);
   const checks = candidates(incoming.url, configured).map((url) => {
     const bodyHash = URL.parse(url)?.searchParams.get("bodySHA256");
     const signed = bodyHash == null ? parameters : bodyHash === hash ? "" : undefined;
@@ -103,9 +102,11 @@ async function verify(incoming: Incoming, configured: string | undefined): Promi
   return verified.includes(true) || "invalid signature";
 }
 
-/** The names and values of a form, in the order of the names. Equal values of the same name count once. */
-function sorted(form: string): string {
-  const fields = new URLSearchParams(form);
+/** The names and values of a form, in the order of the names; undefined for JSON. Equal values of the same name count once. */
+function parametersOf({ headers, raw }: Incoming): string | undefined {
+  const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers.get("content-type") ?? "");
+  if (!isForm) return undefined;
+  const fields = new URLSearchParams(new TextDecoder().decode(raw));
   // Both are compared by UTF-16 code units, as Twilio's package does it.
   const sortedSet = (texts: Iterable<string>) => [...new Set(texts)].sort();
   return sortedSet(fields.keys())

@@ -287,7 +287,9 @@ describe("a webhook of Twilio", () => {
     const endpoint = twilio({ ...options, path: "/myapp.php" });
     const delivery = await deliveryOf(endpoint, request, { SECRET: "12345" });
     expect(delivery?.body).toMatchObject({ Digits: "1234", To: "+18005551212" });
-    expect(delivery?.id).toBe(`CA1234567890ABCDE-${(await sha256Hex(body)).slice(0, 32)}`);
+    const signed =
+      "CallSidCA1234567890ABCDECaller+14158675309Digits1234From+14158675309To+18005551212";
+    expect(delivery?.id).toBe(await sha256Hex(signed));
   });
 
   it("has the id of a message, and of each of its states", async () => {
@@ -315,6 +317,17 @@ describe("a webhook of Twilio", () => {
     ];
     expect(new Set(ids).size).toBe(ids.length);
     expect(await idOf(call)).toBe(ids[1]);
+  });
+
+  it("I1: has the same id when what Twilio does not sign of its parameters changes", async () => {
+    const { request } = send({ CallSid: "CA1", Digits: "1 2", To: "+1" });
+    const first = await deliveryOf(twilio(options), request.clone());
+    const same = ["To=%2B1&Digits=1%202&CallSid=CA1", "CallSid=CA1&Digits=1+2&To=%2B1&To=%2B1"];
+    for (const body of same) {
+      const { url, headers } = request;
+      const again = new Request(url, { method: "POST", body, headers });
+      expect((await deliveryOf(twilio(options), again))?.id).toBe(first?.id);
+    }
   });
 
   it("is answered with TwiML without instructions, also as a duplicate", async () => {
