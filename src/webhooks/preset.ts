@@ -197,7 +197,13 @@ export function checkOption(
   value: unknown,
   [isValid, expected, isSecret]: Check,
 ): void {
-  if (!isValid(value as never)) throw invalid(option, isSecret ? "(not shown)" : value, expected);
+  let valid: unknown;
+  try {
+    valid = isValid(value as never);
+  } catch {
+    // It has no text, e.g. an object without a prototype.
+  }
+  if (!valid) throw invalid(option, isSecret ? "(not shown)" : value, expected);
 }
 
 export const matches = (pattern: RegExp) => (value: unknown) =>

@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 import { secretIn } from "../core/secrets.ts";
-import { handlers, offer } from "../inbound/offer.ts";
+import { handlers, isNameless, offer } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
@@ -28,7 +28,13 @@ export type Receiver = (
 ) => Promise<Response | null>;
 
 const FILTERED = { status: 200, verdict: "filtered" } as const;
-const UNREACHABLE = "The agent could not be reached.";
+
+/** Of an error of the app's `agent`, or of the agent itself. */
+function unreachable(error: unknown): RefusedRequest {
+  if (!isNameless(error)) return unavailable("The agent could not be reached.", error);
+  // A retry of the sender would name the same agent.
+  return new RefusedRequest(400, "The agent's name has more than 1024 bytes.", error);
+}
 
 /**
  * A receiver of these endpoints, for a Worker's `fetch` and an agent's `onRequest`:
@@ -150,7 +156,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
-  if (offered.isUnreachable) throw unavailable(UNREACHABLE, error);
+  if (offered.isUnreachable) throw unreachable(error);
   // The message may quote the body. It is in the agent's log of deliveries.
   const { name } = Object(error) as Error;
   throw retryAfter
@@ -211,7 +217,7 @@ function orMalformed<T>(read: () => T): T {
 
 /** @param error a RefusedRequest, or what the app's `agent` or `schema` has thrown */
 function refuse(reception: Reception, error: unknown): Response {
-  const refused = error instanceof RefusedRequest ? error : unavailable(UNREACHABLE, error);
+  const refused = error instanceof RefusedRequest ? error : unreachable(error);
   const { status, message, reason, headers } = refused;
   const { name, id, now } = reception;
   logRefusal({ source: name, status, reason, id }, now);

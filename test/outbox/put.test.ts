@@ -106,6 +106,8 @@ describe("Invalid arguments are refused, with nothing stored", () => {
       { kind: "mail" },
       /Invalid destination.kind "mail": expected one of workflow, workflow-start, webhook, queue, method, agent/,
     ],
+    [{ kind: Object.create(null) }, /Invalid destination.kind {}: expected one of workflow/],
+    [webhook("https://example.com", undefined as never), /Missing option "secrets" in destination/],
     [method("onNothing"), /Invalid destination.method "onNothing": .*LedgerObject/],
     [queue("NO_QUEUE"), /"NO_QUEUE"/],
     [webhook("http://example.com", { secret: "S" }), /url/],

@@ -1,4 +1,5 @@
-import type { Agent } from "agents";
+import { env as bindings } from "cloudflare:workers";
+import { type Agent, getAgentByName } from "agents";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import * as z from "zod";
 import type { DurableThink } from "../../src/hosts/think/index.ts";
@@ -15,6 +16,7 @@ import {
 } from "../../src/webhooks/index.ts";
 import { FakeAgent, FakeContext, hmacHex, linesOf, post, streamed } from "./fakes.ts";
 
+const LONG = "x".repeat(5_000);
 const SECRET = "It's a Secret to Everybody";
 const env = { GITHUB_SECRET: SECRET };
 const BODY = JSON.stringify({
@@ -329,6 +331,21 @@ describe("a refused request", () => {
     expect(linesOf(warn)[0]).toMatchObject({ id: "d-1", reason: "TypeError" });
   });
 
+  const tooLong = () => getAgentByName(bindings.ReceiverAgent as never, LONG);
+
+  it.each([
+    ["agent", tooLong],
+    ["acceptDelivery()", () => ({ acceptDelivery: tooLong })],
+  ])("has 400 when %s finds a name that is too long for the platform", async (_, named) => {
+    const { status, body } = await send(signed(BODY), { agent: named as never });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({ error: "The agent's name has more than 1024 bytes." });
+  });
+
+  it("reads JSON behind a byte order mark, which is a part of what is signed", async () => {
+    expect(await send(signed(`\ufeff${BODY}`))).toMatchObject({ status: 200 });
+  });
+
   it("has 503 and Retry-After when the agent cannot be reached", async () => {
     agent = new FakeAgent(() => {
       throw new Error("Network connection lost.");
@@ -634,6 +651,8 @@ describe("the options", () => {
     [{ ...valid, maxBytes: 25 * 1_048_576 + 1 }, "maxBytes"],
     [{ ...valid, timeLimit: "1 minute" }, "timeLimit"],
     [{ ...valid, timeLimit: 0 }, "timeLimit"],
+    [{ ...valid, timeLimit: Object.create(null) }, "timeLimit"],
+    [{ ...valid, path: Object.create(null) }, "path"],
     [{ ...valid, tolerance: -1 }, "tolerance"],
     [{ ...valid, tolerance: "1 moment" }, "tolerance"],
     [{ ...valid, token: 7 }, "token"],

@@ -148,7 +148,7 @@ export class Destinations {
       throw new InvalidDestinationError(invalidMessage(name, preview(destination), EXPECTED));
     }
     const { kind } = destination as AnyDestination;
-    if (!Object.hasOwn(KINDS, kind ?? "")) {
+    if (typeof kind !== "string" || !Object.hasOwn(KINDS, kind)) {
       const expected = `expected one of ${this.kinds.join(", ")}`;
       throw new InvalidDestinationError(invalidMessage(`${name}.kind`, preview(kind), expected));
     }

@@ -36,8 +36,10 @@ export type WebhookDestination = WithPolicy & {
  */
 export function webhook(
   url: string,
-  { secret, ...options }: WithPolicy & { secret: string | readonly string[] },
+  signed: WithPolicy & { secret: string | readonly string[] },
 ): WebhookDestination {
+  // Without it, the check of the destination says what is missing.
+  const { secret, ...options } = signed ?? {};
   const secrets = typeof secret === "string" ? [secret] : secret;
   return { kind: "webhook", url, secrets, ...options };
 }

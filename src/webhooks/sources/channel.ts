@@ -8,7 +8,7 @@ import type {
 import type { Json } from "../../core/json.ts";
 import type { Duration } from "../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../core/options/options.ts";
-import type { Offered } from "../../inbound/offer.ts";
+import { isNameless, type Offered } from "../../inbound/offer.ts";
 import type { Arrival } from "../../inbound/protocol.ts";
 import type { Destination } from "../../outbox/types.ts";
 import type { ApprovalClick } from "../delivery.ts";
@@ -125,6 +125,9 @@ function answerOf(events: readonly Offered[]): Response | undefined {
   const refused = events.filter(({ verdict }) => verdict === "refused");
   if (refused.length === 0) return undefined;
   const waits = refused.flatMap(({ retryAfter }) => retryAfter ?? []);
+  // A retry would name the same agents.
+  if (refused.every(({ error }) => isNameless(error)))
+    return Response.json({ verdict: "refused" }, { status: 400 });
   const isUnreachable = refused.some((each) => each.isUnreachable);
   const status = isUnreachable ? 503 : waits.length > 0 ? 429 : 500;
   const headers = {
