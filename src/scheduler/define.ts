@@ -14,9 +14,13 @@ import type { ScheduledTask, ScheduledTaskContext } from "./types.ts";
  */
 export function defineScheduledTasks<const Tasks extends AnyTasks>(
   tasks: Tasks & CheckedTasks<Tasks>,
-): Tasks {
-  return tasks;
+): Tasks & DefinedTasks {
+  return tasks as Tasks & DefinedTasks;
 }
+
+declare const DEFINED: unique symbol;
+/** Only in types: what the compiler has checked. */
+export type DefinedTasks = { readonly [DEFINED]: "pass the tasks to defineScheduledTasks()" };
 
 /** What the compiler infers the tasks from. Loose: one task that did not fit would hide the errors of all others. */
 export type AnyTasks = Readonly<Record<string, object>>;
@@ -47,9 +51,11 @@ type Mistake<Sentence> = { readonly mistake: Sentence };
 
 type CheckedSchedule<Task> = Task extends { readonly schedule: infer Text extends string }
   ? Schedule<Text> extends Text
-    ? Task extends { readonly prompt: unknown } | { readonly handler: unknown }
-      ? Text
-      : Mistake<"a task has a prompt or a handler">
+    ? Task extends { readonly prompt: unknown; readonly handler: unknown }
+      ? Mistake<"a task has a prompt or a handler, and not both">
+      : Task extends { readonly prompt: unknown } | { readonly handler: unknown }
+        ? Text
+        : Mistake<"a task has a prompt or a handler">
     : Mistake<Exclude<Schedule<Text>, Text>>
   : // The compiler also evaluates it before it knows the task.
     Task extends { readonly schedule: number | boolean | object | null | undefined }
@@ -68,9 +74,11 @@ type CheckedZone<Task> = Task extends {
     : unknown
   : CheckedOption<Task, "timezone">;
 
-type CheckedPrompt<Task> = Task extends { readonly prompt: unknown; readonly handler: unknown }
-  ? Mistake<"a task has a prompt or a handler, and not both">
-  : CheckedOption<Task, "prompt">;
+type CheckedPrompt<Task> = Task extends { readonly prompt: (...args: infer Args) => unknown }
+  ? Args extends readonly []
+    ? ScheduledTask["prompt"]
+    : Mistake<"a prompt takes no arguments: use a handler, which gets the occurrence">
+  : ScheduledTask["prompt"];
 
 /** Anything while the compiler does not know the task; then a function. */
 type CheckedHandler<Task> = Task extends { readonly handler: infer Handler }

@@ -19,7 +19,12 @@ export {
   TooManyOccurrencesError,
 } from "./calendar/occurrences.ts";
 export type { CalendarOptions } from "./calendar/options.ts";
-export { type AnyTasks, type CheckedTasks, defineScheduledTasks } from "./define.ts";
+export {
+  type AnyTasks,
+  type CheckedTasks,
+  type DefinedTasks,
+  defineScheduledTasks,
+} from "./define.ts";
 export { instanceIdFor } from "./keys.ts";
 export { ScheduleSyntaxError } from "./language/errors.ts";
 export type { Schedule } from "./language/literal.ts";

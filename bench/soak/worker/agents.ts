@@ -5,7 +5,7 @@ import { Lifecycle } from "agents/lifecycle";
 import { convertToModelMessages, stepCountIs, streamText, tool } from "ai";
 import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
-import { durable } from "perdure/object";
+import { defineScheduledTasks as defineTasks, durable } from "perdure/object";
 import { type Delivery, method, webhook } from "perdure/outbox";
 import type { SubmissionInspection, SubmitMessagesResult } from "perdure/submissions";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
@@ -226,7 +226,7 @@ class PlainObject extends DurableObject<Env> {
     outbox: { allowPrivateAddresses: true, policy: { backoff: BACKOFF } },
     model: () => new SoakModel(),
     tools: () => this.#app.getTools(),
-    scheduledTasks: () => this.#app.getScheduledTasks(),
+    scheduledTasks: () => defineTasks(this.#app.getScheduledTasks()),
     timezone: "UTC",
     onSubmissionStatus: (submission) => hangsAfter(this.name, submission),
   });

@@ -13,6 +13,7 @@ import {
   type DurableVerbs,
   DurableWorkflow,
   type DurableWorkflowStep,
+  defineScheduledTasks,
   durable,
 } from "perdure/object";
 import { ScriptedModel } from "perdure/testing";
@@ -29,13 +30,14 @@ export class Reports extends DurableObject<Env> {
     // It follows a script: it thinks for two seconds, and answers.
     model: new ScriptedModel({ delayMs: 2_000, text: "All orders were shipped." }),
     instructions: "You write short reports.",
-    scheduledTasks: () => ({
-      nightly: {
-        schedule: "every day at 02:00 in Europe/Paris",
-        handler: ({ idempotencyKey: id }) =>
-          this.durable.runWorkflow("REPORT_WORKFLOW", {}, { id, ifExists: "return" }),
-      },
-    }),
+    scheduledTasks: () =>
+      defineScheduledTasks({
+        nightly: {
+          schedule: "every day at 02:00 in Europe/Paris",
+          handler: ({ idempotencyKey: id }) =>
+            this.durable.runWorkflow("REPORT_WORKFLOW", {}, { id, ifExists: "return" }),
+        },
+      }),
   });
 
   /** Called by the workflow, maybe again after a crash: the workflow's id is the key. */

@@ -9,7 +9,7 @@ import { count, hook, optionsOf, readOptions, text } from "../../core/options/op
 import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
 import type { DeadLetter } from "../../outbox/index.ts";
-import type { ScheduledTasks } from "../../scheduler/index.ts";
+import type { DefinedTasks, ScheduledTasks } from "../../scheduler/index.ts";
 import { readZone } from "../../scheduler/language/parse.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
@@ -39,8 +39,12 @@ type ObjectOptions = {
   readonly maxSteps?: number;
   /** Called once per attempt, before the model is asked: returns settings for this turn. */
   readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
-  /** The tasks that recur, see `defineScheduledTasks()`. Read at each start. */
-  readonly scheduledTasks?: () => Awaitable<ScheduledTasks>;
+  /**
+   * The tasks that recur. Read at each start. The compiler checks them in `defineScheduledTasks()`, and refuses others.
+   * @example
+   * scheduledTasks: () => defineScheduledTasks({ digest: { schedule: "every day at 09:00", prompt: "Write the digest." } })
+   */
+  readonly scheduledTasks?: () => Awaitable<ScheduledTasks & DefinedTasks>;
   /** The time zone of schedules that name none. @default none: a clock time without a zone is an invalid task */
   readonly timezone?: string;
   /** Where the conversations are kept. Pass it if the object has sessions of its own. @default new Sessions() */
