@@ -5,6 +5,7 @@
 
 import { APICallError, type LanguageModel } from "ai";
 import { isPlainObject } from "../core/options/options.ts";
+import { InvalidScriptError } from "./errors.ts";
 import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
 
 /** The number of model calls, by the text of the user message: `modelCalls.get(ask(script))`. */
@@ -247,7 +248,18 @@ function callsOf(
   const calls = [next ?? []].flat().filter((call) => script.callMissingTools || isOffered(call));
   if (calls.length > 0) return calls;
   const final = tools?.find(({ name }) => isFinal(name));
-  return final ? [{ name: final.name, input: answer() }] : [];
+  return final ? [{ name: final.name, input: answer() ?? noAnswer(final) }] : [];
+}
+
+/** @throws InvalidScriptError which says what the step asks for */
+function noAnswer(final: NonNullable<CallOptions["tools"]>[number]): never {
+  const { required = [] } = "inputSchema" in final ? final.inputSchema : {};
+  const fields = required.map((name) => `${name}: ...`).join(", ");
+  throw new InvalidScriptError(
+    "answer",
+    "The script has no answer, and the step has an output. " +
+      `Add one: new ScriptedModel({ answer: { ${fields} } }), or ask({ answer: { ${fields} } }) as the message.`,
+  );
 }
 
 function isFinal(name: string): boolean {

@@ -50,6 +50,19 @@ describe("generateText() and streamText()", () => {
     expect(text).toBe("I think. Yes.");
   });
 
+  it("a script without an answer says what a step with an output asks for", async () => {
+    const think_final_answer = tool({
+      inputSchema: z.object({ title: z.string(), priority: z.string() }),
+      execute: async () => "taken",
+    });
+    const model = new ScriptedModel({ text: "Hello" });
+    const asked = generateText({ ...ONCE, model, prompt: "go", tools: { think_final_answer } });
+    await expect(asked).rejects.toThrow(InvalidScriptError);
+    await expect(asked).rejects.toThrow(
+      "new ScriptedModel({ answer: { title: ..., priority: ... } })",
+    );
+  });
+
   it("the model continues its script after a message about an interruption", async () => {
     const model = new ScriptedModel();
     const call = (value: number) => ({ name: "double", input: { value } });
