@@ -137,8 +137,9 @@ async function linkOf(
   const link = await readLink(token, known, clock.now());
   if (link !== "invalid") return link;
   // The missing one may be the one that has signed it.
-  if (known.length < secrets.length) {
-    const reason = `Invalid secret env.${secrets.join(" or env.")}: expected a string that is not empty.`;
+  const missing = secrets.filter((_, index) => found[index] === undefined);
+  if (missing.length > 0) {
+    const reason = `Invalid secret env.${missing.join(", env.")}: expected a string that is not empty.`;
     throw new RefusedRequest(503, "A secret is missing or invalid.", reason);
   }
   throw new RefusedRequest(403, "This link is not valid. Copy all of it, or ask for a new one.");

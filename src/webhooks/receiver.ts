@@ -123,11 +123,15 @@ async function receive(reception: Reception): Promise<Response> {
     verified = found.length > 0 && (await preset.verify(reception));
   } catch (error) {
     // Because of the secret.
-    misconfigured(bindings, error);
+    misconfigured(
+      bindings.filter((_, index) => values[index]),
+      error,
+    );
   }
   if (verified !== true) {
     // The sender may use the secret that is missing.
-    if (found.length < bindings.length) misconfigured(bindings);
+    if (found.length < bindings.length)
+      misconfigured(bindings.filter((_, index) => !values[index]));
     throw new RefusedRequest(401, `Not verified: ${verified}.`);
   }
   const body = parse(raw, parser);

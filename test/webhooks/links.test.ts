@@ -6,6 +6,7 @@ import type { Json } from "../../src/core/json.ts";
 import { type Link, signLink } from "../../src/core/links.ts";
 import type { Approval, LinkAnswer, LinkCall } from "../../src/waits/index.ts";
 import { links, webhooks } from "../../src/webhooks/index.ts";
+import { linesOf } from "./fakes.ts";
 
 const NOW = Date.UTC(2027, 0, 15, 12, 30);
 const clock = { now: () => NOW };
@@ -277,10 +278,12 @@ describe("a link that is none", () => {
   it("is not refused for ever while a secret is missing", async () => {
     const on = webhooks(links({ secret: ["LINKS", "GONE"], clock }));
     expect(await send(approval, {}, { on })).toMatchObject({ status: 200 });
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     const unknown = await send(approval, {}, { on, secret: "gone" });
     expect(unknown.status).toBe(503);
     expect(unknown.headers.get("retry-after")).toBe("30");
     expect(unknown.text).not.toContain("GONE");
+    expect(linesOf(warn as never).at(-1)?.reason).toMatch(/^Invalid secret env\.GONE: /);
   });
 
   it("is opened by each of the secrets while they are rotated", async () => {

@@ -293,6 +293,7 @@ describe("a refused request", () => {
     const secret = ["NEW", "OLD"];
     expect(await send(signed(BODY), { secret }, { OLD: SECRET })).toMatchObject({ status: 200 });
     expect(await send(signed(BODY), { secret }, { OLD: "wrong" })).toMatchObject({ status: 503 });
+    expect(linesOf(warn)[0]?.reason).toBe("Secret env.NEW: missing");
     const both = { NEW: "wrong", OLD: "wrong too" };
     expect(await send(signed(BODY), { secret }, both)).toMatchObject({ status: 401 });
   });
