@@ -7,7 +7,7 @@ import type { RunWorkflowOptions } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
 import { preview, shorten } from "../../core/json.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
+import { checkNames } from "../../core/options/options.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import type { OtlpDestination, TelemetryEvent } from "../../outbox/destinations/otlp.ts";
 import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
@@ -32,6 +32,7 @@ export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExi
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
+const RUN_OPTIONS = ["id", "metadata", "agentBinding", "retention", "ifExists"];
 const WORKFLOW_ID = text({ empty: true });
 const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default(false) });
 
@@ -84,10 +85,8 @@ export class Workflows {
    */
   put(name: string, params: unknown, options: RunWorkflow = {}): PutStart {
     const { outbox } = this;
-    if (!isPlainObject(options)) {
-      const problem = "expected an object with id, metadata, agentBinding, retention, ifExists";
-      throw new InvalidDestinationError(invalidMessage("options", preview(options), problem));
-    }
+    const invalid = (_: string, message: string) => new InvalidDestinationError(message);
+    checkNames("options of runWorkflow()", options, RUN_OPTIONS, invalid);
     const { id = `wf_${crypto.randomUUID()}`, ...rest } = options;
     const start = workflow(name, { ...rest, id, params });
     if (!Reflect.get(this.#agent.env, name)) {

@@ -100,6 +100,14 @@ describe("L1: wrong arguments of workflows are refused", () => {
     },
   );
 
+  it.each(["ifExist", "params", "policy"])("an option of runWorkflow() called %s", async (name) => {
+    const error = await errorOf("runWorkflow", "SCRIPTED_WORKFLOW", {}, { [name]: "return" });
+    expect(error).toMatchObject({
+      name: invalid,
+      message: `Unknown option "${name}" in options of runWorkflow(). Valid options: id, metadata, agentBinding, retention, ifExists.`,
+    });
+  });
+
   it.each([[Symbol("x")], [5], [null], [undefined], [{}], [[]]])(
     "a name that is no string: %#",
     async (name) => {
