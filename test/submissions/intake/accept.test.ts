@@ -122,7 +122,14 @@ describe("invalid arguments are refused with their names, and nothing is stored"
   it.each<[string, unknown, object, string, RegExp]>([
     ["no message", [], {}, "messages", /requires at least one message, got \[\]/],
     ["nothing", undefined, {}, "messages", /requires at least one message, got undefined/],
-    ["a text", "hello", {}, "messages", /requires at least one message, got "hello"/],
+    [
+      "a text",
+      "hello",
+      {},
+      "messages",
+      /at least one message, got "hello"\. Pass \[\{ id: crypto\.randomUUID\(\), role: "user", parts: \[\{ type: "text", text: "hello" \}\] \}\]\.$/,
+    ],
+    ["one message", ok, {}, "messages", /got \{.*\}\. Pass \[\{ id: /],
     ["a function", () => [ok], {}, "messages", /expected an array.*saveMessages/],
     [
       "null for a message",
@@ -192,13 +199,6 @@ describe("invalid arguments are refused with their names, and nothing is stored"
       { metadata: cyclic },
       "metadata",
       /Invalid metadata: JSON cannot hold it/,
-    ],
-    [
-      "an empty submissionId",
-      [ok],
-      { submissionId: "" },
-      "submissionId",
-      /Invalid submissionId "".*non-empty/,
     ],
     [
       "a number for a key",
