@@ -1,6 +1,7 @@
 /** What all commands share: the client, the agent that is meant, output, and how a command ends. */
 
 import { createInterface } from "node:readline/promises";
+import { CommanderError } from "commander";
 import { OperatorClient, OperatorError } from "../operator/client.ts";
 import type { AgentRef } from "../operator/protocol.ts";
 import { jsonText, plain } from "./print/text.ts";
@@ -27,6 +28,13 @@ export class CliError extends Error {
 }
 
 const DEFAULT_URL = "http://localhost:8787/perdure";
+const LOCAL = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+let isHttpAllowed = false;
+/** By `--allow-http`. */
+export function allowHttp(allowed: boolean): void {
+  isHttpAllowed = allowed;
+}
 
 /** Without the line break that a file or a secret store adds. */
 const tokenOf = () => process.env.PERDURE_TOKEN?.trim() || undefined;
@@ -49,8 +57,15 @@ function settings(): { readonly url: string; readonly token?: string } {
       `Invalid PERDURE_URL ${JSON.stringify(url)}: expected the address of the operator API, e.g. https://example.com/perdure.`,
     );
   }
+  const { protocol, hostname } = new URL(url);
+  const isLocal = LOCAL.test(hostname);
+  if (token && protocol === "http:" && !isLocal && !isHttpAllowed) {
+    throw new CliError(
+      EXIT.usage,
+      `PERDURE_TOKEN is not sent to ${plain(hostname)} over http:, where others can read it. Use https: in PERDURE_URL, or pass --allow-http.`,
+    );
+  }
   // An authorize() that lets a local runtime's callers in needs no token, but actions need one, so that no page can send them.
-  const isLocal = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(url).hostname);
   return { url, ...(token ? { token } : isLocal && { token: "local" }) };
 }
 
@@ -113,6 +128,10 @@ export function endOf(error: unknown): { readonly code: number; readonly text: s
 
 function shownEndOf(error: unknown): { readonly code: number; readonly text: string } {
   if (error instanceof CliError) return { code: error.code, text: error.message };
+  if (error instanceof CommanderError) {
+    const text = error.message.replace(/^error: /, "");
+    return { code: error.exitCode === 0 ? EXIT.ok : EXIT.usage, text };
+  }
   if (!(error instanceof OperatorError)) {
     return { code: EXIT.found, text: error instanceof Error ? error.message : String(error) };
   }

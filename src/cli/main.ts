@@ -6,7 +6,7 @@ import { Command, CommanderError } from "commander";
 import { addActions } from "./commands/act.ts";
 import { addProject } from "./commands/project.ts";
 import { addReads } from "./commands/read.ts";
-import { CliError, EXIT, endOf } from "./context.ts";
+import { allowHttp, CliError, EXIT, endOf } from "./context.ts";
 import { jsonText, plain } from "./print/text.ts";
 
 /** A reader that has enough closes the pipe, e.g. `| head`. */
@@ -20,6 +20,8 @@ const program = new Command("perdure")
   )
   .showSuggestionAfterError()
   .showHelpAfterError("(perdure --help has all commands)")
+  .option("--allow-http", "send PERDURE_TOKEN over http: to a host that is not local")
+  .hook("preAction", (root) => allowHttp(root.opts<{ allowHttp?: boolean }>().allowHttp === true))
   .exitOverride()
   .configureOutput({ writeErr: (text) => process.stderr.write(text) });
 addReads(program);
@@ -49,14 +51,13 @@ try {
   if (verb === "completion" && shell === "bash") process.stdout.write(BASH_COMPLETION);
   else await program.parseAsync();
 } catch (error) {
-  if (error instanceof CommanderError)
-    process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  else {
-    const { code, text } = endOf(error);
-    if (process.argv.includes("--json")) {
-      process.stdout.write(`${jsonText({ error: { code, message: text } })}\n`);
-    }
+  const { code, text } = endOf(error);
+  process.exitCode = code;
+  if (process.argv.includes("--json") && code !== EXIT.ok) {
+    process.stdout.write(`${jsonText({ error: { code, message: text } })}\n`);
+  }
+  // The library has printed its own.
+  if (!(error instanceof CommanderError)) {
     process.stderr.write(`perdure: ${text.split("\n").map(plain).join("\n")}\n`);
-    process.exitCode = code;
   }
 }

@@ -1,24 +1,27 @@
 /** `npx perdure` as a process of its own: exit codes, what it prints, and deployments that misbehave. */
 
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { existsSync, writeFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import path from "node:path";
-import { build } from "tsdown";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { cli } from "../../tsdown.config.ts";
+import { expect, it } from "vitest";
+import {
+  AGENT,
+  type Answer,
+  CLI,
+  failing,
+  folder,
+  given,
+  json,
+  perdure,
+  REF,
+  run,
+  servers,
+  withCommandLine,
+} from "./deployment.ts";
 
-const folder = mkdtempSync(path.join(tmpdir(), "perdure-cli-"));
-const CLI = path.join(folder, "cli.js");
-beforeAll(async () => {
-  writeFileSync(path.join(folder, "package.json"), `{"type":"module"}`);
-  await build({ ...cli, config: false, outDir: folder, logLevel: "error" });
-}, 60_000);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+withCommandLine();
 
-const REF = { agent: "Shop", name: "main" };
 const NOTHING = { items: [] };
 const HEALTHY = { at: 1, verdict: "healthy", agents: [REF], findings: [] };
 const HOSTILE = "\x1b]0;owned\x07\x1b[31m\r\nline\u009b2J\u202e";
@@ -32,58 +35,6 @@ const FINDING = {
   fix: { text: "Redrive them.", action: { do: "redrive", deliveryId: HOSTILE } },
   link: { view: "dead-letters" },
 };
-
-type Answer = (path: string, response: ServerResponse) => void;
-const json = (value: unknown, status = 200): Answer => {
-  return (_, response) => {
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
-  };
-};
-const failing = (status: number, name: string, message: string) =>
-  json({ error: { name, message } }, status);
-
-const servers: ReturnType<typeof createServer>[] = [];
-afterEach(() => {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections();
-    server.close();
-  }
-});
-
-/** A deployment whose API answers so, by the paths below `/api/`; `agents` has one agent. */
-async function given(answers: Readonly<Record<string, Answer>>): Promise<string> {
-  const server = createServer((request, response) => {
-    request.resume().on("end", () => {
-      const { pathname, search } = new URL(request.url ?? "", "http://here");
-      const route = pathname.replace("/perdure/api/", "");
-      const answer = answers[route] ?? (route === "agents" ? json({ items: [REF] }) : undefined);
-      (answer ?? failing(404, "NotFound", `No ${route}.`))(search, response);
-    });
-  });
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/perdure`;
-}
-
-type Ended = { readonly code: number | null; readonly out: string; readonly err: string };
-
-/** Runs it without a terminal, as a script or a CI job does. */
-function perdure(url: string, words: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [CLI, ...words], {
-    env: { PATH: process.env.PATH, PERDURE_URL: url, PERDURE_TOKEN: "t0ken", ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const texts = { out: "", err: "" };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (texts.out += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (texts.err += text));
-  const ended = new Promise<Ended>((resolve) =>
-    child.on("close", (code) => resolve({ code, ...texts })),
-  );
-  return { child, ended };
-}
-const run = async (...given: Parameters<typeof perdure>) => perdure(...given).ended;
-
-const AGENT = "agents/Shop/main";
 
 it.each([
   [0, "healthy", { report: json(HEALTHY) }, ["report"]],

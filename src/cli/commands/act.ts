@@ -41,6 +41,8 @@ type Verb = {
   readonly fields: readonly string[];
   /** Whether it also works by filter. */
   readonly many?: boolean;
+  /** What cannot be undone: it asks before it is done. */
+  readonly loss?: string;
   readonly extra?: (command: Command) => Command;
   /** Reads the further options. */
   readonly read?: (options: Options) => object;
@@ -104,11 +106,13 @@ const VERBS: readonly Verb[] = [
     name: "terminate-workflow",
     description: "end a workflow, and cancel what it waits for",
     fields: ["workflowId"],
+    loss: "it cannot continue",
   },
   {
     name: "restart",
     description: "start a workflow again, from its beginning or from a step",
     fields: ["workflowId"],
+    loss: "its steps run again",
     action: "restart-workflow",
     extra: (command) =>
       command
@@ -123,13 +127,14 @@ const VERBS: readonly Verb[] = [
     name: "clear-thread",
     description: "delete the messages of a thread, and end what is open in it",
     fields: ["thread"],
+    loss: "its messages are deleted",
   },
 ];
 
 /** @param run does an action; a test looks at it */
 export function addActions(program: Command, run: typeof act = act): void {
   for (const verb of VERBS) {
-    const { name, description, fields, many = false, extra } = verb;
+    const { name, description, fields, many = false, loss, extra } = verb;
     const command = program.command(name).description(description);
     for (const field of fields) command.argument(many ? `[${field}]` : `<${field}>`);
     if (many) {
@@ -137,9 +142,9 @@ export function addActions(program: Command, run: typeof act = act): void {
         .option("--filter <name=value...>", "all that match, e.g. status=error")
         .option("--all", "all there are")
         .option("--dry-run", "only count them")
-        .option("--expect <count>", "warn where another number would change")
-        .option("--yes", "do not ask");
+        .option("--expect <count>", "warn where another number would change");
     }
+    if (many || loss !== undefined) command.option("--yes", "do not ask");
     extra?.(command);
     command
       .option("--reason <text>", "why: it is recorded")
@@ -147,10 +152,8 @@ export function addActions(program: Command, run: typeof act = act): void {
       .option("--json", "as JSON")
       .action(async (...given: unknown[]) => {
         const options = command.opts<Options>();
-        await run(
-          actionOf(verb, given.slice(0, fields.length) as (string | undefined)[], options),
-          options,
-        );
+        const values = given.slice(0, fields.length) as (string | undefined)[];
+        await run(actionOf(verb, values, options), options, loss);
       });
   }
 }
@@ -225,7 +228,7 @@ function instantOf(option: string, text: string): number {
   );
 }
 
-async function act(action: Action, options: Options): Promise<void> {
+async function act(action: Action, options: Options, loss?: string): Promise<void> {
   const { json = false, dryRun = false } = options;
   const client = clientOf();
   const ref = await agentOf(client, options);
@@ -239,6 +242,10 @@ async function act(action: Action, options: Options): Promise<void> {
     if (expected === 0)
       return json ? printJson({ count: 0, failed: [] }) : note("Nothing matches.");
     await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
+  } else if (loss !== undefined) {
+    const { do: verb, ...target } = action;
+    const [id] = Object.values(target);
+    await confirm(`${verb} ${plain(id)}: ${loss}. Continue? [y/N] `, options);
   }
   const reason = options.reason ?? (await question("Reason: "));
   if (!reason)
