@@ -1,4 +1,24 @@
+import { readFileSync } from "node:fs";
+import type { Plugin } from "rolldown";
 import { defineConfig } from "tsdown";
+
+/** `import "perdure"` throws an error with the entries. It has their names, so that named imports get the error, too. */
+const root: Plugin = {
+  name: "root",
+  generateBundle(_, files) {
+    const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };
+    const entries = Object.keys(exports).filter((entry) => /^\.\/\w+$/.test(entry));
+    const list = entries.map((entry) => `perdure${entry.slice(1)}`).join(", ");
+    const message = `perdure has no root entry. Import one of its entries: ${list}.`;
+    const names = Object.values(files).flatMap((file) =>
+      file.type === "chunk" && file.isEntry && file.fileName.endsWith(".js") ? file.exports : [],
+    );
+    const code = `throw new Error(${JSON.stringify(message)});\nexport let ${[...new Set(names)].join(", ")};\n`;
+    this.emitFile({ type: "asset", fileName: "index.js", source: code });
+    const types = `/** ${message} */\nexport {};\n`;
+    this.emitFile({ type: "asset", fileName: "index.d.ts", source: types });
+  },
+};
 
 /** One entry for each public name, as in `exports` of package.json and `paths` of tsconfig.json. `schedule` is the scheduler for Node. */
 const library = defineConfig({
@@ -31,6 +51,7 @@ const library = defineConfig({
   // Only the sources: declarations are emitted for every file that it includes.
   tsconfig: "tsconfig.build.json",
   dts: true,
+  plugins: [root],
   // As "sideEffects" of package.json says: without it, declarations keep imports of packages that only other entries need.
   treeshake: { moduleSideEffects: false },
   deps: { neverBundle: [/^cloudflare:/, /^node:/] },

@@ -90,3 +90,6 @@ defineScheduledTasks({
   // @ts-expect-error a task has a prompt or a handler, and not both
   both: { schedule: "every hour", prompt: () => "go", handler: () => {} },
 });
+
+// @ts-expect-error The package has no root entry.
+export { DurableThink as None } from "perdure";
