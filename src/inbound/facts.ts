@@ -8,6 +8,8 @@ import type { InboundFailure } from "./types.ts";
 const MOST_READ = 10_000;
 /** Deliveries that have failed, and are kept one by one. */
 const MOST_FAILED = 1_000;
+/** Duplicates are counted for deliveries of this time. */
+const REPEATED_MS = 24 * 3_600_000;
 
 /** A delivery that was refused, or whose handler has not ended. */
 export type FailedDelivery = {
@@ -21,10 +23,22 @@ export type FailedDelivery = {
   readonly acceptedSince: number;
 };
 
+/** What senders have sent again, of one source and the deliveries of the last 24 hours. */
+type Repeats = {
+  readonly source: string;
+  deliveries: number;
+  count: number;
+  /** Whether one had another body than the first. */
+  hasConflict: boolean;
+  /** The delivery that was sent again most often. */
+  most: { readonly id: string; readonly storedAt: number; readonly duplicates: number };
+};
+
 export type InboundFacts = {
   readonly counts: Readonly<Record<StoredVerdict, number>>;
   /** Newest first. */
   readonly failed: readonly FailedDelivery[];
+  readonly repeats: readonly Repeats[];
 };
 
 type Row = {
@@ -32,29 +46,46 @@ type Row = {
   id: string;
   verdict: StoredVerdict;
   storedAt: number;
+  duplicates: number;
+  hasConflict: number;
   error: string | null;
 };
 
-export function inboundFacts(sql: SqlStorage): InboundFacts {
+export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
   const counts = { accepted: 0, filtered: 0, refused: 0 };
   const failed: FailedDelivery[] = [];
   // The table is made with the first delivery.
   const table = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_inbound'").toArray();
-  if (table.length === 0) return { counts, failed };
+  if (table.length === 0) return { counts, failed, repeats: [] };
+  const repeats = new Map<string, Repeats>();
   /** By source, how many have been accepted and have ended. */
   const accepted = new Map<string, number>();
   const rows = sql.exec<Row>(
-    `SELECT source, id, verdict, stored_at AS storedAt, error FROM perdure_inbound ORDER BY seq DESC LIMIT ${MOST_READ}`,
+    `SELECT source, id, verdict, stored_at AS storedAt, duplicates, has_conflict AS hasConflict, error
+     FROM perdure_inbound ORDER BY seq DESC LIMIT ${MOST_READ}`,
   );
-  for (const { source, id, verdict, storedAt, error } of rows) {
+  for (const row of rows) {
+    const { source, id, verdict, storedAt, error } = row;
     counts[verdict]++;
+    if (now - storedAt < REPEATED_MS) count(repeats, row);
     const acceptedSince = accepted.get(source) ?? 0;
     if (verdict === "accepted" && error === null) accepted.set(source, acceptedSince + 1);
     if (error === null || failed.length >= MOST_FAILED) continue;
     const cause = causeOf(failureText(error));
     failed.push({ source, id, verdict, storedAt, error: failureIn(error), cause, acceptedSince });
   }
-  return { counts, failed };
+  return { counts, failed, repeats: [...repeats.values()] };
+}
+
+function count(repeats: Map<string, Repeats>, row: Row): void {
+  const { source, duplicates, hasConflict } = row;
+  const known = repeats.get(source);
+  const found = known ?? { source, deliveries: 0, count: 0, hasConflict: false, most: row };
+  found.deliveries++;
+  found.count += duplicates;
+  found.hasConflict ||= hasConflict === 1;
+  if (duplicates > found.most.duplicates) found.most = row;
+  repeats.set(source, found);
 }
 
 /** What a filter by cause compares: the name and the message of a stored failure. */

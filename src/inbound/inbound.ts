@@ -124,9 +124,9 @@ export class Inbound extends LifecycleCapability {
   }
 
   /** For a health report. It makes no table. */
-  async facts(): Promise<InboundFacts> {
+  async facts(now: number): Promise<InboundFacts> {
     await this.lifecycle.ready();
-    return inboundFacts(this.lifecycle.storage.sql);
+    return inboundFacts(this.lifecycle.storage.sql, now);
   }
 
   /**

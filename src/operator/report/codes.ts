@@ -33,6 +33,7 @@ export const FINDINGS = {
   "inbound-refused": "starts",
   "inbound-unfinished": "starts",
   "inbound-poison": "starts",
+  "inbound-duplicates": "starts",
   // Approvals
   "approval-waits-long": "onTime",
   "approval-expires-soon": "onTime",

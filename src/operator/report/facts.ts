@@ -42,7 +42,7 @@ export async function readFacts(
   const [submissions, outbox, inbound, waits, scheduler, workflows] = await Promise.all([
     read("submissions", () => capabilities.submissions.engine.facts(now)),
     read("outbox", () => agent.outbox.facts()),
-    read("inbound", () => capabilities.inbound.facts()),
+    read("inbound", () => capabilities.inbound.facts(now)),
     read("waits", () => capabilities.waits.facts(now)),
     read("scheduler", () => capabilities.scheduler.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { message, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
-import { codesIn, found, givenAgent, gone, MINUTE, reportOf } from "./support.ts";
+import { codesIn, found, givenAgent, gone, HOUR, inside, MINUTE, reportOf } from "./support.ts";
 
 const hello = () => [[message("hi")]];
 
@@ -64,6 +64,53 @@ describe("findings of inbound deliveries", () => {
     expect(codesIn(await reportOf(agent))).toEqual(["inbound-poison"]);
     await agent.acceptDelivery(call(arrival("bad"), "submitMessages", hello()));
     await gone(agent, "inbound-poison");
+  });
+
+  it("inbound-duplicates: a delivery that its sender sends again and again is found", async () => {
+    const agent = givenAgent();
+    await agent.acceptDelivery(call(arrival("d1"), "clearMessages"));
+    const again = (count: number) =>
+      inside(agent, async (object) => {
+        for (let i = 0; i < count; i++)
+          await object.acceptDelivery(call(arrival("d1"), "clearMessages"));
+      });
+    await again(50);
+    expect(codesIn(await reportOf(agent, { later: 24 * HOUR }))).toEqual([]);
+    const finding = await found(agent, "inbound-duplicates");
+    expect(finding).toMatchObject({
+      severity: "warning",
+      title: expect.stringMatching(
+        /^1 delivery of github was sent again 50 times since \d\d:\d\d UTC\.$/,
+      ),
+      evidence: { count: 50, ids: ["github/d1"] },
+      link: { view: "inbound", id: "github/d1" },
+    });
+    // Others do not hide it.
+    await inside(agent, async (object) => {
+      for (let i = 2; i < 9; i++) await object.acceptDelivery({ delivery: arrival(`d${i}`) });
+    });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    await again(50);
+    expect((await found(agent, "inbound-duplicates")).title).toContain("8 deliveries of github");
+  });
+
+  it("inbound-duplicates: one id with different bodies has its own cause", async () => {
+    const agent = givenAgent();
+    await agent.acceptDelivery(call(arrival("d1"), "clearMessages"));
+    await inside(agent, async (object) => {
+      for (let n = 0; n < 100; n++)
+        await object.acceptDelivery({ delivery: arrival("d1", { body: { n } }) });
+    });
+    expect((await found(agent, "inbound-duplicates")).cause).toContain("different bodies");
+  });
+
+  it("inbound-duplicates: a sender that repeats each delivery twice is healthy", async () => {
+    const agent = givenAgent();
+    await inside(agent, async (object) => {
+      for (let i = 0; i < 150; i++)
+        await object.acceptDelivery({ delivery: arrival(`d${i % 50}`) });
+    });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
   });
 
   it("makes no table where no delivery has come", async () => {

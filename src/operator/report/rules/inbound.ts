@@ -8,6 +8,11 @@ import { at, line, plural, verb } from "../text.ts";
 const UNFINISHED_MS = 60_000;
 /** A delivery fails because of its content if so many later ones of its source have succeeded. */
 const POISON_AFTER = 3;
+/** No sender retries one delivery so often. */
+const FLOOD = 100;
+/** Fewer are retries, which senders make of a few deliveries. */
+const FEW_REPEATS = 50;
+const REPEATS_EACH = 10;
 /** Older ones are no longer replayed by their sender, and the operator has seen them. */
 const WINDOW_MS = 24 * 3_600_000;
 
@@ -100,4 +105,32 @@ const inboundPoison: Rule = ({ failed }, now) => {
   });
 };
 
-export const INBOUND_RULES: readonly Rule[] = [inboundRefused, inboundUnfinished, inboundPoison];
+const inboundDuplicates: Rule = ({ repeats }, now) =>
+  repeats
+    .filter(
+      ({ count, deliveries, most }) =>
+        most.duplicates >= FLOOD || (count >= FEW_REPEATS && count >= REPEATS_EACH * deliveries),
+    )
+    .map(({ source, deliveries, count, most, hasConflict }): Finding => {
+      const id = `${source}/${most.id}`;
+      return {
+        code: "inbound-duplicates",
+        severity: "warning",
+        title: `${plural(deliveries, "delivery", "deliveries")} of ${line(source)} ${verb(deliveries, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
+        evidence: { count, since: most.storedAt, ids: [id] },
+        cause: hasConflict
+          ? "The sender uses one id for different bodies: only the first one is handled."
+          : "The answers reach the sender too late or not at all, or its id does not tell its deliveries apart.",
+        fix: {
+          text: "Look at the sender's log: correct the id, or answer within its time limit. Repetitions run nothing again.",
+        },
+        link: { view: "inbound", id },
+      };
+    });
+
+export const INBOUND_RULES: readonly Rule[] = [
+  inboundRefused,
+  inboundUnfinished,
+  inboundPoison,
+  inboundDuplicates,
+];
