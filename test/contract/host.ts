@@ -1,6 +1,7 @@
 /** A host under the contract, and what tests of every host use. */
 
 import { runInDurableObject } from "cloudflare:test";
+import type { HostAgent } from "../../src/hosts/host-agent.ts";
 import { type HostName, LIMITATIONS } from "../../src/hosts/limitations.ts";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
 import type { Count, Meter } from "../../src/testing/index.ts";
@@ -31,7 +32,10 @@ export type Verbs = Pick<
   | "threadMessages"
   | "triggerScheduledTask"
   | "waitForSubmission"
-> & { clearMessages(): Promise<void> };
+> &
+  Pick<HostAgent, "pauseWorkflow" | "restartWorkflow" | "resumeWorkflow"> & {
+    clearMessages(): Promise<void>;
+  };
 
 export type ContractHost = {
   readonly name: HostName;

@@ -22,7 +22,7 @@ export function workflowsContract(host: ContractHost): void {
     const id = await run(agent, { step: "answer", prompt });
     expect(await agent.output(id)).toEqual({ title: "Printer" });
     const calls = modelCalls.get(prompt);
-    await (await host.workflows.get(id)).restart();
+    await (await agent.verbs()).restartWorkflow(id);
     await until(async () => (await (await host.workflows.get(id)).status()).status === "complete");
     expect(await agent.output(id)).toEqual({ title: "Printer" });
     expect(modelCalls.get(prompt)).toBe(calls);
@@ -89,6 +89,29 @@ export function workflowsContract(host: ContractHost): void {
     });
     await verbs.terminateWorkflow(id);
     expect(await agent.ended(open?.submissionId ?? "")).toMatchObject({ status: "aborted" });
+  });
+
+  it("W2: a paused workflow waits, and goes on when it is resumed", async () => {
+    const agent = given();
+    const id = await run(agent, { step: "approval" });
+    const verbs = await agent.verbs();
+    const [asked] = await until(async () => {
+      const found = await verbs.listApprovals();
+      return found.length > 0 && found;
+    });
+    await verbs.pauseWorkflow(id);
+    const instance = await host.workflows.get(id);
+    await until(async () => (await instance.status()).status === "paused");
+    await verbs.resumeWorkflow(id);
+    await verbs.grantApproval(asked?.approvalId ?? "", { payload: { amount: 5 } });
+    expect(await agent.output(id)).toMatchObject({ approved: true });
+    const [listed] = await until(async () => {
+      const { items } = await verbs.listWorkflowInstances({ status: "complete" });
+      return items.length > 0 && items;
+    });
+    expect(listed).toMatchObject({ workflowId: id });
+    for (const verb of ["pauseWorkflow", "resumeWorkflow", "restartWorkflow"] as const)
+      expect((await refusal(verbs[verb]("none"))).message).toMatch(/^Workflow none not found/);
   });
 
   it("W6: an id starts one instance, and the agent knows it", async () => {

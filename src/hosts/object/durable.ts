@@ -137,6 +137,21 @@ export class Durable extends AgentVerbs {
   getWorkflow(workflowId: string) {
     return this.agent.getWorkflow(workflowId);
   }
+
+  /** Pauses a workflow. @throws Error if it is not tracked, and the platform's error if it does not run */
+  pauseWorkflow(workflowId: string): Promise<void> {
+    return this.agent.pauseWorkflow(workflowId);
+  }
+
+  /** Continues a paused workflow. @throws Error if it is not tracked, and the platform's error if it is not paused */
+  resumeWorkflow(workflowId: string): Promise<void> {
+    return this.agent.resumeWorkflow(workflowId);
+  }
+
+  /** Runs a workflow again from its start. A completed prompt returns its stored answer. @throws Error if it is not tracked */
+  restartWorkflow(workflowId: string): Promise<void> {
+    return this.agent.restartWorkflow(workflowId);
+  }
 }
 
 const NO_AGENT_TOOLS: StoredKind = {

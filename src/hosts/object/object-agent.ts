@@ -3,12 +3,15 @@
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Clock } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
+import { readOptions, text } from "../../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
 import { bindingOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import type { OriginParams, WorkflowOrigin } from "../../workflow/durable-workflow.ts";
 import { namespacesOf } from "../agent/workflows.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { WorkflowTable } from "./workflow-table.ts";
+
+const WORKFLOW_ID = text({ empty: true });
 
 type RunWorkflowOptions = NonNullable<Parameters<HostAgent["runWorkflow"]>[2]>;
 
@@ -76,6 +79,7 @@ export class ObjectAgent implements HostAgent {
   }
 
   getWorkflow(id: string): WorkflowInfo | undefined {
+    readOptions(WORKFLOW_ID, id, "workflowId");
     return this.#workflows.find(id);
   }
 
@@ -101,17 +105,23 @@ export class ObjectAgent implements HostAgent {
   }
 
   async restartWorkflow(id: string): Promise<void> {
-    await this.#change(id, (instance) => instance.restart());
+    await (await this.#tracked(id)).restart();
+    // Not read: the platform may still say how the run before has ended.
+    this.#workflows.update(id, "queued", null, this.#now);
+  }
+
+  async #change(id: string, change: (instance: WorkflowInstance) => Promise<void>): Promise<void> {
+    const instance = await this.#tracked(id);
+    await change(instance);
+    await this.#read(instance, id);
   }
 
   /** @throws Error for an instance that is not tracked, and that of the platform */
-  async #change(id: string, change: (instance: WorkflowInstance) => Promise<void>): Promise<void> {
+  async #tracked(id: string): Promise<WorkflowInstance> {
     const tracked = this.getWorkflow(id);
     // The message of agents.
     if (!tracked) throw new Error(`Workflow ${id} not found in tracking table`);
-    const instance = await this.#bindingOf(tracked.workflowName).get(id);
-    await change(instance);
-    await this.#read(instance, id);
+    return this.#bindingOf(tracked.workflowName).get(id);
   }
 
   async #read(instance: WorkflowInstance, id: string): Promise<InstanceStatus> {
