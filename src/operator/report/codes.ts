@@ -21,6 +21,7 @@ export const FINDINGS = {
   "storage-grows": "starts",
   // Outbox
   "destination-fails": "delivers",
+  "destination-slow": "delivers",
   "secret-refused": "delivers",
   "secret-missing": "delivers",
   "binding-missing": "delivers",

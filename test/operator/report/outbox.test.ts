@@ -57,6 +57,46 @@ describe("findings of the outbox", () => {
     await agent.disableEndpoint(refusingUrl(), "the test has ended");
   });
 
+  it("destination-slow: a receiver that answers after the time limit is not called down", async () => {
+    const agent = givenSender();
+    const me = someReceiver();
+    await send(agent, hook(`/slow/1000/${me}`, "HOOK_SECRET", { ...FAST, timeout: 100 }));
+    const finding = await found(agent, "destination-slow");
+    expect(finding.title).toMatch(
+      /^1 delivery to 127\.0\.0\.1:\d+ has had no answer in time since \d\d:\d\d UTC\.$/,
+    );
+    expect(finding.evidence.lastError).toBe("No answer within 100 ms");
+    expect(finding.cause).toContain("may have got each attempt");
+    expect(finding.fix.text).toContain("may arrive twice");
+    expect(finding.fix.action).toMatchObject({ do: "enable-endpoint" });
+    expect(codesIn(await reportOf(agent))).toEqual(["destination-slow"]);
+    await until(async () => (await receivedBy(me)).length >= 2);
+  });
+
+  it("destination-slow: one late answer is healthy", async () => {
+    const agent = givenSender();
+    const policy = { ...SLOW, timeout: 100 };
+    const id = await send(agent, hook("/hang/nobody", "HOOK_SECRET", policy));
+    await until(async () => {
+      const one = await agent.inspectDelivery(id);
+      return one?.state === "waiting" && one.lastError;
+    });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+  });
+
+  it("destination-slow: its dead letters say so too, and a 504 of the receiver does not", async () => {
+    const agent = givenSender();
+    const policy = { ...FAST, maxAttempts: 2 };
+    await send(agent, hook("/hang/nobody", "HOOK_SECRET", { ...policy, timeout: 100 }));
+    await send(agent, hook("/status/504/nobody", "HOOK_SECRET", policy));
+    await until(async () => (await agent.countDeadLetters()) === 2);
+    const { findings } = await reportOf(agent);
+    const causes = findings.map(({ cause }) => cause.startsWith("The receiver answered too late"));
+    expect(codesIn({ findings } as never)).toEqual(["dead-letters", "dead-letters"]);
+    expect(causes.sort()).toEqual([false, true]);
+    expect(findings.filter(({ fix }) => fix.text.includes("may arrive twice"))).toHaveLength(1);
+  });
+
   it.each([401, 403])(
     "secret-refused: a receiver that answers %i is found with the secret's name",
     async (status) => {

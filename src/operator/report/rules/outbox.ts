@@ -18,6 +18,11 @@ const NO_SECRET = /\bsecret (\S+) (is not set|could not be read|is empty|has cha
 const NO_BINDING = /^(No .+ binding .+ in this Worker|Workflow binding .+ not found)/;
 const BINDING_OF_START = /agentBinding/;
 const CRASHED = /the object may not have survived/;
+/** What the outbox writes where an attempt has ended by its time limit, or early because of others. */
+const TOO_LATE =
+  /^(Given up after \d+ attempts?: (the next one [^:]+: )?)?No (answer|response) within \d+ ms/;
+/** The advice before a delivery is sent again that may have arrived. */
+const MAY_REPEAT = "Sent again, they may arrive twice; the id is the same.";
 
 type Rule = (facts: OutboxFacts, now: number) => Finding[];
 type Cause =
@@ -25,11 +30,13 @@ type Cause =
   | "secret-missing"
   | "binding-missing"
   | "poison-delivery"
+  | "destination-slow"
   | "destination-fails";
 
 /** Why deliveries of this group fail, whether they wait or are dead letters. */
 function causeOf({ error, isPoison }: DeliveryGroup): Cause {
   if (isPoison || CRASHED.test(error)) return "poison-delivery";
+  if (TOO_LATE.test(error)) return "destination-slow";
   if (NO_SECRET.test(error)) return "secret-missing";
   if (REFUSED_SECRET.test(error)) return "secret-refused";
   return NO_BINDING.test(error) || BINDING_OF_START.test(error)
@@ -110,10 +117,15 @@ function ofDestination(
   const [first] = groups as [DeliveryGroup];
   const count = sumOf(groups);
   const since = sinceOf(groups, facts.endpoints);
+  const time = `since ${at(since, now)}`;
+  const what =
+    code === "destination-slow"
+      ? `${verb(count, "has", "have")} had no answer in time ${time}`
+      : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first.error)}`;
   return {
     code,
     severity: "error",
-    title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${reasonOf(first.error)}.`,
+    title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${what}.`,
     evidence: { count, since, ids: someIds(groups), lastError: first.error },
     cause,
     fix: { text: fix, ...(action && { action }) },
@@ -135,16 +147,29 @@ function tryNow(
   return deliveryId === undefined ? {} : { action: { do: "redrive", deliveryId } };
 }
 
+function failingLong(facts: OutboxFacts, cause: Cause): DeliveryGroup[][] {
+  return failing(facts, cause).filter((groups) =>
+    groups.some(({ attempts }) => attempts >= FAILS_AFTER),
+  );
+}
+
+const destinationSlow: Rule = (facts, now) =>
+  failingLong(facts, "destination-slow").map((groups) =>
+    ofDestination("destination-slow", groups, facts, now, {
+      cause: `The receiver may have got each attempt, and answers too late or not at all: ${line(groups[0]?.error ?? "")}`,
+      fix: `First look at the receiver: let it answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
+      ...tryNow(groups, facts),
+    }),
+  );
+
 const destinationFails: Rule = (facts, now) =>
-  failing(facts, "destination-fails")
-    .filter((groups) => groups.some(({ attempts }) => attempts >= FAILS_AFTER))
-    .map((groups) =>
-      ofDestination("destination-fails", groups, facts, now, {
-        cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
-        fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
-        ...tryNow(groups, facts),
-      }),
-    );
+  failingLong(facts, "destination-fails").map((groups) =>
+    ofDestination("destination-fails", groups, facts, now, {
+      cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
+      fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+      ...tryNow(groups, facts),
+    }),
+  );
 
 const secretRefused: Rule = (facts, now) =>
   failing(facts, "secret-refused").map((groups) => {
@@ -245,6 +270,7 @@ const CAUSES: Readonly<Record<Cause, string>> = {
   "secret-missing": "This Worker has no usable secret for it",
   "binding-missing": "The deployed Worker does not have the binding",
   "poison-delivery": "The agent crashed in each attempt",
+  "destination-slow": "The receiver answered too late, and may have got each attempt",
   "destination-fails": "The receiver refused the event, or failed for too long",
 };
 
@@ -270,7 +296,7 @@ const deadLetters: Rule = (facts, now) =>
       fix: {
         text: `First correct what the error names, then send ${
           "filter" in action || count === 1 ? "them" : "each"
-        } again; delete what is not needed.`,
+        } again; delete what is not needed.${cause === "destination-slow" ? ` ${MAY_REPEAT}` : ""}`,
         action,
       },
       link: { view: "dead-letters", id: deliveryId },
@@ -326,6 +352,7 @@ const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
 };
 
 export const OUTBOX_RULES: readonly Rule[] = [
+  destinationSlow,
   destinationFails,
   secretRefused,
   secretMissing,
