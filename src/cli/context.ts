@@ -3,7 +3,6 @@
 import { createInterface } from "node:readline/promises";
 import { CommanderError } from "commander";
 import { OperatorClient, OperatorError } from "../operator/client.ts";
-import type { AgentRef } from "../operator/protocol.ts";
 import { jsonText, plain } from "./print/text.ts";
 
 /** docs/cli.md lists them. */
@@ -73,27 +72,6 @@ export const clientOf = () => new OperatorClient(settings());
 
 export type Common = { readonly agent?: string; readonly json?: boolean };
 
-/** The agent of `--agent Class/name`, or the only one there is. */
-export async function agentOf(client: OperatorClient, { agent }: Common): Promise<AgentRef> {
-  if (agent !== undefined) {
-    const slash = agent.indexOf("/");
-    if (slash > 0) return { agent: agent.slice(0, slash), name: agent.slice(slash + 1) };
-    throw new CliError(
-      EXIT.usage,
-      `Invalid --agent ${JSON.stringify(agent)}: expected Class/name, as \`perdure agents\` prints it.`,
-    );
-  }
-  const { items, cursor } = await client.agents({ limit: 10 });
-  const [only] = items;
-  if (only && items.length === 1 && cursor === undefined) return only;
-  if (!only) throw new CliError(EXIT.notFound, "The deployment names no agents.");
-  const some = items.map((each) => plain(`${each.agent}/${each.name}`)).join(", ");
-  throw new CliError(
-    EXIT.usage,
-    `There are several agents: ${some}${cursor === undefined ? "" : ", ..."}. Pass one with --agent.`,
-  );
-}
-
 export function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
@@ -117,6 +95,28 @@ export async function question(text: string): Promise<string | undefined> {
   } finally {
     terminal.close();
   }
+}
+
+/** Whether a deployment that restarts may answer later. Another token, or a feature, does not come by itself. */
+export function isPassing(error: unknown): error is OperatorError {
+  if (!(error instanceof OperatorError) || error.status === NOT_INSTALLED) return false;
+  return error.status === 0 || error.status >= 500;
+}
+
+/** @param of what did not answer */
+export function noteRetry({ message }: OperatorError, of = ""): void {
+  note(`${of}${plain(message).replace(/\.$/, "")}. Trying again...`);
+}
+
+/** The agent's class does not install operations(). */
+export const NOT_INSTALLED = 501;
+
+/** Ctrl+C ends a command that would not end, with this code. */
+export function onInterrupt(codeNow: () => number): void {
+  process.on("SIGINT", () => {
+    process.stdout.write("\n");
+    process.exit(codeNow());
+  });
 }
 
 /** The code and the line that an error ends the command with. A server may send the token back: it is not shown. */

@@ -1,7 +1,7 @@
 /** What operators meet: errors as JSON, tokens and addresses, actions that ask first. */
 
 import { expect, it } from "vitest";
-import { AGENT, failing, given, json, run, withCommandLine } from "./deployment.ts";
+import { AGENT, given, json, run, withCommandLine } from "./deployment.ts";
 
 withCommandLine();
 
@@ -44,18 +44,6 @@ it("sends no token over http: to a host that is not local, unless --allow-http i
   for (const host of ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"]) {
     expect((await run(`http://${host}:19999/perdure`, ["report"])).code, host).toBe(4);
   }
-});
-
-it("an agent without operations() answers with what its class has to install", async () => {
-  const message =
-    "The operator verbs are not installed. Add operations() to the features of the class.";
-  const url = await given({
-    [`${AGENT}/submissions`]: failing(501, "FeatureNotInstalledError", message),
-  });
-  expect(await run(url, ["ls", "submissions"])).toMatchObject({
-    code: 4,
-    err: `perdure: ${message}\n`,
-  });
 });
 
 it("an action that cannot be undone asks first, and --yes answers it", async () => {

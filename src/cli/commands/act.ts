@@ -4,8 +4,8 @@ import type { Command } from "commander";
 import type { OperatorClient } from "../../operator/client.ts";
 import { TIMES } from "../../operator/command-line.ts";
 import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts";
+import { agentOf, agentWith, type Place } from "../agents.ts";
 import {
-  agentOf,
   CliError,
   type Common,
   clientOf,
@@ -148,7 +148,10 @@ export function addActions(program: Command, run: typeof act = act): void {
     extra?.(command);
     command
       .option("--reason <text>", "why: it is recorded")
-      .option("--agent <Class/name>", "which agent; by default the only one")
+      .option(
+        "--agent <Class/name>",
+        "which agent; by default the only one, or the one that has it",
+      )
       .option("--json", "as JSON")
       .action(async (...given: unknown[]) => {
         const options = command.opts<Options>();
@@ -231,7 +234,10 @@ function instantOf(option: string, text: string): number {
 async function act(action: Action, options: Options, loss?: string): Promise<void> {
   const { json = false, dryRun = false } = options;
   const client = clientOf();
-  const ref = await agentOf(client, options);
+  const ref =
+    "filter" in action
+      ? await agentOf(client, options)
+      : await agentWith(client, options, placeOf(action), true);
   if ("filter" in action) {
     const { count: expected, rows } = await countOf(client, ref, action);
     if (options.expect !== undefined && Number(options.expect) !== expected)
@@ -280,6 +286,18 @@ async function act(action: Action, options: Options, loss?: string): Promise<voi
   };
   print(words[result.outcome]);
   for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
+}
+
+/** The item that an action is about. */
+function placeOf(action: Exclude<Action, { filter: object }>): Place {
+  if ("submissionId" in action) return { collection: "submissions", id: action.submissionId };
+  if ("deliveryId" in action) return { collection: "dead-letters", id: action.deliveryId };
+  if ("approvalId" in action) return { collection: "approvals", id: action.approvalId };
+  if ("url" in action) return { collection: "endpoints", id: action.url };
+  if ("taskId" in action) return { collection: "tasks", id: action.taskId };
+  if ("workflowId" in action) return { collection: "workflows", id: action.workflowId };
+  if ("thread" in action) return { collection: "threads", id: action.thread };
+  return { collection: "inbound", id: `${action.source}/${action.id}` };
 }
 
 /** How many would change, and the first of them. */

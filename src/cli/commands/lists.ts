@@ -1,6 +1,7 @@
 /** The columns of each list. */
 
 import type { Collections } from "../../operator/protocol.ts";
+import { CliError, EXIT } from "../context.ts";
 import { plain, short, status, time } from "../print/text.ts";
 
 type Columns<Item> = Readonly<Record<string, (item: Item) => string>>;
@@ -91,6 +92,16 @@ export const COLUMNS: Lists = {
 };
 
 export const COLLECTIONS = Object.keys(COLUMNS) as (keyof Collections)[];
+
+/** @throws CliError */
+export function collectionOf(name: string): keyof Collections {
+  const found = COLLECTIONS.find((each) => each === name);
+  if (found) return found;
+  throw new CliError(
+    EXIT.usage,
+    `Unknown list ${JSON.stringify(name)}. Lists: ${COLLECTIONS.join(", ")}.`,
+  );
+}
 
 /** Where a delivery goes, e.g. `webhook https://example.com/hook`. */
 function destinationText(destination: { readonly kind: string }): string {
