@@ -15,9 +15,10 @@ export type HostAgent = Pick<
   | "getWorkflow"
   | "getWorkflows"
   | "getWorkflowStatus"
-> & {
-  env: object;
-  readonly ctx: DurableObjectState;
-  /** The binding that leads to the object, for a host that finds it by the object's id. The SDK finds it by the name of the class. */
-  ownBinding?(): string | undefined;
-};
+> &
+  Partial<Pick<Agent, "getMcpServers">> & {
+    env: object;
+    readonly ctx: DurableObjectState;
+    /** The binding that leads to the object, for a host that finds it by the object's id. The SDK finds it by the name of the class. */
+    ownBinding?(): string | undefined;
+  };

@@ -51,6 +51,8 @@ export const FINDINGS = {
   "workflow-failed": "succeeds",
   "workflow-missing": "succeeds",
   "workflow-step-renamed": "succeeds",
+  // MCP servers
+  "mcp-server-fails": "succeeds",
   // Alarms
   "work-without-alarm": "onTime",
   "alarm-without-work": "onTime",

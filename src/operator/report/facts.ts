@@ -8,6 +8,7 @@ import type { SubmissionFacts } from "../../submissions/facts.ts";
 import type { WaitFacts } from "../../waits/facts.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlarmFacts } from "./rules/alarms.ts";
+import { type McpFacts, mcpFacts } from "./rules/mcp.ts";
 import type { WorkflowFacts } from "./rules/workflows.ts";
 
 /** Tracked workflows that are read, which is the most that agents returns at once. */
@@ -20,6 +21,7 @@ export type ReportFacts = {
   readonly waits?: WaitFacts;
   readonly scheduler?: SchedulerFacts;
   readonly workflows?: WorkflowFacts;
+  readonly mcp?: McpFacts;
   readonly alarms?: AlarmFacts;
 };
 
@@ -39,13 +41,14 @@ export async function readFacts(
       broken.push(brokenPart(part, error));
       return undefined;
     });
-  const [submissions, outbox, inbound, waits, scheduler, workflows] = await Promise.all([
+  const [submissions, outbox, inbound, waits, scheduler, workflows, mcp] = await Promise.all([
     read("submissions", () => capabilities.submissions.engine.facts(now)),
     read("outbox", () => agent.outbox.facts()),
     read("inbound", () => capabilities.inbound.facts(now)),
     read("waits", () => capabilities.waits.facts(now)),
     read("scheduler", () => capabilities.scheduler.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),
+    read("mcp", async () => mcpFacts(host, now)),
   ]);
   const parts = {
     ...(submissions && { submissions }),
@@ -54,6 +57,7 @@ export async function readFacts(
     ...(waits && { waits }),
     ...(scheduler && { scheduler }),
     ...(workflows && { workflows }),
+    ...(mcp && { mcp }),
   };
   const alarms = await read("alarms", () => alarmFacts(operated, parts));
   return { facts: { ...parts, ...(alarms && { alarms }) }, broken };

@@ -9,6 +9,7 @@ import { FINDINGS, type FindingCode, type Question } from "./codes.ts";
 import { type BrokenPart, brokenPart, type Part, type ReportFacts, readFacts } from "./facts.ts";
 import { ALARM_RULES } from "./rules/alarms.ts";
 import { INBOUND_RULES } from "./rules/inbound.ts";
+import { MCP_RULES } from "./rules/mcp.ts";
 import { OUTBOX_RULES } from "./rules/outbox.ts";
 import { RECENT_RULES } from "./rules/recent.ts";
 import { SCHEDULER_RULES } from "./rules/scheduler.ts";
@@ -31,6 +32,7 @@ const NEEDED_FOR: Readonly<Record<Part, readonly Question[]>> = {
   waits: ["onTime"],
   scheduler: ["onTime"],
   workflows: ["succeeds"],
+  mcp: ["succeeds"],
   alarms: ["onTime"],
 };
 
@@ -72,6 +74,7 @@ function findingsIn(facts: ReportFacts, broken: BrokenPart[], now: number): Find
     ...judge("waits", facts.waits, WAIT_RULES),
     ...judge("scheduler", facts.scheduler, SCHEDULER_RULES),
     ...judge("workflows", facts.workflows, WORKFLOW_RULES),
+    ...judge("mcp", facts.mcp, MCP_RULES),
     ...judge("alarms", facts.alarms, ALARM_RULES),
   ];
   const all = [...found, ...broken.map(incomplete)].sort(
