@@ -44,7 +44,14 @@ export const promptCost: Measure = {
         limit: atMost(most),
       }),
     );
-    return [...whole, ...above];
+    const engineSteps: Result = {
+      what: "a workflow with one step.prompt()",
+      unit: "steps of the engine",
+      perdure: await worker.ask("engineSteps", { kind: "perdure" }),
+      builtIn: await worker.ask("engineSteps", { kind: "built-in" }),
+      limit: atMost(2),
+    };
+    return [...whole, ...above, engineSteps];
   },
 };
 

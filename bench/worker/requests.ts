@@ -5,7 +5,7 @@ import { type Cost, countedName } from "./cost.ts";
 import type { Env } from "./env.ts";
 import { ledgerRequests } from "./ledger-requests.ts";
 import { declareMany, type Reconciled } from "./loaded-scheduler.ts";
-import { ends, found, modelSpans, steps } from "./marks.ts";
+import { ends, engineSteps, found, modelSpans, steps } from "./marks.ts";
 import { asked } from "./timed-model.ts";
 import type { PairsParams, PromptsParams } from "./workflows.ts";
 
@@ -38,6 +38,14 @@ export const requests = {
     const other = agentOf(env, kind, countedName());
     await other.verbs.turn();
     return { prompt: cost, turn: await counted(other, () => other.verbs.turn()) };
+  },
+
+  /** The steps of the engine that a workflow with one prompt takes. */
+  async engineSteps(env: Env, { kind }: { kind: Kind }): Promise<number> {
+    const id = newId();
+    await agentOf(env, kind, crypto.randomUUID()).startPrompts(id, { texts: [asked(50)] });
+    await ended(id);
+    return engineSteps.get(id) ?? Number.NaN;
   },
 
   /** The cost of a warm isolated prompt on a plain agent. */

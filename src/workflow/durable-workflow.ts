@@ -3,8 +3,8 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
 import { isPlainObject } from "../core/options/options.ts";
-import { CALL_OF, reportingEnd, type StepAgent, type StepCall } from "./step-call.ts";
-import { checkedName, once, stepsOf, type ThinkWorkflowSteps } from "./think-workflow.ts";
+import { CALL_OF, reportingEnd, runOf, type StepAgent, type StepCall } from "./step-call.ts";
+import { checkedName, stepsOf, type ThinkWorkflowSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
 export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}
@@ -81,13 +81,13 @@ export abstract class DurableWorkflow<
     const { instanceId } = event;
     const agent = () => this.agent as unknown as StepAgent;
     const used = new Set<string>();
-    const name = once(() => step.do("perdure:run", async () => crypto.randomUUID()));
+    const runId = runOf(step);
     const callOf = (stepName: string): StepCall => ({
       step,
       agent,
       workflowName: origin.workflow,
       workflowId: instanceId,
-      run: name,
+      run: runId,
       name: checkedName(stepName),
       used,
     });

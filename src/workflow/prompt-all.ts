@@ -154,7 +154,7 @@ async function submitChunks(
   requestFrom: (first: number) => BatchRequest | BatchRepairs,
 ): Promise<(string | null)[]> {
   const { step, agent, name, workflowName, workflowId, timeoutMs } = prompts;
-  const run = await prompts.run();
+  const run = await prompts.run("batch");
   const workflow = { name: workflowName, id: workflowId, stepName: name };
   const asked = { kind: "batch", idempotencyKey: batch, run, workflow, timeoutMs } as const;
   const submissionIds: (string | null)[] = [];
@@ -187,7 +187,7 @@ async function wait(
   { batch, submissionIds, again }: Round,
 ): Promise<{ failure?: BatchFailure | undefined; at: number }> {
   const { step, agent, failsFast, workflowName, workflowId, timeoutMs } = prompts;
-  const run = await prompts.run();
+  const run = await prompts.run("batch");
   const ref: BatchRef = {
     kind: "batch",
     waitId: batch,

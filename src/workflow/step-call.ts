@@ -25,8 +25,8 @@ export type StepCall<Agent = StepAgent> = {
   readonly agent: () => Agent | Promise<Agent>;
   readonly workflowName: string;
   readonly workflowId: string;
-  /** Identifies this run of the workflow; a restart has another one. */
-  readonly run: () => Promise<string>;
+  /** Identifies this run of the workflow for a kind of wait, see {@link runOf}. */
+  readonly run: (kind: WaitKindName) => Promise<string>;
   readonly name: string;
   /** The names and keys that this run has used, see {@link useName}. */
   readonly used: Set<string>;
@@ -48,6 +48,30 @@ export function callOf<Agent>(step: WorkflowStep, name: string): StepCall<Agent>
       "step that run() receives.",
     "InvalidStepError",
   );
+}
+
+/**
+ * Identifies a run of a workflow; a restart has another one. A step of the platform stores it, except for a prompt, whose
+ * `submit` stores all that a replay needs. So a prompt that fails while the engine restarts within that step is tried again.
+ *
+ * @param locate called once, before the first step
+ */
+export function runOf(step: WorkflowStep, locate?: () => Promise<void>): StepCall["run"] {
+  const drawn = crypto.randomUUID();
+  const located = once(async () => locate?.());
+  const stored = once(() => step.do("perdure:run", async () => drawn));
+  return async (kind) => {
+    await located();
+    return kind === "prompt" ? drawn : stored();
+  };
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
 }
 
 const REPORT_MS = 10_000;

@@ -39,6 +39,7 @@ import {
   durably,
   isStopped,
   reportingEnd,
+  runOf,
   type StepAgent,
   type StepCall,
 } from "./step-call.ts";
@@ -89,7 +90,7 @@ export class ThinkWorkflow<
     _event: AgentWorkflowEvent<Params>,
   ): ThinkWorkflowStep {
     this.#stub = super.agent;
-    const run = once(() => this.#startRun(step));
+    const run = runOf(step, () => this.#locate(step));
     const used = new Set<string>();
     const callOf = (name: string): StepCall => ({
       step,
@@ -103,13 +104,11 @@ export class ThinkWorkflow<
     return Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
   }
 
-  /** Names this run of the workflow, and finds out where its agent is. */
-  async #startRun(step: AgentWorkflowStep): Promise<string> {
-    if (isSubAgent(this.agent)) {
-      const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
-      this.#path = await durably(step, "perdure:agent", () => agent.agentPath());
-    }
-    return step.do("perdure:run", async () => crypto.randomUUID());
+  /** Finds out where the agent is, if it is a sub-agent. */
+  async #locate(step: AgentWorkflowStep): Promise<void> {
+    if (!isSubAgent(this.agent)) return;
+    const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
+    this.#path = await durably(step, "perdure:agent", () => agent.agentPath());
   }
 }
 
@@ -147,14 +146,6 @@ export function checkedName(name: string): string {
     `A step got ${preview(name)} as its name${problem}`,
     "InvalidStepNameError",
   );
-}
-
-export function once<T>(work: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
-  return () => {
-    result ??= work();
-    return result;
-  };
 }
 
 export interface ThinkWorkflowSteps {

@@ -54,7 +54,7 @@ export async function openWait<Receipt extends object = WaitReceipt>(
   const { kind, key, request, timeoutMs, again, rollback } = ask;
   const { step, agent, workflowName, workflowId, name } = call;
   const idempotencyKey = stepKey({ kind, workflowName, workflowId, stepName: name, key });
-  const run = await call.run();
+  const run = await call.run(kind);
   const workflow = { name: workflowName, id: workflowId, stepName: name };
   const open = async () => {
     const left = again ? timeoutMs - (Date.now() - again.startedAt) : timeoutMs;

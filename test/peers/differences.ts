@@ -103,14 +103,6 @@ export const differences: readonly Difference[] = [
       "Metadata belongs to the app and configures nothing. So no caller can forge a prompt with it.",
   },
   {
-    name: "Steps of the platform",
-    area: "workflows",
-    builtIn: "A prompt takes the steps `<name>:submit` and `<name>:wait`.",
-    perdure:
-      "It takes the same steps. Before the first one, each run of the workflow takes one step `perdure:run`.",
-    reason: "The agent needs to know that a restarted workflow is another run.",
-  },
-  {
     name: "Repeated step names",
     area: "workflows",
     builtIn: "If a run uses a step name and key twice, the second use waits until its timeout.",

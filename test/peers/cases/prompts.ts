@@ -163,10 +163,6 @@ const triage = scenario({
       shows: "the steps of the platform that a prompt takes",
       see: ({ steps }) => steps,
       is: ["triage-issue:submit", "triage-issue:wait", "apply-labels"],
-      differs: {
-        by: "Steps of the platform",
-        perdure: ["perdure:run", "triage-issue:submit", "triage-issue:wait", "apply-labels"],
-      },
     },
     {
       says: "creates or finds an idempotent Think submission.",

@@ -35,7 +35,6 @@ async function givenPrompt(delayMs?: number, options: { isSub?: boolean } = {}) 
 
 describe("W1: a restart at a step boundary", () => {
   it.each([
-    ["perdure:run", "do"],
     ["ask:submit", "do"],
     ["ask:wait", "waitForEvent"],
     ["use", "do"],
@@ -53,6 +52,16 @@ describe("W1: a restart at a step boundary", () => {
       expect(modelCalls.get(prompt)).toBe(1);
     },
   );
+
+  it("W1: from a prompt that has failed asks the model again", async () => {
+    const prompt = ask({ fail: "no model today", text: crypto.randomUUID() });
+    await using workflow = await givenScriptedWorkflow((step) => step.prompt("ask", { prompt }));
+    await workflow.start();
+    expect((await workflow.error()).message).toContain("no model today");
+    const before = modelCalls.get(prompt) ?? 0;
+    await restartFrom(env.SCRIPTED_WORKFLOW, workflow.id, { name: "ask:submit" });
+    await until(() => (modelCalls.get(prompt) ?? 0) > before, 40_000);
+  }, 60_000);
 
   it("W1: while the turn runs waits for that turn", async () => {
     const { prompt, workflow } = await givenPrompt(1_000);
