@@ -5,9 +5,7 @@ import type { StoredVerdict } from "./states.ts";
 import type { InboundFailure } from "./types.ts";
 
 /** Rows that one report reads at most, the newest ones. */
-const MOST_READ = 10_000;
-/** Deliveries that have failed, and are kept one by one. */
-const MOST_FAILED = 1_000;
+const MOST_READ = 1_000;
 /** Duplicates are counted for deliveries of this time. */
 const REPEATED_MS = 24 * 3_600_000;
 
@@ -70,7 +68,7 @@ export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
     if (now - storedAt < REPEATED_MS) count(repeats, row);
     const acceptedSince = accepted.get(source) ?? 0;
     if (verdict === "accepted" && error === null) accepted.set(source, acceptedSince + 1);
-    if (error === null || failed.length >= MOST_FAILED) continue;
+    if (error === null) continue;
     const cause = causeOf(failureText(error));
     failed.push({ source, id, verdict, storedAt, error: failureIn(error), cause, acceptedSince });
   }

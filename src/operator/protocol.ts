@@ -113,8 +113,10 @@ export type AgentReport = {
     readonly tasks: Readonly<Record<"active" | "paused" | "finished" | "invalid", number>>;
     readonly workflows: Readonly<Record<string, number>>;
   };
-  /** Ends per hour, the last 24 hours, oldest first: for sparklines. Counted over at most 10,000 rows. */
+  /** Ends per hour, the last 24 hours, oldest first: for sparklines. */
   readonly hourly: { readonly completed: readonly number[]; readonly failed: readonly number[] };
+  /** Set where there are more than 1,000 submissions: `hourly` and the ended ones of `counts` have only those accepted since. */
+  readonly countedFrom?: number | undefined;
   /** The four questions. `undefined`: nothing to judge by. */
   readonly verdicts: Readonly<
     Record<"starts" | "succeeds" | "delivers" | "onTime", boolean | undefined>

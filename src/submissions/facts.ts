@@ -6,8 +6,9 @@ import type { SubmissionStatus } from "./states.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
 import { usageOfDay } from "./store/usage.ts";
 
-/** Rows that one report reads at most: the newest of all, and the open ones. */
-const MOST_READ = 10_000;
+/** Rows that one report reads at most: the open ones, and the newest of all. */
+const MOST_OPEN = 10_000;
+const MOST_READ = 1_000;
 /** Open submissions whose latest failed attempt is read. */
 const MOST_TRIED = 500;
 /** Causes that are kept apart. More of them are counted by their names. */
@@ -57,6 +58,8 @@ export type SubmissionFacts = {
   /** Ends of the last 24 hours, oldest hour first. */
   readonly hourly: { readonly completed: readonly number[]; readonly failed: readonly number[] };
   readonly failed: readonly FailedSubmissions[];
+  /** When the oldest of the newest rows was accepted, where there are older ones. */
+  readonly countedFrom: number | undefined;
   /** By thread, in the order of their turns. */
   readonly open: readonly OpenSubmission[];
   readonly tokensToday: number;
@@ -94,11 +97,12 @@ export function submissionFacts(
   now: number,
 ): SubmissionFacts {
   const open = openOf(sql, progressAt);
-  const { counts, ...ended } = endedOf(sql, now);
+  const { counts, oldest, ...ended } = endedOf(sql, now);
   const { scheduled, stored } = sql.exec<{ scheduled: number; stored: number }>(TOTALS).one();
   const running = open.filter(({ status }) => status === "running").length;
   return {
     ...ended,
+    countedFrom: stored > MOST_READ ? oldest : undefined,
     counts: { ...counts, running, pending: open.length - running + scheduled },
     open,
     tokensToday: usageOfDay(sql, Math.floor(now / (HOURS * HOUR_MS))).tokens,
@@ -128,7 +132,7 @@ function openOf(sql: SqlStorage, progressAt: Source["progressAt"]): OpenSubmissi
   const rows = sql
     .exec<OpenRow>(
       `SELECT seq, submission_id AS id, thread, status, created_at AS created, started_at AS started, due_at AS due,
-         attempts, resets ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_READ}`,
+         attempts, resets ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_OPEN}`,
     )
     .toArray();
   const failures = failuresOf(
@@ -182,6 +186,7 @@ function endedOf(sql: SqlStorage, now: number) {
   const counts = { pending: 0, running: 0, completed: 0, error: 0, aborted: 0, skipped: 0 };
   const hourly = { completed: Array(HOURS).fill(0), failed: Array(HOURS).fill(0) };
   const failed = new Map<string, FailedSubmissions & { ids: string[] }>();
+  let oldest = now;
   const rows = sql.exec<EndedRow>(
     `SELECT submission_id AS id, status, created_at AS created, settled_at AS settled, retried_by IS NOT NULL AS isRetried,
        error_name AS errorName, iif(status = 'error', substr(error, 1, ${ERROR_LENGTH}), NULL) AS error
@@ -189,6 +194,7 @@ function endedOf(sql: SqlStorage, now: number) {
   );
   for (const { id, status, created, settled, isRetried, errorName, error } of rows) {
     counts[status]++;
+    oldest = created;
     if (settled === null) continue;
     const hour = HOURS - 1 - Math.floor((now - settled) / HOUR_MS);
     if (hour < 0) continue;
@@ -213,5 +219,10 @@ function endedOf(sql: SqlStorage, now: number) {
       ids,
     });
   }
-  return { counts, hourly: hourly as SubmissionFacts["hourly"], failed: [...failed.values()] };
+  return {
+    counts,
+    oldest,
+    hourly: hourly as SubmissionFacts["hourly"],
+    failed: [...failed.values()],
+  };
 }

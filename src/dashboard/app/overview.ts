@@ -11,12 +11,14 @@ import { signal } from "./signals.ts";
 import { agents, canAct, client, go, linkTo, MAX_AGENTS, part } from "./state.ts";
 import { VIEWS } from "./views.ts";
 
+type Counted = Pick<AgentReport, "counts" | "hourly" | "countedFrom">;
+
 type Row = AgentRef & {
   readonly id: string;
   readonly severity: Severity | "healthy";
   readonly findings: readonly Finding[];
   /** Undefined for one that does not answer. */
-  readonly report?: Pick<AgentReport, "counts" | "hourly"> | undefined;
+  readonly report?: Counted | undefined;
 };
 
 const RANK = ["error", "warning", "info", "healthy"] as const;
@@ -62,21 +64,33 @@ function rowOf(each: Report["agents"][number], all: Report["findings"]): Row {
   return {
     ...{ id: `${agent}/${name}`, agent, name, findings },
     severity: findings[0]?.severity ?? "healthy",
-    report: report && { counts: report.counts, hourly: report.hourly },
+    report: report && {
+      counts: report.counts,
+      hourly: report.hourly,
+      countedFrom: report.countedFrom,
+    },
   };
 }
 
-type Counts = AgentReport["counts"];
+type Count = (counts: AgentReport["counts"], isCut: boolean) => number | string;
 
 /** Title, number, and the list that it counts. */
-const NUMBERS: readonly (readonly [string, (counts: Counts) => number, string, string])[] = [
+const NUMBERS: readonly (readonly [string, Count, string, string])[] = [
   ["Running", ({ submissions }) => submissions.running, "submissions", "status:running"],
   ["Pending", ({ submissions }) => submissions.pending, "submissions", "status:pending"],
-  ["Failed", ({ submissions }) => submissions.error, "submissions", "status:error"],
+  [
+    "Failed",
+    ({ submissions: { error } }, isCut) => (isCut ? `${error}+` : error),
+    "submissions",
+    "status:error",
+  ],
   ["To deliver", ({ outbox }) => outbox.waiting, "deliveries", "state:waiting"],
   ["Dead letters", ({ outbox }) => outbox.deadLetters, "dead-letters", ""],
   ["Approvals", ({ approvals }) => approvals, "approvals", "status:pending"],
 ];
+
+const numberOf = (of: Count, { counts, countedFrom }: Counted) =>
+  of(counts, countedFrom !== undefined);
 
 const VIEW = {
   title: "Agents",
@@ -88,7 +102,7 @@ const VIEW = {
     Finding: ({ findings: [first] }: Row) => short(first?.title ?? "", 90),
     Findings: ({ findings }: Row) => findings.length,
     ...Object.fromEntries(
-      NUMBERS.map(([title, of]) => [title, ({ report }: Row) => report && of(report.counts)]),
+      NUMBERS.map(([title, of]) => [title, ({ report }: Row) => report && numberOf(of, report)]),
     ),
   },
 };
@@ -153,8 +167,8 @@ function Agent({ of: { id, agent, name, findings, report } }: { of: Row }) {
     ${findings.map((finding, at) => html`<${FindingCard} key=${`${finding.code}/${at}`} finding=${{ ...finding, agent, name }} />`)}
     ${findings.length === 0 && html`<p>Work starts, succeeds, is delivered, and runs on time.</p>`}
     <dl>
-      ${report && html`<div><dt>Last 24 hours</dt><dd>${sum(report.hourly.completed)} completed, ${sum(report.hourly.failed)} failed</dd></div>`}
-      ${NUMBERS.map(([title, of, view, q]) => html`<div key=${title}><dt>${title}</dt><dd><a ...${linkTo({ view, q, agent: id })}>${report ? of(report.counts) : "?"}</a></dd></div>`)}</dl>`;
+      ${report && html`<div><dt>Last 24 hours</dt><dd>${sum(report.hourly.completed)} completed, ${sum(report.hourly.failed)} failed${report.countedFrom !== undefined && html`, of those accepted since <${Time} at=${report.countedFrom} />`}</dd></div>`}
+      ${NUMBERS.map(([title, of, view, q]) => html`<div key=${title}><dt>${title}</dt><dd><a ...${linkTo({ view, q, agent: id })}>${report ? numberOf(of, report) : "?"}</a></dd></div>`)}</dl>`;
 }
 
 function FindingCard({ finding }: { finding: Finding & AgentRef }) {

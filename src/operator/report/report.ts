@@ -44,6 +44,7 @@ export async function healthReport(operated: OperatedAgent): Promise<AgentReport
     at: now,
     counts: countsOf(facts),
     hourly: facts.submissions?.hourly ?? NO_HOURS,
+    countedFrom: facts.submissions?.countedFrom,
     verdicts: verdictsOf(facts, findings, broken),
     findings,
   };
