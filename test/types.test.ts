@@ -360,7 +360,14 @@ const INTERNAL: Readonly<Record<string, string>> = {
   UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */
-const FOREIGN = ["Error", "TypeError", "RangeError", "NonRetryableError"];
+const FOREIGN = [
+  "Error",
+  "TypeError",
+  "RangeError",
+  "NonRetryableError",
+  // Of `perdure/operator`: an agent that can throw it has imported `operations()` from there.
+  "InvalidOperationError",
+];
 
 const sources = import.meta.glob<string>("../src/**/*.ts", {
   query: "?raw",

@@ -114,5 +114,5 @@ export function thrownText(error: unknown): string {
 
 /** Whether the agent can never be reached: the platform tells an object no name of more than 1,024 bytes. */
 export function isNameless(error: unknown): boolean {
-  return thrownText(error).includes("could not determine its Durable Object name");
+  return thrownText(error).includes("Durable Object name");
 }

@@ -197,13 +197,7 @@ export function checkOption(
   value: unknown,
   [isValid, expected, isSecret]: Check,
 ): void {
-  let valid: unknown;
-  try {
-    valid = isValid(value as never);
-  } catch {
-    // It has no text, e.g. an object without a prototype.
-  }
-  if (!valid) throw invalid(option, isSecret ? "(not shown)" : value, expected);
+  if (!isValid(value as never)) throw invalid(option, isSecret ? "(not shown)" : value, expected);
 }
 
 export const matches = (pattern: RegExp) => (value: unknown) =>
@@ -241,7 +235,7 @@ export const OPTIONS = {
     "a list of types",
   ],
   path: [
-    (value: string) => URL.parse(value, "http://x")?.pathname === value,
+    (value) => URL.parse(thrownText(value), "http://x")?.pathname === value,
     'a path, e.g. "/hooks/acme"',
   ],
   name: [matches(/^[\w-]{1,64}$/), "1 to 64 letters, digits, _ and -"],
@@ -258,7 +252,7 @@ export const OPTIONS = {
 function msOf(duration: unknown): number {
   if (typeof duration === "number") return duration >= 1 ? duration : Number.NaN;
   const [, count, isSeconds, isMinutes] =
-    /^(\d+) (?:(second)|(minute)|hour)s?$/.exec(`${duration}`) ?? [];
+    /^(\d+) (?:(second)|(minute)|hour)s?$/.exec(thrownText(duration)) ?? [];
   return Number(count) * (isSeconds ? 1_000 : isMinutes ? 60_000 : 3_600_000);
 }
 

@@ -29,13 +29,6 @@ export type Receiver = (
 
 const FILTERED = { status: 200, verdict: "filtered" } as const;
 
-/** Of an error of the app's `agent`, or of the agent itself. */
-function unreachable(error: unknown): RefusedRequest {
-  if (!isNameless(error)) return unavailable("The agent could not be reached.", error);
-  // A retry of the sender would name the same agent.
-  return new RefusedRequest(400, "The agent's name has more than 1024 bytes.", error);
-}
-
 /**
  * A receiver of these endpoints, for a Worker's `fetch` and an agent's `onRequest`:
  *
@@ -144,7 +137,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { name: source, preset, options, raw, hash, now: receivedAt } = reception;
   const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
-    throw new RefusedRequest(400, "The id or the type is missing or invalid.");
+    throw new RefusedRequest(400, "Invalid id or type.");
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
@@ -160,7 +153,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
-  if (offered.isUnreachable) throw unreachable(error);
+  if (offered.isUnreachable) throw error;
   // The message may quote the body. It is in the agent's log of deliveries.
   const { name } = Object(error) as Error;
   throw retryAfter
@@ -219,9 +212,15 @@ function orMalformed<T>(read: () => T): T {
   }
 }
 
-/** @param error a RefusedRequest, or what the app's `agent` or `schema` has thrown */
+/** @param error a RefusedRequest, or what the app's `agent` or `schema`, or the agent itself, has thrown */
 function refuse(reception: Reception, error: unknown): Response {
-  const refused = error instanceof RefusedRequest ? error : unreachable(error);
+  const refused =
+    error instanceof RefusedRequest
+      ? error
+      : isNameless(error)
+        ? // A retry of the sender would name the same agent.
+          new RefusedRequest(400, "Invalid agent.", error)
+        : unavailable("The agent could not be reached.", error);
   const { status, message, reason, headers } = refused;
   const { name, id, now } = reception;
   logRefusal({ source: name, status, reason, id }, now);

@@ -126,12 +126,24 @@ describe("migrations", () => {
       const open = () => {
         for (const module of ["one", "two", "three"]) migrate(storage, module, []);
       };
-      migrate(storage, "own", MIGRATIONS);
       meter.reset();
       open();
       expect(meter.read().statements).toBe(2);
       open();
       expect(meter.read().statements).toBe(2);
+    }));
+
+  it("run again after a transaction around them was rolled back", () =>
+    onStorage((storage) => {
+      const failing = () =>
+        storage.transactionSync(() => {
+          migrate(storage, "own", MIGRATIONS);
+          migrate(storage, "other", []);
+          throw new Error("rolled back");
+        });
+      expect(failing).toThrow("rolled back");
+      migrate(storage, "own", MIGRATIONS);
+      expect(versionOf(storage)).toBe(MIGRATIONS.length);
     }));
 
   it("a schema of before 0.1.0 is refused with its remedy, and nothing changes", () =>

@@ -340,7 +340,7 @@ describe("a refused request", () => {
   ])("has 400 when %s finds a name that is too long for the platform", async (_, named) => {
     const { status, body } = await send(signed(BODY), { agent: named as never });
     expect(status).toBe(400);
-    expect(body).toMatchObject({ error: "The agent's name has more than 1024 bytes." });
+    expect(body).toMatchObject({ error: "Invalid agent." });
   });
 
   it("reads JSON behind a byte order mark, which is a part of what is signed", async () => {

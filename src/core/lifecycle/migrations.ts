@@ -28,8 +28,11 @@ export class OlderSchemaError extends Error {
   }
 }
 
-/** The versions of all modules: one read for each object instance, until one of them changes. */
-const versions = new WeakMap<DurableObjectStorage, ReadonlyMap<string, number>>();
+/**
+ * The versions of all modules: one read for each object instance. Null after a migration, whose transaction an outer one may
+ * roll back: then each module reads.
+ */
+const versions = new WeakMap<DurableObjectStorage, ReadonlyMap<string, number> | null>();
 
 /**
  * Migrates a module's tables to the newest version. `migrations[n]` migrates version n to n + 1; never edit a published
@@ -44,11 +47,12 @@ export function migrate(
   migrations: readonly string[],
 ): void {
   const { sql } = storage;
-  const all = versions.get(storage) ?? readVersions(sql);
-  versions.set(storage, all);
+  const known = versions.get(storage);
+  const all = known ?? readVersions(sql);
+  if (known === undefined) versions.set(storage, all);
   const stored = all.get(module) ?? 0;
   if (stored === migrations.length) return;
-  versions.delete(storage);
+  versions.set(storage, null);
   if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
   storage.transactionSync(() => {
     for (const migration of migrations.slice(stored)) sql.exec(migration);

@@ -10,10 +10,10 @@ const model = () => new ScriptedModel();
 it.each([
   [
     { model, modle: 1 },
-    /^Unknown option "modle" in options of durable\(\)\. Valid options: model, /,
+    /^Unknown option "modle" in options of durable\(\)\. Valid options: features, model, /,
   ],
   [{ model, modle: 1 }, /tools.*outbox.*maxPending/],
-  [null, /^Invalid options of durable\(\) null: expected an object with model/],
+  [null, /^Invalid options of durable\(\) null: expected an object with features, model/],
   [{ model, tools: { pay: null } }, /^Invalid tools .*: expected an object with tools/],
   [{ model, timezone: "Mars/Base" }, /^Invalid timezone "Mars\/Base"/],
   [{ model, timezone: "Europe/Pariss" }, /Did you mean "Europe\/Paris"\?/],

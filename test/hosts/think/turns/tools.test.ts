@@ -340,7 +340,12 @@ describe("outcomes", () => {
       { errorText: expect.stringMatching(/1000003 bytes/) },
       "note",
     ],
-    ["no JSON", { gives: "cycle" }, { errorText: expect.stringMatching(/not JSON/) }, "note"],
+    [
+      "a result that JSON cannot hold",
+      { gives: "cycle" },
+      { errorText: expect.stringMatching(/result of tool "pay": JSON cannot hold it/) },
+      "error",
+    ],
   ] as const)(
     "L6: %s is recorded and answered after a crash",
     async (_, rest, part, outcome) => {
