@@ -150,8 +150,9 @@ export function fail(error: unknown): void {
   const status = error instanceof OperatorError ? error.status : 0;
   problem.value = {
     text: error instanceof Error ? error.message : String(error),
-    // The same request would be refused again. 408 and 429 say when.
-    isPermanent: status >= 400 && status < 500 && status !== 408 && status !== 429,
+    // The same request would be refused again. 408 and 429 say when. 501: the class does not install operations().
+    isPermanent:
+      status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429),
   };
   // After a login it is another one.
   if (status === 401) session.value = undefined;

@@ -119,7 +119,7 @@ describe("the overview", () => {
     await end(visited);
   });
 
-  it.each([400, 401, 403, 404])(
+  it.each([400, 401, 403, 404, 501])(
     "an answer of %i shows its text and stops the asking, until the visitor tries again",
     async (status) => {
       const visited = await visit(browser, `${app.operatorUrl}?view=tasks`, "act");
