@@ -54,9 +54,9 @@ function shownOf(collection: keyof Details, item: object): object {
     return { ...task, ...(last !== undefined && { lastRun: last }) };
   }
   if (collection !== "workflows") return item;
-  const { steps, output, createdAt, endedAt, ...workflow } = item as WorkflowDetails;
+  const { steps, output, createdAt, updatedAt, endedAt, ...workflow } = item as WorkflowDetails;
   return {
-    ...{ ...workflow, createdAt },
+    ...{ ...workflow, createdAt, updatedAt },
     ...(endedAt !== undefined && { endedAt, took: duration(endedAt - createdAt) }),
     ...(output !== undefined && { output: short(flat(output), MAX_VALUE) }),
     steps: steps.length,
