@@ -1,6 +1,6 @@
 /**
  * Checks the files of the package. The declarations of an entry import only packages that its users install. Links of shipped pages to the repository are relative, and their targets ship too. Links of
- * other pages have existing targets. Source maps contain their sources; declaration maps do not ship. Except dist/, nothing
+ * other pages have existing targets. Where a page for users names a script of the repository, it says so. Source maps contain their sources; declaration maps do not ship. Except dist/, nothing
  * ships that git ignores, e.g. `.dev.vars`.
  */
 import { execFileSync } from "node:child_process";
@@ -20,6 +20,9 @@ const packed = new Set(packedFiles());
 const known = new Set(repositoryFiles());
 const problems = [
   ...[...known].filter((file) => file.endsWith(".md")).flatMap(problemsOfPage),
+  ...[...packed]
+    .filter((file) => /^(README|docs\/.*|examples\/.*)\.md$/.test(file))
+    .flatMap(problemsOfScripts),
   ...[...packed].flatMap(problemsOfPacked),
   ...problemsOfTypes(),
 ];
@@ -53,6 +56,21 @@ function problemsOfPage(page: string): string[] {
     return problem === undefined
       ? []
       : [`${page}:${text.slice(0, index).split("\n").length}  ${link}: ${problem}`];
+  });
+}
+
+/** Scripts that users do not have, in sections that do not name the repository. */
+function problemsOfScripts(page: string): string[] {
+  const { scripts } = JSON.parse(
+    readFileSync(path.join(root, "examples/starter/package.json"), "utf8"),
+  ) as { scripts: Record<string, string> };
+  const sections = readFileSync(path.join(root, page), "utf8").split(/^(?=#+ )/m);
+  return sections.flatMap((section) => {
+    if (/\brepository\b/.test(section)) return [];
+    const named = section.matchAll(/\bnpm (?:run ([\w:-]+)|ci)\b/g);
+    return [...named].flatMap(([command, script = ""]) =>
+      scripts[script] ? [] : [`${page}  ${command}: users do not have it. Say "in the repository"`],
+    );
   });
 }
 
