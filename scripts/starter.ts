@@ -1,11 +1,20 @@
 /**
  * `npm run starter`: runs the commands of the README's "Start" in an empty folder, with the packed tarball instead of the published
- * package, and the starter's tests and types. Then runs the commands of "Add it to an app" in another one, and operates the
- * agent that they add. Prints the time of each step. Run after `npm run build`.
+ * package, and the starter's tests and types. Then runs the commands of "Add it to an app" in another one, and what they
+ * print, for an agent on each host, and operates the agent that they add. Makes agents of the SDK durable. Prints the time of
+ * each step. Run after `npm run build`.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,6 +31,38 @@ const starter = (file: string) =>
 for (const file of ["src/worker.ts", "wrangler.jsonc"]) {
   assert(readme.includes(`\n${starter(file)}\n\`\`\``), `README.md does not show ${file} as it is`);
 }
+
+const SDK_APP: Readonly<Record<string, string>> = {
+  "wrangler.jsonc": `{ "name": "app", "main": "src/worker.ts", "compatibility_date": "2026-01-01" }`,
+  "src/worker.ts": `import { AIChatAgent } from "@cloudflare/ai-chat";
+import { Think } from "@cloudflare/think";
+import { Agent } from "agents";
+import { Lifecycle } from "agents/lifecycle";
+import { convertToModelMessages, streamText } from "ai";
+import { DurableObject } from "cloudflare:workers";
+
+export class Chat extends AIChatAgent<Cloudflare.Env> {
+  override async onChatMessage() {
+    const messages = await convertToModelMessages(this.messages);
+    return streamText({ model: "openai/gpt-4o-mini", messages }).toUIMessageStreamResponse();
+  }
+}
+
+export class Counter extends Agent<Cloudflare.Env, { count: number }> {
+  override initialState = { count: 0 };
+}
+
+export class Desk extends Think<Cloudflare.Env> {
+  override getModel() {
+    return "@cf/moonshotai/kimi-k2.7-code";
+  }
+}
+
+export class Reports extends DurableObject<Cloudflare.Env> {
+  readonly lifecycle = Lifecycle.install(this);
+}
+`,
+};
 
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-starter-"));
 let folder = path.join(scratch, "app");
@@ -48,6 +89,7 @@ const [post = "", get = ""] = commandsOf("curl -d");
 const startedAt = performance.now();
 run(install.replace(/ perdure$/, ` ${tarball}`));
 run(copy);
+assert.match(readFileSync(path.join(folder, ".gitignore"), "utf8"), /^\.dev\.vars$/m);
 let server = start(dev);
 process.on("exit", stopServer);
 await until(START_TIMEOUT_MS, "the server answers", async () => (await fetch(URL)).ok);
@@ -65,25 +107,75 @@ run("npm run types");
 folder = path.join(scratch, "project");
 mkdirSync(folder);
 const [packages = "", init = ""] = commandsOf("npm install perdure agents");
-run(packages.replace(" perdure ", ` ${tarball} wrangler typescript `));
-run(init);
-run("npx wrangler types");
-const strict =
-  "--noEmit --strict --skipLibCheck --target es2024 --module esnext --moduleResolution bundler";
-run(`npx tsc ${strict} worker-configuration.d.ts src/worker.ts`);
-server = start("npx wrangler dev");
-const asked = { method: "POST", body: "hi" };
-await until(START_TIMEOUT_MS, "the agent answers", async () => {
-  const answer = await (await fetch("http://localhost:8787/ask", asked)).json();
-  return (answer as { status: string }).status === "completed";
-});
-assert.match(run("npx perdure report"), /^healthy/);
-const [{ submissionId }] = JSON.parse(run("npx perdure ls submissions --json")).items;
-assert.match(run(`npx perdure show ${submissionId}`), /completed/);
-// Accepted without a token, and completed submissions stay as they are.
-assert.match(run(`npx perdure retry ${submissionId} --reason "once more"`), /^Nothing has changed/);
-run("npx perdure doctor");
-stopServer();
+run(packages.replace(" perdure ", ` ${tarball} `));
+await operate(init);
+
+// Each other host, with the packages of the one before, and what its own commands install.
+for (const host of ["object", "chat", "think"]) {
+  next(host, ["package.json"]);
+  await ask(`${init} --host ${host}`);
+  stopServer();
+}
+
+// Agents of the SDK, as they were before.
+next("sdk", ["package.json", "tsconfig.json"]);
+mkdirSync(path.join(folder, "src"));
+for (const [file, text] of Object.entries(SDK_APP)) writeFileSync(path.join(folder, file), text);
+run("npm run types");
+run("npx perdure init | git apply");
+assert.match(readFileSync(path.join(folder, "src/worker.ts"), "utf8"), /extends DurableChatAgent/);
+run("npm run types");
+assert.equal(run("npx perdure init"), "Nothing to add. Pass --name to add another agent.\n");
+
+/** Goes on in a new folder, with the packages and these files of the last one. */
+function next(name: string, files: readonly string[]): void {
+  const last = folder;
+  folder = path.join(scratch, name);
+  mkdirSync(folder);
+  symlinkSync(path.join(last, "node_modules"), path.join(folder, "node_modules"));
+  for (const file of files) copyFileSync(path.join(last, file), path.join(folder, file));
+}
+
+/** Runs `perdure init` and the commands that it prints, until its Worker answers. */
+async function ask(command: string): Promise<void> {
+  const printed = run(`${command} 2>&1`).split("\nNext:\n")[1] ?? "";
+  const commands = printed
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const curl = commands.pop() ?? "";
+  const dev = commands.pop() ?? "";
+  for (const each of commands) run(each);
+  run("npm run types");
+  server = start(dev);
+  await until(
+    START_TIMEOUT_MS,
+    "the Worker answers",
+    async () => (await fetch(URL)).status === 404,
+  );
+  assert.match(run(`${curl} --silent`), /"status":"completed"/);
+}
+
+async function operate(command: string): Promise<void> {
+  writeFileSync(path.join(folder, ".dev.vars"), "PERDURE_TOKEN=the-token\n");
+  await ask(command);
+  const statusOf = (more: string) =>
+    run(
+      `curl --silent -o /dev/null -w '%{http_code}' -d hello -H 'Host: example.com' ${more} http://localhost:8787/ask`,
+    );
+  assert.equal(statusOf(""), "401");
+  assert.equal(statusOf("-H 'Authorization: Bearer the-token'"), "200");
+  assert.match(run("npx perdure report"), /^healthy/);
+  const [{ submissionId }] = JSON.parse(run("npx perdure ls submissions --json")).items;
+  assert.match(run(`npx perdure show ${submissionId}`), /completed/);
+  // Accepted without a token, and completed submissions stay as they are.
+  assert.match(
+    run(`npx perdure retry ${submissionId} --reason "once more"`),
+    /^Nothing has changed/,
+  );
+  run("npx perdure doctor");
+  stopServer();
+}
 
 /** The commands of the README's block that begins so, without their comments. */
 function commandsOf(start: string): string[] {

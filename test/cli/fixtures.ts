@@ -1,6 +1,6 @@
 /** Projects in folders of their own, and what doctor finds in them. */
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import {
@@ -32,6 +32,15 @@ export function project(files: Readonly<Record<string, string>>): string {
   }
   return folder;
 }
+
+/** The texts of a project's files. */
+export const filesOf = (folder: string) =>
+  Object.fromEntries(
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((each) => each.isFile())
+      .map((each) => path.join(each.parentPath, each.name))
+      .map((file) => [path.relative(folder, file), readFileSync(file, "utf8")]),
+  );
 
 export function checked(folder: string, environment?: string): CheckResult[] {
   const config = readConfig(folder);

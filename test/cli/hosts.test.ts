@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { afterEach, expect, it } from "vitest";
 import { checkVersions } from "../../src/cli/doctor/checks.ts";
 import { checkHosts } from "../../src/cli/doctor/hosts.ts";
-import { init } from "../../src/cli/init/init.ts";
 import { Sources } from "../../src/cli/project/classes.ts";
 import { checked, configOf, problemsOf, project, removeProjects } from "./fixtures.ts";
 
@@ -386,7 +385,9 @@ it("doctor reads a project that is broken as far as it can", () => {
   expect(problemsOf(checked(folder))).toEqual([]);
   const empty = project({ "wrangler.jsonc": configOf(["Shop"]) });
   const sources = new Sources(empty);
-  expect(checkHosts({ sources })).toMatchObject([{ check: "hosts", level: "skipped" }]);
+  expect(checkHosts({ folder: empty, file: "", settings: {}, sources })).toMatchObject([
+    { check: "hosts", level: "skipped" },
+  ]);
 });
 
 it("hostile sources end in results, also long ones", () => {
@@ -413,47 +414,99 @@ it("hostile sources end in results, also long ones", () => {
   );
 });
 
-it("init says what makes existing agents durable, and changes none of them", () => {
-  const agents = `import { AIChatAgent } from "@cloudflare/ai-chat";
-import { Think as Base } from "@cloudflare/think";
-import { Agent, type AgentContext } from "agents";
-import { McpAgent } from "agents/mcp";
+it("doctor misses operations() where the project mounts the operators' page, or sends traces", () => {
+  const imports = `import { operations } from "perdure/operator";
+import { codemode } from "perdure/codemode";
 import { DurableAgent } from "perdure/agent";
-// class Old extends Agent {}
-export class Chat extends AIChatAgent<Env> {}
-export class Loud extends Chat {}
-export class Counter extends Agent<Env> {}
-export class Desk extends Base<Env> {}
-export class Tools extends McpAgent<Env> {}
-export class Support extends DurableAgent<Env> {}
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { durable } from "perdure/object";
+const FEATURES = [operations()];
 `;
-  const folder = project({
-    "wrangler.jsonc": configOf(["Chat", "Counter", "Desk", "Support", "Cart"]),
-    "package.json": `{ "dependencies": { "agents": "^0.32.0", "ai": "^7.0.0", "zod": "^4.0.0" } }`,
-    "src/index.ts": `export * from "./agents";\nexport { Cart } from "./cart";`,
-    "src/agents.ts": agents,
-    "src/cart.ts": "export class Cart {}",
-  });
-  const start = (name?: string) =>
-    init({ folder, now: new Date("2026-11-23T12:00:00Z"), dryRun: true, ...(name && { name }) });
-  const notes = [
-    "Chat (src/agents.ts:7) extends AIChatAgent. If its turns must be durable, extend DurableChatAgent of perdure/chat: see node_modules/perdure/docs/chat.md.",
-    "Counter (src/agents.ts:9) extends Agent. If its turns must be durable, extend DurableAgent of perdure/agent: see node_modules/perdure/docs/hosts.md.",
-    "Desk (src/agents.ts:10) extends Think. If its turns must be durable, extend DurableThink of perdure/think: see node_modules/perdure/docs/migration.md.",
-  ];
-  const added = start();
-  expect(added.done.join()).toContain("Created src/assistant.ts with the agent Assistant");
-  expect(added.byHand).toEqual(expect.arrayContaining(notes));
-  expect(added.byHand.at(-1)).toBe(
-    "npm install perdure @cloudflare/think @cloudflare/computer just-bash",
-  );
-  // A class that exists is not made a Think agent, so nothing of Think is installed.
-  for (const name of ["Chat", "Support"]) {
-    expect(start(name).done).toEqual([]);
-    expect(start(name).byHand).toEqual([...notes, "npm install perdure"]);
+  const classes = `export class With extends DurableAgent { static override readonly features = [operations()]; }
+export class Heir extends With {}
+export class Shared extends DurableAgent { static override readonly features = FEATURES; }
+export class Plain extends DurableObject {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, { model: "m", features: [operations()] });
+}
+export class Without extends DurableAgent {}
+export class Other extends DurableAgent { static override readonly features = [codemode()]; }
+export class Bare extends DurableObject {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, { model: "m" });
+}
+class Sub extends DurableAgent {}
+export const tool = agentTool(Sub);
+`;
+  const names = ["With", "Heir", "Shared", "Plain", "Without", "Other", "Bare"];
+  const problems = (mount: string) =>
+    problemsOf(
+      checked(
+        project({
+          "wrangler.jsonc": configOf(names),
+          "src/index.ts": `export * from "./agents";\n${mount}`,
+          "src/agents.ts": `${imports}${classes}`,
+        }),
+      ),
+    );
+  expect(problems("")).toEqual([]);
+  expect(problems(`import type { OperatorOptions } from "perdure/operator";`)).toEqual([]);
+  for (const [from, name] of [
+    ["dashboard", "dashboard"],
+    ["operator", "operator"],
+    ["mcp", "operatorMcp"],
+  ]) {
+    const found = problems(`import { ${name} } from "perdure/${from}";`);
+    expect(found).toEqual(
+      ["Without (src/agents.ts:15)", "Other (src/agents.ts:16)", "Bare (src/agents.ts:17)"].map(
+        (cls) =>
+          `${cls} is bound, and the project mounts ${name}(), but it installs no operations()`,
+      ),
+    );
   }
-  expect(start("Cart").byHand[0]).toBe(
-    "Cart (src/cart.ts:1) is on no host of Perdure: see node_modules/perdure/docs/hosts.md.",
-  );
-  expect(path.basename(start().folder)).toBe(path.basename(folder));
+  const traced = project({
+    "wrangler.jsonc": configOf(["Traced", "Seen"]),
+    "src/index.ts": `import { DurableThink } from "perdure/think";
+      import { operations } from "perdure/operator";
+      export class Traced extends DurableThink<Env> {
+        constructor(ctx, env) { super(ctx, env, { tracing: otlp({ url: "u" }) }); }
+      }
+      export class Seen extends DurableThink<Env> {
+        static override readonly features = [operations()];
+        constructor(ctx, env) { super(ctx, env, { tracing }); }
+      }`,
+  });
+  expect(checked(traced).filter(({ level }) => level === "error")).toMatchObject([
+    { text: "Traced (src/index.ts:3) sets the option tracing, but it installs no operations()" },
+  ]);
+});
+
+it("doctor misses the declaration of a workflow's class, of every kind", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["Desk"], ["Declared"]),
+    "src/index.ts": `export * from "./workflows";\nexport { Desk } from "./desk";`,
+    "src/desk.ts": `import { DurableAgent } from "perdure/agent";\nexport class Desk extends DurableAgent {}`,
+    "src/workflows.ts": `import { ThinkWorkflow } from "perdure/workflow";
+import { AgentWorkflow } from "agents/workflows";
+import { Desk } from "./desk";
+abstract class Base extends ThinkWorkflow<Desk> {}
+export class Declared extends Base {}
+export class TicketWorkflow extends Base {}
+export class Nightly extends AgentWorkflow<Desk> {}`,
+    "src/unused.ts": `import { DurableWorkflow } from "perdure/object";\nexport class Old extends DurableWorkflow {}`,
+  });
+  const found = checked(folder).filter(({ level }) => level !== "ok");
+  expect(found).toMatchObject([
+    {
+      check: "bindings",
+      level: "warning",
+      text: "No workflow in wrangler.jsonc has the class TicketWorkflow (src/workflows.ts:6), which extends ThinkWorkflow",
+      remedy:
+        'Add { "name": "ticket-workflow", "binding": "TICKET_WORKFLOW", "class_name": "TicketWorkflow" } to workflows in wrangler.jsonc, and export the class in src/index.ts.',
+    },
+    {
+      text: "No workflow in wrangler.jsonc has the class Nightly (src/workflows.ts:7), which extends AgentWorkflow",
+    },
+  ]);
 });

@@ -2,12 +2,12 @@
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { InvalidOptionError } from "../../core/options/options.ts";
 import { explainSchedule, ScheduleSyntaxError } from "../../scheduler/pure.ts";
 import { CliError, clientOf, EXIT, note, print, printJson } from "../context.ts";
 import { doctor } from "../doctor/doctor.ts";
-import { init } from "../init/init.ts";
+import { INIT_HOSTS, type InitOptions, init } from "../init/init.ts";
 import { paint, plain } from "../print/text.ts";
 import { ProjectError } from "../project/config.ts";
 
@@ -31,8 +31,10 @@ export function addProject(program: Command): void {
     .action(check);
   program
     .command("init")
-    .description("add a first agent to the project: its file, binding and migration")
-    .option("--name <Class>", "of the agent's class", "Assistant")
+    .description("add a first agent to the project, or show what makes its agents durable")
+    .option("--name <Class>", "of the agent's class, e.g. Assistant")
+    .addOption(new Option("--host <host>", "of a new agent").choices(INIT_HOSTS))
+    .option("--apply", "change existing classes, instead of printing the diff")
     .option("--dry-run", "only say what it would do")
     .action(start);
 }
@@ -86,15 +88,22 @@ async function check({ env, json }: { env?: string; json?: boolean }): Promise<v
   }
 }
 
-function start({ name, dryRun = false }: { name: string; dryRun?: boolean }): void {
+function start(options: Omit<InitOptions, "folder" | "now">): void {
   try {
-    const { folder, done, byHand } = init({ folder: process.cwd(), name, dryRun, now: new Date() });
-    if (done.length === 0)
-      print(`Nothing to add: the project has the class ${name}, its binding and its migration.`);
-    else note(dryRun ? `In ${folder} it would do this:` : `In ${folder}:`);
+    const { folder, done, diff, byHand } = init({
+      ...options,
+      folder: process.cwd(),
+      now: new Date(),
+    });
+    if (done.length > 0) note(options.dryRun ? `In ${folder} it would do this:` : `In ${folder}:`);
+    else if (diff === "") print("Nothing to add. Pass --name to add another agent.");
     for (const line of done) print(`✓ ${line}`);
-    if (byHand.length > 0) print("\nNext:");
-    for (const line of byHand) print(`  ${line}`);
+    if (diff !== "") {
+      note("This makes existing classes durable. To write it, pass --apply:");
+      print(diff.trimEnd());
+    }
+    if (byHand.length > 0) note("\nNext:");
+    for (const line of byHand) note(`  ${line}`);
   } catch (error) {
     throw error instanceof ProjectError ? new CliError(EXIT.usage, error.message) : error;
   }

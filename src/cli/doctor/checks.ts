@@ -5,7 +5,16 @@ import path from "node:path";
 import semver from "semver";
 import { instantMs } from "../../core/options/instant.ts";
 import type { Sources } from "../project/classes.ts";
-import { isRecord, recordsOf, type Settings, textOf, textsOf } from "../project/config.ts";
+import {
+  type ClassBinding,
+  isRecord,
+  objectsIn,
+  recordsOf,
+  type Settings,
+  textOf,
+  textsOf,
+  workflowsIn,
+} from "../project/config.ts";
 import { HOSTS } from "../project/hosts.ts";
 import { type Exports, entriesOf, exportsOf, localSecrets, secretsOf } from "../project/source.ts";
 import { roleOfBound, unbound } from "./hosts.ts";
@@ -70,26 +79,11 @@ export function checkFlags({ settings, file }: Project): CheckResult[] {
   return results.length > 0 ? results : [ok(check, `nodejs_compat, ${date}`)];
 }
 
-type ClassBinding = { readonly binding: string; readonly className: string };
-
-/** The bindings of classes in this Worker, and not in another script. */
-function classesOf(list: unknown, nameKey: string): ClassBinding[] {
-  return recordsOf(list).flatMap((each) => {
-    const [binding, className] = [textOf(each[nameKey]), textOf(each.class_name)];
-    if (binding === undefined || className === undefined || each.script_name !== undefined)
-      return [];
-    return [{ binding, className }];
-  });
-}
-
-const objectsOf = ({ settings }: Project) =>
-  classesOf(isRecord(settings.durable_objects) && settings.durable_objects.bindings, "name");
-
 export function checkBindings(project: Project): CheckResult[] {
   const check = "bindings";
   const { settings, folder, file } = project;
-  const objects = objectsOf(project);
-  const workflows = classesOf(settings.workflows, "binding");
+  const objects = objectsIn(settings);
+  const workflows = workflowsIn(settings);
   if (objects.length === 0) {
     const text = `No Durable Object binding in ${path.basename(file)}`;
     const remedy =
@@ -97,10 +91,7 @@ export function checkBindings(project: Project): CheckResult[] {
     return [{ check, level: "error", text, remedy }];
   }
   const main = textOf(settings.main);
-  const results = unbound(
-    project,
-    objects.map(({ className }) => className),
-  );
+  const results = unbound(project);
   const exports = main === undefined ? undefined : exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
@@ -157,7 +148,7 @@ function exportProblem(
 export function checkMigrations(project: Project): CheckResult[] {
   const check = "migrations";
   const { settings, file } = project;
-  const wanted = [...new Set(objectsOf(project).map(({ className }) => className))];
+  const wanted = [...new Set(objectsIn(settings).map(({ className }) => className))];
   const { sqlite, other, problems } = storageOf(settings);
   const results: CheckResult[] = problems.map((text) => ({ check, level: "error", text }));
   for (const name of wanted) {

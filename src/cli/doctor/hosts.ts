@@ -2,12 +2,15 @@
 
 import path from "node:path";
 import { isClass, type Sources } from "../project/classes.ts";
-import { textOf } from "../project/config.ts";
+import { objectsIn, textOf, workflowsIn } from "../project/config.ts";
 import {
   callsDurable,
   callsOf,
+  INSTALL,
   isPlainBase,
+  kebabOf,
   lineageOf,
+  mountedBy,
   type Role,
   roleOf,
   shown,
@@ -17,12 +20,14 @@ import type { CheckResult, Project } from "./checks.ts";
 
 const check = "hosts";
 
-export function checkHosts({ sources }: { readonly sources: Sources }): CheckResult[] {
+export function checkHosts(project: Project): CheckResult[] {
+  const { sources } = project;
   const all = sources.classes.map((cls) => ({ cls, role: roleOf(sources, cls) }));
   const results = all.flatMap(({ cls, role }) => [
     ...lifecycleProblem(sources, cls, role),
     ...chatProblem(sources, cls, role),
     ...workflowProblem(sources, cls, role),
+    ...operationsProblem(project, cls, role),
   ]);
   if (results.length > 0) return results;
   const text = all
@@ -37,8 +42,8 @@ function lifecycleProblem(sources: Sources, cls: SourceClass, role: Role): Check
   if (role.is !== "agent" || !callsDurable(sources, cls)) return [];
   const { classes, base } = lineageOf(sources, cls);
   if (!isPlainBase(base)) return [];
-  const has = /\.install\s*\(\s*this\b|(?<![\w$.])lifecycle\s*[=:!?(]|\bthis\.lifecycle\s*=/;
-  if (classes.some(({ body }) => has.test(body))) return [];
+  const has = /(?<![\w$.])lifecycle\s*[=:!?(]|\bthis\.lifecycle\s*=/;
+  if (classes.some(({ body }) => INSTALL.test(body) || has.test(body))) return [];
   const text = `${shown(sources, cls)} calls durable(this), but has no Lifecycle`;
   const remedy =
     "Add a field before it: readonly lifecycle = Lifecycle.install(this), with Lifecycle of agents/lifecycle.";
@@ -102,31 +107,71 @@ export function roleOfBound(project: Project, className: string): Role {
   return isClass(found) ? roleOf(sources, found) : { is: "unknown" };
 }
 
+/** Operators see no agent without operations(), and traces are not sent. */
+function operationsProblem(project: Project, cls: SourceClass, role: Role): CheckResult[] {
+  const { sources, settings } = project;
+  if (role.is !== "agent" || hasOperations(sources, cls)) return [];
+  const [mount] = mountedBy(sources);
+  const isBound = objectsIn(settings).some(
+    ({ className }) => sources.findExport(mainOf(project), className) === cls,
+  );
+  const { classes } = lineageOf(sources, cls);
+  const isTraced = classes.some(({ body }) => /[{,]\s*tracing\s*[:,}]/.test(body));
+  if (!isTraced && !(mount && isBound)) return [];
+  const why = isTraced ? "sets the option tracing" : `is bound, and the project mounts ${mount}`;
+  const text = `${shown(sources, cls)} ${why}, but it installs no operations()`;
+  const where =
+    role.host === "perdure/object"
+      ? "Add to the options of durable(): features: [operations()]"
+      : "Add to the class: static override readonly features = [operations()]";
+  const remedy = `${where}, with operations of perdure/operator.`;
+  return [{ check, level: isTraced ? "error" : "warning", text, remedy }];
+}
+
+/** Whether a class installs operations(), or may do so: by a list that it does not write itself. */
+function hasOperations(sources: Sources, cls: SourceClass): boolean {
+  const { classes, base } = lineageOf(sources, cls);
+  if (base === "unknown") return true;
+  return classes.some((each) => {
+    if (callsOf(sources, each, "perdure/operator", "operations").length > 0) return true;
+    const rest = each.body.replace(/\bfeatures\s*[:=]\s*\[(?:\s*[\w$]+\([^()]*\)\s*,?)*\s*\]/g, "");
+    return /\bfeatures\b/.test(rest);
+  });
+}
+
 /**
- * Warns of classes on a host that the Worker imports, and that no other class extends and no code uses as a value, as it does
- * sub-agents.
- * @param names of the classes that have a binding
+ * Warns of classes on a host and of workflows without a binding that the Worker imports, and that no other class extends and
+ * no code uses as a value, as it does sub-agents.
  */
-export function unbound(project: Project, names: readonly string[]): CheckResult[] {
-  const { sources, file } = project;
+export function unbound(project: Project): CheckResult[] {
+  const { sources, settings, file } = project;
   if (!sources.isComplete) return [];
   const main = mainOf(project);
   const reachable = sources.reachableFrom(main);
+  const declared = [...objectsIn(settings), ...workflowsIn(settings)].map((each) => each.className);
   const bases = sources.classes.flatMap((each) => lineageOf(sources, each).classes.slice(1));
   const used = new Set([
-    ...names.map((name) => sources.findExport(main, name)),
-    ...sources.classes.filter(({ name, isAbstract }) => isAbstract || names.includes(name)),
+    ...declared.map((name) => sources.findExport(main, name)),
+    ...sources.classes.filter(({ name, isAbstract }) => isAbstract || declared.includes(name)),
     ...bases,
     ...sources.values,
   ]);
   const exported = [...sources.module(main).exports.keys()];
   return sources.classes.flatMap((cls) => {
     const role = roleOf(sources, cls);
-    if (role.is !== "agent" || used.has(cls) || !reachable.has(cls.file)) return [];
+    if (used.has(cls) || !reachable.has(cls.file)) return [];
+    const name = exported.find((each) => sources.findExport(main, each) === cls) ?? cls.name;
+    const config = path.basename(file);
+    if (role.is === "workflow") {
+      const text = `No workflow in ${config} has the class ${shown(sources, cls)}, which extends ${role.by}`;
+      const entry = `{ "name": "${kebabOf(name)}", "binding": "${kebabOf(name).replaceAll("-", "_").toUpperCase()}", "class_name": "${name}" }`;
+      const remedy = `Add ${entry} to workflows in ${config}, and export the class in ${path.relative(project.folder, main)}.`;
+      return [{ check: "bindings", level: "warning", text, remedy }];
+    }
+    if (role.is !== "agent") return [];
     const how = role.host === "perdure/object" ? "calls" : "extends";
     const text = `No Durable Object binding has the class ${shown(sources, cls)}, which ${how} ${role.by}`;
-    const name = exported.find((each) => sources.findExport(main, each) === cls) ?? cls.name;
-    const add = `Add { "name": "${name}", "class_name": "${name}" } to durable_objects.bindings in ${path.basename(file)}`;
+    const add = `Add { "name": "${name}", "class_name": "${name}" } to durable_objects.bindings in ${config}`;
     const remedy = `${add}, and the class to a migration. A sub-agent, or a class that only another Worker binds, needs none.`;
     return [{ check: "bindings", level: "warning", text, remedy }];
   });

@@ -1,24 +1,44 @@
-/** `perdure init`: adds a first agent to a project. It never overwrites a file, and a second run changes nothing. */
+/**
+ * `perdure init`: adds a first agent to a project, or says how its agents become durable. It never overwrites a file, and a
+ * second run changes nothing.
+ */
 
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { isClass, Sources } from "../project/classes.ts";
 import {
+  isRecord,
   ProjectError,
   projectFolder,
   readConfig,
   textOf,
   type WranglerConfig,
 } from "../project/config.ts";
-import { HOSTS, lineageOf, roleOf, shown } from "../project/hosts.ts";
+import {
+  HOSTS,
+  type HostEntry,
+  hasLifecycle,
+  kebabOf,
+  lineageOf,
+  mountedBy,
+  roleOf,
+  shown,
+} from "../project/hosts.ts";
 import { entriesOf, exportsOf } from "../project/source.ts";
+import { edited, unifiedDiff } from "./diff.ts";
+import { type Candidate, durableEdits } from "./durable.ts";
 import { addAgent } from "./edits.ts";
+import { DEV_PACKAGES, type FileChange, scaffold } from "./scaffold.ts";
 import { agentFile, configFile, workerFile } from "./templates.ts";
 
 export type InitOptions = {
   readonly folder: string;
-  /** Of the agent's class. @default "Assistant" */
+  /** Of the class of a new agent, or of one that exists. @default "Assistant" in a project without agents */
   readonly name?: string;
+  /** Of a new agent. @default that of the project's agents, or of an installed package, or "agent" */
+  readonly host?: string;
+  /** Changes existing classes. Without it, the result has the diff. */
+  readonly apply?: boolean;
   /** Says what it would do, and writes nothing. */
   readonly dryRun?: boolean;
   readonly now: Date;
@@ -28,26 +48,88 @@ export type InitResult = {
   readonly folder: string;
   /** What it did, or would do, each as one line. Empty: there was nothing to do. */
   readonly done: readonly string[];
+  /** What makes existing classes durable, as a unified diff. Empty: nothing, or it is applied. */
+  readonly diff: string;
   /** What is left to do by hand. */
   readonly byHand: readonly string[];
 };
 
 /** Where the Worker is written in a project that has none. */
 const MAIN = "src/worker.ts";
+/** Hosts of which an agent can be written. */
+export const INIT_HOSTS = ["think", "agent", "chat", "object"];
 /** Names that the generated files use. */
 const TAKEN: ReadonlySet<string> = new Set(
-  "DurableThink ScriptedModel DurableObjectNamespace Cloudflare Env ExportedHandler Response URL".split(
+  "DurableThink DurableAgent DurableChatAgent DurableObject DurableVerbs Lifecycle ScriptedModel DurableObjectNamespace Cloudflare Env ExportedHandler Request Response URL".split(
     " ",
   ),
 );
 /** An installed Wrangler knows no newer dates than its release. */
 const DATE_AGE_MS = 30 * 86_400_000;
 
-type FileChange = { readonly file: string; readonly text: string; readonly what: string };
+type Project = {
+  readonly folder: string;
+  readonly config: WranglerConfig | undefined;
+  readonly main: string;
+  readonly sources: Sources;
+  /** The contents of package.json. */
+  readonly manifest: Readonly<Record<string, unknown>>;
+};
 
-/** @throws ProjectError for an invalid name or configuration, or a file that is in the way; nothing is written then */
+/** @throws ProjectError for an invalid option or configuration, or a file that is in the way; nothing is written then */
 export function init(options: InitOptions): InitResult {
-  const { folder: start, name = "Assistant", dryRun = false, now } = options;
+  const { name: asked, host, apply = false, dryRun = false, now } = options;
+  checkName(asked);
+  if (host !== undefined && !INIT_HOSTS.includes(host)) {
+    throw new ProjectError(`Invalid host "${host}": expected ${INIT_HOSTS.join(", ")}.`);
+  }
+  const project = read(options.folder);
+  const { folder, main, sources } = project;
+  const hosts = hostsIn(sources);
+  const isNew = asked !== undefined || host !== undefined || hosts.length === 0;
+  const name = asked ?? "Assistant";
+  const byHand: string[] = [];
+  const changes = isNew ? agentChanges(project, name, () => hostOf(), now, byHand) : [];
+  const candidates = candidatesIn(project, isNew ? name : undefined, host);
+  const fixes = [...new Set(candidates.map(({ cls }) => cls.file))].map((file) => {
+    const classes = candidates.filter(({ cls }) => cls.file === file);
+    const text = readFileSync(file, "utf8");
+    const { edits, byHand: left } = durableEdits(sources, file, text, classes);
+    byHand.push(...left);
+    const names = classes.map(({ cls }) => cls.name).join(", ");
+    const shownFile = path.relative(folder, file);
+    const what = `Made durable in ${shownFile}: ${names}`;
+    return { file, text: edited(text, edits), what, diff: unifiedDiff(shownFile, text, edits) };
+  });
+  byHand.push(...notesOn(project, name, isNew));
+  const hostsAfter = [...candidates.map((each) => each.host), ...(isCreated() ? [hostOf()] : [])];
+  byHand.push(...commandsFor(project, hostsAfter));
+  const all = apply ? [...changes, ...fixes] : changes;
+  if (!dryRun) writeAll(all);
+  const diff = apply && !dryRun ? "" : fixes.map((each) => each.diff).join("");
+  return { folder, done: all.map(({ what }) => what), diff, byHand };
+
+  function isCreated(): boolean {
+    return isNew && !exportsOf(main)?.names.has(name);
+  }
+
+  function hostOf(): HostEntry {
+    if (host !== undefined) return `perdure/${host}` as HostEntry;
+    const [first, ...others] = hosts;
+    if (others.length > 0) {
+      throw new ProjectError(
+        `The project has agents on ${hosts.join(" and ")}: pass --host ${INIT_HOSTS.join("|")}.`,
+      );
+    }
+    const there = dependenciesOf(project.manifest);
+    if (first) return first;
+    if (there.has("@cloudflare/think")) return "perdure/think";
+    return there.has("@cloudflare/ai-chat") ? "perdure/chat" : "perdure/agent";
+  }
+}
+
+function checkName(name: string | undefined): void {
+  if (name === undefined) return;
   if (!/^[A-Z][A-Za-z0-9]{0,63}$/.test(name)) {
     throw new ProjectError(
       `Invalid name ${JSON.stringify(name)}: expected the name of a class, 1 to 64 letters and digits that begin with a capital letter.`,
@@ -58,26 +140,76 @@ export function init(options: InitOptions): InitResult {
       `Invalid name "${name}": the file of the agent uses it for something else.`,
     );
   }
+}
+
+function read(start: string): Project {
   const folder = projectFolder(start);
   if (folder !== path.resolve(start)) {
     throw new ProjectError(
       `${path.resolve(start)} is within the project ${folder}. Run it there, or run npm init here first.`,
     );
   }
-  const date = new Date(now.getTime() - DATE_AGE_MS).toISOString().slice(0, 10);
   const config = readConfig(folder);
   const main = path.resolve(folder, textOf(config?.settings.main) ?? MAIN);
-  const byHand: string[] = [];
-  const changes = [
+  return { folder, config, main, sources: new Sources(folder), manifest: manifestOf(folder) };
+}
+
+/** The hosts of the agents that a project has, on Perdure or without it. */
+function hostsIn(sources: Sources): HostEntry[] {
+  const found = sources.classes.flatMap((cls) => {
+    const role = roleOf(sources, cls);
+    if (role.is === "agent" || role.is === "sdk-agent") return role.host ?? [];
+    return hasLifecycle(sources, cls) ? ["perdure/object" as const] : [];
+  });
+  return [...new Set(found)];
+}
+
+/**
+ * The classes that can become durable: agents of the SDK, plain objects with a Lifecycle, and the named class of a host.
+ * @param name of the agent that is asked for, if there is one
+ * @param host that is asked for
+ */
+function candidatesIn(
+  { sources, main }: Project,
+  name: string | undefined,
+  host: string | undefined,
+): Candidate[] {
+  const named = name === undefined ? undefined : sources.findExport(main, name);
+  return sources.classes.flatMap((cls): Candidate[] => {
+    const role = roleOf(sources, cls);
+    const isDirect = lineageOf(sources, cls).classes.length === 1;
+    if (role.is === "sdk-agent") return role.host && isDirect ? [{ cls, host: role.host }] : [];
+    if (role.is === "agent" || role.is === "workflow") return [];
+    const isAsked = cls === named && host === "object" && cls.bases.length > 0;
+    return hasLifecycle(sources, cls) || isAsked ? [{ cls, host: "perdure/object" }] : [];
+  });
+}
+
+/** What adds an agent: its class unless the Worker exports it, and its configuration. */
+function agentChanges(
+  project: Project,
+  name: string,
+  hostOf: () => HostEntry,
+  now: Date,
+  byHand: string[],
+): FileChange[] {
+  const { folder, config, main, sources, manifest } = project;
+  const date = new Date(now.getTime() - DATE_AGE_MS).toISOString().slice(0, 10);
+  const isEmpty = !config && sources.isEmpty;
+  return [
+    ...(isEmpty ? scaffold(folder, manifest, projectName(folder)) : []),
     ...configChange(config, folder, name, date, byHand),
-    ...sourceChanges(folder, main, name, byHand),
+    ...(exportsOf(main)?.names.has(name) ? [] : sourceChanges(folder, main, name, hostOf())),
   ];
-  byHand.push(...notesOn(new Sources(folder), main, name));
-  const there = dependenciesOf(folder);
-  const missing = packagesFor(folder, main, name).filter((each) => !there.has(each));
-  if (missing.length > 0) byHand.push(`npm install ${missing.join(" ")}`);
-  if (!dryRun) writeAll(changes);
-  return { folder, done: changes.map(({ what }) => what), byHand };
+}
+
+function projectName(folder: string): string {
+  const name = path
+    .basename(folder)
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, "-")
+    .replace(/^-+|-+$/g, "");
+  return name || "worker";
 }
 
 function configChange(
@@ -89,13 +221,8 @@ function configChange(
 ): FileChange[] {
   if (!config) {
     const file = path.join(folder, "wrangler.jsonc");
-    const project = path
-      .basename(folder)
-      .toLowerCase()
-      .replace(/[^a-z0-9-]+/g, "-")
-      .replace(/^-+|-+$/g, "");
     const what = `Created wrangler.jsonc with the binding ${name} and the migration v1, which creates its class`;
-    return [{ file, text: configFile(project || "worker", name, date), what }];
+    return [{ file, text: configFile(projectName(folder), name, date), what }];
   }
   const { text, added, byHand: left } = addAgent(config, name, date, MAIN);
   byHand.push(...left);
@@ -109,13 +236,12 @@ function configChange(
   ];
 }
 
-function sourceChanges(folder: string, main: string, name: string, byHand: string[]): FileChange[] {
+function sourceChanges(folder: string, main: string, name: string, host: HostEntry): FileChange[] {
   if (statSync(main, { throwIfNoEntry: false })?.isDirectory()) {
     throw new ProjectError(`"main" is ${path.relative(folder, main)}, which is a folder.`);
   }
   const exports = exportsOf(main);
-  if (exports?.names.has(name)) return [];
-  const stem = name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase();
+  const stem = kebabOf(name);
   const file = path.join(path.dirname(main), `${stem}.ts`);
   const show = (each: string) => path.relative(folder, each);
   if (existsSync(file)) {
@@ -125,11 +251,11 @@ function sourceChanges(folder: string, main: string, name: string, byHand: strin
   }
   const agent = {
     file,
-    text: agentFile(name),
-    what: `Created ${show(file)} with the agent ${name}`,
+    text: agentFile(name, host),
+    what: `Created ${show(file)} with the agent ${name} on ${host}`,
   };
   if (!exports) {
-    const text = workerFile(name, `./${stem}`);
+    const text = workerFile(name, host, `./${stem}`);
     return [
       agent,
       {
@@ -139,48 +265,58 @@ function sourceChanges(folder: string, main: string, name: string, byHand: strin
       },
     ];
   }
-  byHand.push(
-    `Mount the dashboard in ${show(main)}: see node_modules/perdure/docs/dashboard.md. The command line needs it, too.`,
-  );
   const text = `${readFileSync(main, "utf8").trimEnd()}\n\nexport { ${name} } from "./${stem}";\n`;
   return [agent, { file: main, text, what: `Added to ${show(main)}: the export of ${name}` }];
 }
 
-/** What the class of this name and other agents need to be durable. Whether they have to be, only their author knows. */
-function notesOn(sources: Sources, main: string, name: string): string[] {
-  const show = (page: string) => `see node_modules/perdure/docs/${page}.`;
-  const own = sources.findExport(main, name);
-  const isNoAgent = isClass(own) && roleOf(sources, own).is === "other";
-  const notes = isNoAgent
-    ? [`${shown(sources, own)} is on no host of Perdure: ${show("hosts.md")}`]
-    : [];
-  for (const cls of sources.classes) {
-    const role = roleOf(sources, cls);
-    const isDirect = lineageOf(sources, cls).classes.length === 1;
-    if (role.is !== "sdk-agent" || !role.host || !isDirect) continue;
-    const { by, page } = HOSTS[role.host];
+/** What the project needs that is not written. */
+function notesOn({ sources, main, folder }: Project, name: string, isAsked: boolean): string[] {
+  const own = isAsked ? sources.findExport(main, name) : undefined;
+  const notes: string[] = [];
+  if (isClass(own) && roleOf(sources, own).is === "other") {
     notes.push(
-      `${shown(sources, cls)} extends ${role.by}. If its turns must be durable, extend ${by} of ${role.host}: ${show(page)}`,
+      `${shown(sources, own)} is on no host of Perdure: see node_modules/perdure/docs/hosts.md.`,
+    );
+  }
+  if (existsSync(main) && mountedBy(sources).length === 0) {
+    notes.push(
+      `Mount the dashboard in ${path.relative(folder, main)}: see node_modules/perdure/docs/dashboard.md. The command line needs it, too.`,
     );
   }
   return notes;
 }
 
-/** A class that is created is one of Think's. */
-function packagesFor(folder: string, main: string, name: string): string[] {
-  const isCreated = !exportsOf(main)?.names.has(name);
-  const entries = new Set([...(isCreated ? ["perdure/think"] : []), ...entriesOf(folder)]);
+/** Installs what is missing, and starts a new project. @param hosts of classes that are created or changed */
+function commandsFor({ folder, manifest, config, sources }: Project, hosts: HostEntry[]): string[] {
+  const there = dependenciesOf(manifest);
+  const entries = new Set([...hosts, ...entriesOf(folder)]);
   const ofHosts = Object.entries(HOSTS).filter(([entry]) => entries.has(entry));
   const packages = ofHosts.flatMap(([, host]) => host.packages);
-  return ["perdure", "agents", "ai", "zod", ...packages];
+  const missing = (wanted: string[]) => wanted.filter((each) => !there.has(each));
+  const needed = missing(["perdure", "agents", "ai", "zod", ...packages]);
+  const isNew = !config && sources.isEmpty;
+  const tools = isNew ? missing(DEV_PACKAGES) : [];
+  return [
+    ...(needed.length > 0 ? [`npm install ${needed.join(" ")}`] : []),
+    ...(tools.length > 0 ? [`npm install -D ${tools.join(" ")}`] : []),
+    ...(isNew ? ["npm run dev", "curl -d hello http://localhost:8787/ask"] : []),
+  ];
 }
 
-function dependenciesOf(folder: string): ReadonlySet<string> {
+function dependenciesOf(manifest: Project["manifest"]): ReadonlySet<string> {
+  const { dependencies, devDependencies } = manifest;
+  const names = [dependencies, devDependencies].flatMap((each) =>
+    isRecord(each) ? Object.keys(each) : [],
+  );
+  return new Set(names);
+}
+
+function manifestOf(folder: string): Project["manifest"] {
   const file = path.join(folder, "package.json");
-  if (!existsSync(file)) return new Set();
+  if (!existsSync(file)) return {};
   try {
-    const { dependencies, devDependencies } = JSON.parse(readFileSync(file, "utf8"));
-    return new Set(Object.keys({ ...dependencies, ...devDependencies }));
+    const manifest: unknown = JSON.parse(readFileSync(file, "utf8"));
+    return isRecord(manifest) ? manifest : {};
   } catch (cause) {
     throw new ProjectError(`Invalid ${file}: ${(cause as Error).message}`, { cause });
   }

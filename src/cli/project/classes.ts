@@ -32,6 +32,11 @@ export class Sources {
     this.isComplete = this.#files.length < MAX_FILES;
   }
 
+  /** Whether the project has no source files. */
+  get isEmpty(): boolean {
+    return this.#files.length === 0;
+  }
+
   get classes(): SourceClass[] {
     return this.#files.flatMap((file) => this.module(file).classes);
   }
@@ -108,13 +113,24 @@ export class Sources {
     return new Set(found.filter(isClass));
   }
 
-  /** What the calls in a class call, and the text of its arguments. */
-  callsOf({ file, body }: SourceClass) {
+  /** Whether a file of the project imports this name of a package, or all of the package. */
+  imports(from: string, name: string): boolean {
+    return this.#files.some((file) =>
+      [...this.module(file).imports.values()].some(
+        (each) => each.from === from && (each.name === name || each.name === "*"),
+      ),
+    );
+  }
+
+  /** What the calls in a class call, the text of its arguments, and their offsets in the file. */
+  callsOf({ file, body, open: bodyAt }: SourceClass) {
     const call = /(?<![\w$.])([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*(?:<[^()]*>\s*)?\(/g;
     return [...body.matchAll(call)].map(({ 0: text, 1: name = "", index }) => {
       const open = index + text.lastIndexOf("(");
-      const given = body.slice(open + 1, closingOf(body, open, "()")).trimStart();
-      return { name, called: this.find(file, name), given };
+      const end = closingOf(body, open, "()");
+      const given = body.slice(open + 1, end).trimStart();
+      const called = this.find(file, name);
+      return { name, called, given, from: bodyAt + open + 1, to: bodyAt + end };
     });
   }
 }

@@ -117,6 +117,24 @@ const NOT_INHERITED = new Set([
   ...["d1_databases", "services", "send_email", "ai", "browser", "vectorize", "secrets"],
 ]);
 
+export type ClassBinding = { readonly binding: string; readonly className: string };
+
+/** The bindings of Durable Objects in this Worker, and not in another script. */
+export const objectsIn = (settings: Settings) =>
+  classesOf(isRecord(settings.durable_objects) && settings.durable_objects.bindings, "name");
+
+/** The same of Workflows. */
+export const workflowsIn = (settings: Settings) => classesOf(settings.workflows, "binding");
+
+function classesOf(list: unknown, nameKey: string): ClassBinding[] {
+  return recordsOf(list).flatMap((each) => {
+    const [binding, className] = [textOf(each[nameKey]), textOf(each.class_name)];
+    if (binding === undefined || className === undefined || each.script_name !== undefined)
+      return [];
+    return [{ binding, className }];
+  });
+}
+
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -80,6 +80,14 @@ export function lineageOf(sources: Sources, cls: SourceClass) {
   return { classes, base: undefined };
 }
 
+/** The name in a class's `extends` that means a base class of a package, such as `Base` after `import { Think as Base }`. */
+export function baseNameOf(sources: Sources, { file, bases }: SourceClass): string | undefined {
+  return bases.find((name) => {
+    const base = sources.find(file, name);
+    return base !== undefined && !isClass(base) && keyOf(base) in BASES;
+  });
+}
+
 export function roleOf(sources: Sources, cls: SourceClass): Role {
   const { classes, base } = lineageOf(sources, cls);
   if (base !== undefined && base !== "unknown" && !isClass(base)) {
@@ -110,6 +118,26 @@ export function callsDurable(sources: Sources, cls: SourceClass): boolean {
     );
 }
 
+/** Whether a plain Durable Object has the Lifecycle of agents, and so takes durable(). */
+export function hasLifecycle(sources: Sources, cls: SourceClass): boolean {
+  return isPlainBase(lineageOf(sources, cls).base) && INSTALL.test(cls.body);
+}
+
+/** A call of `Lifecycle.install(this)`. */
+export const INSTALL = /\.install\s*\(\s*this\b/;
+
+/** What serves operators: the functions that mount the API or the page, by entry. */
+const MOUNTS = [
+  ["perdure/dashboard", "dashboard"],
+  ["perdure/operator", "operator"],
+  ["perdure/mcp", "operatorMcp"],
+] as const;
+
+/** The functions that a project imports to serve operators, e.g. `dashboard()`. */
+export function mountedBy(sources: Sources): string[] {
+  return MOUNTS.flatMap(([from, name]) => (sources.imports(from, name) ? [`${name}()`] : []));
+}
+
 /** Whether a class calls a function of another package, and how. */
 export function callsOf(sources: Sources, cls: SourceClass, from: string, name: string) {
   return sources.callsOf(cls).filter(({ called }) => isExport(called, from, name));
@@ -119,3 +147,6 @@ export function callsOf(sources: Sources, cls: SourceClass, from: string, name: 
 export function shown({ folder }: Sources, { name, file, line }: SourceClass): string {
   return `${name} (${path.relative(folder, file)}:${line})`;
 }
+
+/** For files and bindings: TicketWorkflow as ticket-workflow. */
+export const kebabOf = (name: string) => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase();

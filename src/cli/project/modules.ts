@@ -8,6 +8,9 @@ export type SourceClass = {
   readonly file: string;
   readonly line: number;
   readonly isAbstract: boolean;
+  /** Offsets in the file: of the declaration, and of the brace that opens the body. */
+  readonly at: number;
+  readonly open: number;
   /** The names in what it extends: withCodemode and DurableThink of `withCodemode(DurableThink)`. None: it extends nothing. */
   readonly bases: readonly string[];
   /** The first type argument of what it extends: Reports of `DurableWorkflow<Reports>`. */
@@ -102,6 +105,8 @@ function* classesIn(file: string, bare: string, exports: Map<string, Ref>): Iter
       file,
       line: bare.slice(0, match.index).split("\n").length,
       isAbstract: isAbstract !== undefined,
+      at: match.index,
+      open,
       ...heritageOf(bare.slice(end, open)),
       body: bare.slice(open, closingOf(bare, open, "{}")),
     };
