@@ -10,7 +10,7 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { machine, versions } from "./machine.ts";
+import { commit, machine, versions } from "./machine.ts";
 import type { Ask, Bench, BenchWorker, Measure } from "./measure.ts";
 import { isolatedCost } from "./measures/isolated-cost.ts";
 import { latency } from "./measures/latency.ts";
@@ -59,7 +59,12 @@ if (unknown.length > 0)
   refuse(`No such measure: ${unknown.join(", ")}. There are ${names.join(", ")}`);
 
 const date = new Date();
-const about = { date: date.toISOString(), machine: machine(), versions: versions() };
+const about = {
+  date: date.toISOString(),
+  commit: commit(),
+  machine: machine(),
+  versions: versions(),
+};
 const workers: StartedWorker[] = [];
 try {
   const bench: Bench = {

@@ -1,10 +1,18 @@
-/** The machine and the versions of a run. */
+/** The commit, the machine and the versions of a run. */
 
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { cpus, totalmem } from "node:os";
 
 const PACKAGES = ["@cloudflare/think", "agents", "ai", "wrangler"];
+
+/** The commit that is measured, with "-dirty" where files have changed since. */
+export const commit = () =>
+  execFileSync("git", ["describe", "--always", "--dirty", "--exclude=*"], {
+    cwd: import.meta.dirname,
+    encoding: "utf8",
+  }).trim();
 
 export function machine(): Record<string, string | number> {
   const [cpu, ...others] = cpus();

@@ -7,6 +7,8 @@ export type Found = { readonly measure: string; readonly does: string; readonly 
 export type Run = {
   /** When it began, in ISO 8601. */
   readonly date: string;
+  /** The commit that was measured. */
+  readonly commit: string;
   readonly machine: Readonly<Record<string, string | number>>;
   readonly versions: Readonly<Record<string, string>>;
   readonly seconds: number;
@@ -15,7 +17,7 @@ export type Run = {
 
 const HEAD = ["measure", "unit", "built-in", "Perdure", "to reach", ""];
 
-export function markdownOf({ date, machine, versions, seconds, found }: Run): string {
+export function markdownOf({ date, commit, machine, versions, seconds, found }: Run): string {
   const list = (values: Readonly<Record<string, string | number>>) =>
     Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
@@ -25,7 +27,7 @@ export function markdownOf({ date, machine, versions, seconds, found }: Run): st
   return [
     "# What `npm run bench` measured",
     "",
-    `${date}, in ${Math.round(seconds)} s, on ${list(machine)}; ${list(versions)}.`,
+    `${date}, commit ${commit}, in ${Math.round(seconds)} s, on ${list(machine)}; ${list(versions)}.`,
     "",
     "Counts and sizes fail the run above their limits. Times are those of this run on this machine, and fail it only below a floor.",
     "",

@@ -69,6 +69,7 @@ describe("a time", () => {
 it("the report has each number with its goal, and the reason of each floor", () => {
   const run = {
     date: "2026-11-22T00:00:00.000Z",
+    commit: "abc1234",
     machine: { cores: 2 },
     versions: { agents: "0.32.0" },
     seconds: 1,
