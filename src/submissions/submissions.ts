@@ -62,7 +62,7 @@ export class Submissions extends Capability implements TurnLedger {
     outbox: Outbox,
     { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
-    super("perdure.submissions", clock);
+    super("perdure.submissions", clock, () => this.#engine.watch());
     readOptions(ON_PROBLEM, onProblem, "onProblem");
     this.#ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
     this.#engine = new TurnEngine(this.#ledger, (of) =>

@@ -118,7 +118,7 @@ async function submitted(call: StepCall, ask: WaitAsk): Promise<Receipt | ThinkE
   const again = await openWait<WaitReceipt<PromptEnd>>(call, { ...ask, request }, "resubmit");
   if (again && "eventType" in again) return again;
   throw new Error(
-    `The agent has not accepted the prompt of the step ${preview(call.name)} again, which Think had run. Restart the workflow to ask again.`,
+    `The agent has not accepted the prompt of the step ${preview(call.name)} again. Restart the workflow.`,
   );
 }
 

@@ -179,7 +179,7 @@ export async function passWait(
   if (result !== undefined) return { ...rest, result, askedAt };
   throw new Error(
     `The result of ${reference.bytes} bytes of the step ${step} was deleted before all of it was read: ` +
-      "its workflow was paused, or was not retried, for 30 days. Restart the workflow.",
+      "its workflow was paused, or not retried, for 30 days. Restart the workflow.",
   );
 }
 

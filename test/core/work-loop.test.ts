@@ -6,7 +6,7 @@ import { WorkLoop } from "../../src/core/lifecycle/work-loop.ts";
 const HEARTBEAT_MS = 30_000;
 
 /** A loop with a clock and a job queue that the test controls. */
-function givenLoop(drive: (loop: WorkLoop) => number | null = () => null) {
+function givenLoop(drive: (loop: WorkLoop) => number | null = () => null, watch?: () => void) {
   const time = { now: 1_000 };
   const jobs: number[] = [];
   const tracked: Promise<unknown>[] = [];
@@ -24,6 +24,7 @@ function givenLoop(drive: (loop: WorkLoop) => number | null = () => null) {
     clock,
     () => services,
     async () => drive(loop),
+    watch,
   );
   const fire = () => loop.wake.onJob({ job: {} as LifecycleJob, attempt: 1 });
   return { loop, time, jobs, tracked, fire };
@@ -69,6 +70,31 @@ describe("work loop", () => {
     await waiting;
     expect(loop.isBusy).toBe(false);
     expect(await fire()).toBeUndefined();
+  });
+
+  it("watched work is looked at every 10 seconds until it has ended, and its heartbeat grows to 2 minutes", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const watch = vi.fn();
+    const { loop, time } = givenLoop(undefined, watch);
+    const [one, other] = [{}, {}];
+    const endless = new Promise<never>(() => {});
+    const heartbeat = () => (loop.nextWake(null) ?? 0) - time.now;
+    loop.track(one, endless);
+    expect(heartbeat()).toBe(HEARTBEAT_MS);
+    time.now += 40_000;
+    expect(heartbeat()).toBe(80_000);
+    time.now += 80_000;
+    expect(heartbeat()).toBe(120_000);
+    loop.track(other, endless);
+    expect(heartbeat()).toBe(HEARTBEAT_MS);
+    loop.untrack(other);
+    vi.advanceTimersByTime(60_000);
+    expect(watch).toHaveBeenCalledTimes(6);
+    loop.untrack(one);
+    vi.advanceTimersByTime(60_000);
+    expect(watch).toHaveBeenCalledTimes(6);
+    expect(loop.nextWake(null)).toBeNull();
   });
 
   it("work that a drive starts counts for its wake", async () => {

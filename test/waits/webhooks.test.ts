@@ -383,7 +383,7 @@ describe("bounds", () => {
       for (let n = 0; n < 70; n++) await waits.open(wanted({ from: "stripe" }));
     });
     expect(await accept(stub, delivery("x".repeat(1_000_000)))).toHaveLength(63);
-    expect(String(logged.mock.calls)).toContain("7 of them stay open");
+    expect(String(logged.mock.calls)).toContain("leaves 7 of");
     logged.mockRestore();
   });
 

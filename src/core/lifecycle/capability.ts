@@ -12,13 +12,15 @@ import { WorkLoop } from "./work-loop.ts";
 export abstract class Capability extends LifecycleCapability {
   protected readonly loop: WorkLoop;
 
-  constructor(id: string, clock: Clock) {
+  /** @param watch called every 10 seconds while work is in flight, which then has fewer heartbeats */
+  constructor(id: string, clock: Clock, watch?: () => void) {
     super(id);
     this.loop = new WorkLoop(
       id,
       clock,
       () => this.lifecycle,
       () => this.drive(),
+      watch,
     );
   }
 

@@ -3,7 +3,8 @@
  *
  * A wake comes at the earliest of three times: what the module's `drive()` returns; the end of a pause; and, while work
  * is in flight, the next heartbeat, so that a crash of the object delays the work by no more than that. The alarm that
- * brought the wake stays open until the work in flight has ended.
+ * brought the wake stays open until the work in flight has ended. A loop that watches its work by a timer has fewer
+ * heartbeats: each sets an alarm, which is billed.
  */
 
 import type { LifecycleServices } from "agents/lifecycle";
@@ -12,27 +13,34 @@ import { Wake } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */
 export const HEARTBEAT_MS = 30_000;
+/** How often at least, where the work is watched. The heartbeat is twice as long as the youngest work has taken. */
+const MAX_HEARTBEAT_MS = 120_000;
+const WATCH_MS = 10_000;
 
 export class WorkLoop {
   readonly wake: Wake;
-  readonly #inFlight = new Map<object, Promise<unknown>>();
+  readonly #inFlight = new Map<object, { work: Promise<unknown>; since: number }>();
+  #timer: ReturnType<typeof setInterval> | undefined;
   /** When each pause ends, epoch milliseconds. */
   readonly #pauses = new Map<string, number>();
 
   /**
    * @param id the capability's id
    * @param drive does what is due, and returns when there is more to do, or null
+   * @param watch called every 10 seconds while work is in flight
    */
   constructor(
     id: string,
     readonly clock: Clock,
     private readonly services: () => LifecycleServices,
     drive: () => Promise<number | null>,
+    private readonly watch?: () => void,
   ) {
     const driveAndTrack = async () => {
       for (const key of this.#pauses.keys()) if (!this.isPaused(key)) this.#pauses.delete(key);
       const next = await drive();
-      if (this.isBusy) services().trackAlarmWork(Promise.all(this.#inFlight.values()));
+      const all = Array.from(this.#inFlight.values(), ({ work }) => work);
+      if (all.length > 0) services().trackAlarmWork(Promise.all(all));
       return this.nextWake(next);
     };
     this.wake = new Wake(services, id, driveAndTrack, clock);
@@ -57,15 +65,19 @@ export class WorkLoop {
    * @param work never rejects
    */
   track(key: object, work: Promise<unknown>): void {
-    this.#inFlight.set(key, work);
+    this.#inFlight.set(key, { work, since: this.clock.now() });
+    if (this.watch) this.#timer ??= setInterval(this.watch, WATCH_MS);
     void work.finally(() => {
-      if (this.#inFlight.get(key) === work) this.untrack(key);
+      if (this.#inFlight.get(key)?.work === work) this.untrack(key);
     });
   }
 
   /** No wake comes for this work any more. */
   untrack(key: object): void {
     this.#inFlight.delete(key);
+    if (this.isBusy) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   /** Does work that may fail because of storage. A failure is logged, and pauses the key. */
@@ -104,7 +116,13 @@ export class WorkLoop {
    * @param next when the module has something to do, or null
    */
   nextWake(next: number | null): number | null {
-    const heartbeat = this.isBusy ? this.clock.now() + HEARTBEAT_MS : null;
-    return earliest([next, heartbeat, ...this.#pauses.values()]);
+    const now = this.clock.now();
+    const ages = Array.from(this.#inFlight.values(), ({ since }) => now - since);
+    const heartbeat = this.watch ? Math.max(2 * Math.min(...ages), HEARTBEAT_MS) : HEARTBEAT_MS;
+    return earliest([
+      next,
+      this.isBusy ? now + Math.min(heartbeat, MAX_HEARTBEAT_MS) : null,
+      ...this.#pauses.values(),
+    ]);
   }
 }

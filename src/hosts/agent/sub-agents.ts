@@ -45,7 +45,7 @@ export async function changeWakes(
   const failed = (await Promise.allSettled(changes)).find(({ status }) => status === "rejected");
   if (failed?.status !== "rejected") return;
   console.error(
-    `[perdure] The wakes of the sub-agent ${JSON.stringify(path.at(-1)?.name)} could not be removed; they lapse when they are due:`,
+    `[perdure] The wakes of the sub-agent ${JSON.stringify(path.at(-1)?.name)} could not be removed:`,
     failed.reason,
   );
 }

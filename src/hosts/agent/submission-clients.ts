@@ -82,7 +82,7 @@ export class SubmissionClients {
     } catch (error) {
       const { submissionId } = submission;
       console.error(
-        `[perdure] shouldSendSubmission() failed for submission ${submissionId} and client ${connection.id}, which is sent nothing:`,
+        `[perdure] shouldSendSubmission() failed for submission ${submissionId} and client ${connection.id}:`,
         error,
       );
       return false;

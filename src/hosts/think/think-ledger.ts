@@ -211,7 +211,7 @@ export class ThinkLedger {
     if (status !== "completed") return { ...ended, status, ...(error && { error }) };
     const noAnswer =
       `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
-      "earlier run of the workflow. Think keeps no answers. The prompt is not run again by itself. Restart the workflow to ask again.";
+      "earlier run of the workflow. Think keeps no answers. Restart the workflow to ask again.";
     return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 

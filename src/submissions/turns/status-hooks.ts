@@ -119,7 +119,7 @@ export class StatusHooks {
       await this.#deadlines.within(returned);
     } catch {
       console.error(
-        `[perdure] onSubmissionStatus has not returned ${aboutOf(submission)} within ${this.timeoutMs} ms, and is no longer waited for.`,
+        `[perdure] onSubmissionStatus has not returned ${aboutOf(submission)} within ${this.timeoutMs} ms.`,
       );
     } finally {
       call.hasEnded = true;

@@ -302,10 +302,15 @@ export class TurnEngine {
     // A host that answers slowly holds up nothing else.
     await withTimeout(recovered, RECOVERY_WAIT_MS).catch(() => {});
     this.settlement.flushAgain();
-    this.#runner.endStalled();
-    this.#liveness.checkAll(() => [...this.#runner.running, ...this.#recovery.running]);
+    this.watch();
     this.#runner.kick();
     return this.#nextWake();
+  }
+
+  /** Ends stalled turns, and those of terminated workflows. */
+  watch(): void {
+    this.#runner.endStalled();
+    this.#liveness.check([...this.#runner.running, ...this.#recovery.running]);
   }
 
   /** The earliest time at which there is something to do, or null when nothing is open. */

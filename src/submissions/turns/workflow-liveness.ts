@@ -11,13 +11,12 @@ import type { Submission } from "../store/rows.ts";
 
 /** Younger submissions are not checked: most turns are over sooner. */
 const MIN_AGE_MS = 25_000;
-/** How often all running turns are checked, and how long an answer is reused: turns may begin every few milliseconds. */
+/** How long an answer is reused: turns may begin every few milliseconds. */
 const CHECK_EVERY_MS = 25_000;
 
 type Running = Pick<Submission, "createdAt" | "notify" | "batch">;
 
 export class WorkflowLiveness {
-  #checkedAt = Number.NEGATIVE_INFINITY;
   /** When each instance was last asked about, the oldest first. */
   readonly #askedAt = new Map<string, number>();
 
@@ -31,14 +30,6 @@ export class WorkflowLiveness {
     private readonly waiterOf: (batch: string) => InstanceOf | undefined,
     private readonly cancelFor: (of: InstanceOf) => Promise<void>,
   ) {}
-
-  /** {@link check} for all running turns, at most once in 25 seconds. */
-  checkAll(running: () => readonly Submission[]): void {
-    const now = this.clock.now();
-    if (now - this.#checkedAt < CHECK_EVERY_MS) return;
-    this.#checkedAt = now;
-    this.check(running());
-  }
 
   /** Asks in the background whether the workflows of these turns still exist. Never fails. */
   check(running: readonly Running[]): void {

@@ -170,8 +170,7 @@ export class WebhookWaits implements StoredKind {
     const rest = found.length - room;
     if (rest > 0) {
       console.error(
-        `[perdure] delivery ${delivery.id} of ${delivery.source} has ${size} bytes and is for ${found.length} open waits: ` +
-          `${rest} of them stay open, because one delivery may add ${MOST_COPIED_BYTES} bytes`,
+        `[perdure] delivery ${delivery.id} of ${delivery.source} (${size} bytes) leaves ${rest} of ${found.length} waits open: one may add ${MOST_COPIED_BYTES} bytes`,
       );
     }
     return found.slice(0, room).flatMap((wait) => {
