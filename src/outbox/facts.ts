@@ -63,10 +63,11 @@ const DEAD = `SELECT id, destination_key AS key, 'dead' AS state, attempts, 0 AS
     is_uncertain AS isUncertain, substr(last_error, 1, ${ERROR_LENGTH}) AS error
   FROM perdure_dead_letters ORDER BY died_at DESC, id DESC LIMIT ${MOST_READ}`;
 
-export function outboxFacts(
-  sql: SqlStorage,
-  { endpoints, maxWaiting }: Pick<OutboxFacts, "endpoints" | "maxWaiting">,
-): OutboxFacts {
+export type FactSource = Pick<OutboxFacts, "endpoints" | "maxWaiting"> & {
+  readonly sql: SqlStorage;
+};
+
+export function outboxFacts({ sql, endpoints, maxWaiting }: FactSource): OutboxFacts {
   const counts = { waiting: 0, dead: 0 };
   const groups = new Map<string, DeliveryGroup & { ids: string[] }>();
   for (const query of [WAITING, DEAD]) {

@@ -35,7 +35,7 @@ import {
   OutboxFullError,
 } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import { type OutboxFacts, outboxFacts } from "./facts.ts";
+import type { FactSource } from "./facts.ts";
 import {
   checkId,
   checkReason,
@@ -334,14 +334,14 @@ export class Outbox extends Capability {
   }
 
   /**
-   * For a health report.
+   * What the facts of a health report are read from.
    *
    * @internal
    */
-  async facts(): Promise<OutboxFacts> {
+  async factSource(): Promise<FactSource> {
     const { endpoints, limits } = await this.#ready();
-    const source = { endpoints: endpoints.list(), maxWaiting: limits.maxWaiting };
-    return outboxFacts(this.lifecycle.storage.sql, source);
+    const { sql } = this.lifecycle.storage;
+    return { sql, endpoints: endpoints.list(), maxWaiting: limits.maxWaiting };
   }
 
   /** How many deliveries wait, and how many are dead letters. */

@@ -85,15 +85,15 @@ type SubmissionLimits = {
   readonly maxCount: number;
 };
 
-type Source = {
+export type FactSource = {
+  readonly sql: SqlStorage;
   readonly limits: SubmissionLimits;
   /** When a running submission last made progress, where this object instance runs it. */
   readonly progressAt: (seq: number) => number | undefined;
 };
 
 export function submissionFacts(
-  sql: SqlStorage,
-  { limits, progressAt }: Source,
+  { sql, limits, progressAt }: FactSource,
   now: number,
 ): SubmissionFacts {
   const open = openOf(sql, progressAt);
@@ -128,7 +128,7 @@ type OpenRow = {
   resets: number;
 };
 
-function openOf(sql: SqlStorage, progressAt: Source["progressAt"]): OpenSubmission[] {
+function openOf(sql: SqlStorage, progressAt: FactSource["progressAt"]): OpenSubmission[] {
   const rows = sql
     .exec<OpenRow>(
       `SELECT seq, submission_id AS id, thread, status, created_at AS created, started_at AS started, due_at AS due,

@@ -2,9 +2,9 @@
 
 import { failureOf } from "../../core/failures.ts";
 import type { InboundFacts } from "../../inbound/facts.ts";
-import type { OutboxFacts } from "../../outbox/facts.ts";
+import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
 import type { SchedulerFacts } from "../../scheduler/facts.ts";
-import type { SubmissionFacts } from "../../submissions/facts.ts";
+import { type SubmissionFacts, submissionFacts } from "../../submissions/facts.ts";
 import type { WaitFacts } from "../../waits/facts.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlarmFacts } from "./rules/alarms.ts";
@@ -42,8 +42,10 @@ export async function readFacts(
       return undefined;
     });
   const [submissions, outbox, inbound, waits, scheduler, workflows, mcp] = await Promise.all([
-    read("submissions", () => capabilities.submissions.engine.facts(now)),
-    read("outbox", () => agent.outbox.facts()),
+    read("submissions", async () =>
+      submissionFacts(await capabilities.submissions.engine.factSource(), now),
+    ),
+    read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
     read("inbound", () => capabilities.inbound.facts(now)),
     read("waits", () => capabilities.waits.facts(now)),
     read("scheduler", () => capabilities.scheduler.facts(now)),

@@ -9,7 +9,7 @@ import type { Failure } from "../../core/failures.ts";
 import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
-import { type SubmissionFacts, submissionFacts } from "../facts.ts";
+import type { FactSource } from "../facts.ts";
 import { type AttemptRef, TurnRefused } from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
@@ -265,12 +265,12 @@ export class TurnEngine {
     if (seq !== undefined) this.#runner.heartbeat(seq);
   }
 
-  /** For a health report. */
-  async facts(now: number): Promise<SubmissionFacts> {
+  /** What the facts of a health report are read from. */
+  async factSource(): Promise<FactSource> {
     const { limits, loop } = this.ledger;
     await loop.lifecycle.ready();
     const progressAt = (seq: number) => this.#runner.progressAt(seq);
-    return submissionFacts(loop.lifecycle.storage.sql, { limits, progressAt }, now);
+    return { sql: loop.lifecycle.storage.sql, limits, progressAt };
   }
 
   /** The turn has made progress. */

@@ -171,9 +171,12 @@ describe("findings of the storage", () => {
     const severityAt = (bytes: number) =>
       inside(agent, async (object) => {
         const { engine } = operatedOf(object).capabilities.submissions;
-        const facts = await engine.facts(Date.now());
-        const planted = { ...facts, storage: { ...facts.storage, bytes } };
-        const spy = vi.spyOn(engine, "facts").mockResolvedValue(planted);
+        const source = await engine.factSource();
+        const sql = new Proxy(source.sql, {
+          get: (own, key) =>
+            key === "databaseSize" ? bytes : (own.exec.bind(own) as SqlStorage["exec"]),
+        });
+        const spy = vi.spyOn(engine, "factSource").mockResolvedValue({ ...source, sql });
         const { findings } = await object.healthReport();
         spy.mockRestore();
         return findings.map(({ severity, title }) => [severity, title]);
