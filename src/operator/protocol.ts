@@ -82,6 +82,8 @@ export type Severity = "error" | "warning" | "info";
 export type Finding = {
   /** Stable, e.g. `destination-fails`. docs/report.md has all of them. */
   readonly code: FindingCode;
+  /** What it concerns, e.g. a destination and its error: the same while its count grows. Left out for the whole agent. */
+  readonly about?: string;
   readonly severity: Severity;
   /** One sentence with numbers: `3 deliveries to hooks.example.com fail since 09:12 with 401.` */
   readonly title: string;
@@ -98,6 +100,16 @@ export type Finding = {
   readonly fix: { readonly text: string; readonly action?: Action };
   /** What it is about, for links: `{ view: "dead-letters", filter: "destination:..." }`. */
   readonly link: { readonly view: string; readonly filter?: string; readonly id?: string };
+};
+
+/** What a webhook receives of `operations({ alerts })`. */
+export type AlertEvent = AgentRef & {
+  readonly type: "perdure.alert";
+  readonly state: "open" | "over";
+  /** As it was when it was announced. */
+  readonly finding: Finding;
+  /** Epoch milliseconds. */
+  readonly at: number;
 };
 
 /** Of one agent. */

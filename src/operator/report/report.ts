@@ -18,7 +18,7 @@ import { WAIT_RULES } from "./rules/waits.ts";
 import { WORKFLOW_RULES } from "./rules/workflows.ts";
 
 /** Findings with the same code: those that concern most. */
-const MOST_PER_CODE = 20;
+export const MOST_PER_CODE = 20;
 
 const ORDER: readonly Severity[] = ["error", "warning", "info"];
 const QUESTIONS: readonly Question[] = ["starts", "succeeds", "delivers", "onTime"];
@@ -94,6 +94,7 @@ function findingsIn(facts: ReportFacts, broken: BrokenPart[], now: number): Find
 function incomplete({ part, error }: BrokenPart): Finding {
   return {
     code: "report-incomplete",
+    about: part,
     severity: "error",
     title: `The report knows nothing of the agent's ${part}: they could not be read.`,
     evidence: { count: 1, ids: [], lastError: error },

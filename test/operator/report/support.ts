@@ -75,7 +75,10 @@ export async function found(
   }, 10_000).catch(() => {
     throw new Error(`There is no finding ${code}, but ${JSON.stringify(last?.findings)}`);
   });
-  const { title, cause, fix, evidence, link } = finding;
+  const { title, cause, fix, evidence, link, about } = finding;
+  // Otherwise two findings would pass for one.
+  const same = last?.findings.filter((one) => one.code === code && one.about === about);
+  expect(same).toHaveLength(1);
   for (const sentence of [title, cause, fix.text]) expect(sentence.length).toBeGreaterThan(10);
   expect(title).toMatch(/[.:]/);
   expect(evidence.ids.length).toBeLessThanOrEqual(10);

@@ -32,6 +32,7 @@ function groupsOf(failed: readonly FailedDelivery[], now: number) {
     const target = some.length === 1 ? { source, id } : { filter };
     return {
       first,
+      about: `${source} ${cause}`,
       evidence: {
         count: some.length,
         since,
@@ -45,11 +46,12 @@ function groupsOf(failed: readonly FailedDelivery[], now: number) {
 
 const inboundRefused: Rule = ({ failed }, now) => {
   const some = failed.filter((one) => one.verdict === "refused" && !isPoison(one));
-  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
+  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, error } = first;
     return {
       code: "inbound-refused",
+      about,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "was", "were")} refused since ${at(since, now)} with ${line(error.name)}.`,
       evidence,
@@ -67,11 +69,12 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
   const some = failed.filter(
     (one) => one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
   );
-  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
+  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, error } = first;
     return {
       code: "inbound-unfinished",
+      about,
       severity: "error",
       title: `The handler of ${plural(count, "delivery", "deliveries")} of ${line(source)} has not ended since ${at(since, now)}.`,
       evidence,
@@ -87,11 +90,12 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
 
 const inboundPoison: Rule = ({ failed }, now) => {
   const some = failed.filter(isPoison);
-  return groupsOf(some, now).map(({ first, evidence, action }): Finding => {
+  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
     const { count, since } = evidence;
     const { source, id, error, acceptedSince } = first;
     return {
       code: "inbound-poison",
+      about,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${line(error.name)}, while ${acceptedSince} later ones were accepted.`,
       evidence,
@@ -115,6 +119,7 @@ const inboundDuplicates: Rule = ({ repeats }, now) =>
       const id = `${source}/${most.id}`;
       return {
         code: "inbound-duplicates",
+        about: source,
         severity: "warning",
         title: `${plural(deliveries, "delivery", "deliveries")} of ${line(source)} ${verb(deliveries, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
         evidence: { count, since: most.storedAt, ids: [id] },

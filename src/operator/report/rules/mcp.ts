@@ -47,6 +47,7 @@ const mcpServerFails: Rule = (servers, now) =>
       const lastError = error?.replaceAll(url, host || "its URL").slice(0, 500);
       return {
         code: "mcp-server-fails",
+        about: id,
         severity: "error",
         title: `The MCP server ${line(name)}${host && ` (${host})`} has ${state === "failed" ? "failed" : `been ${state} since ${at(since, now)}`}.`,
         evidence: { count: 1, since, ids: [id], ...(lastError && { lastError }) },

@@ -124,6 +124,7 @@ function ofDestination(
       : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first.error)}`;
   return {
     code,
+    about: first.key,
     severity: "error",
     title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${what}.`,
     evidence: { count, since, ids: someIds(groups), lastError: first.error },
@@ -209,6 +210,7 @@ const poisonDelivery: Rule = (facts, now) =>
     const since = earliestOf(groups);
     return {
       code: "poison-delivery",
+      about: first.key,
       severity: "error",
       title: `The agent crashed during each of the latest attempts of ${plural(count, "delivery", "deliveries")} to ${nameOf(first)}, put since ${at(since, now)}.`,
       evidence: { count, since, ids: someIds(groups), lastError: first.error },
@@ -233,6 +235,7 @@ const endpointDisabled: Rule = ({ endpoints, groups }, now) =>
     return [
       {
         code: "endpoint-disabled",
+        about: url,
         severity: isGone ? "error" : "info",
         title: `The endpoint ${host} is disabled since ${at(since, now)}, and ${plural(dead, "delivery is a dead letter", "deliveries are dead letters")}.`,
         evidence: { count: dead, since, ids: someIds(letters), lastError: reason },
@@ -289,6 +292,7 @@ const deadLetters: Rule = (facts, now) =>
         : { do: "redrive", filter: { destination: to, since, cause: first.cause } };
     return {
       code: cause === "poison-delivery" ? "poison-delivery" : "dead-letters",
+      about: `${first.key} ${first.cause}`,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}: ${line(first.error)}`,
       evidence: { count, since, ids: someIds(groups), lastError: first.error },
@@ -310,6 +314,7 @@ const uncertainDeadLetters: Rule = (facts, now) =>
     const since = earliestOf(groups);
     return {
       code: "uncertain-dead-letters",
+      about: `${first.key} ${first.cause}`,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} may have arrived, and ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}.`,
       evidence: { count, since, ids: someIds(groups), lastError: first.error },

@@ -85,6 +85,7 @@ const toolFails: Rule = ({ recent }, now) =>
     .filter(({ calls, failed }) => failed >= FEW && failed > FAILED_SHARE * calls)
     .map(({ tool, calls, failed: count, since, error: lastError, ids }) => ({
       code: "tool-fails",
+      about: tool,
       severity: "warning",
       title: `The tool ${JSON.stringify(line(tool))} failed in ${count} of its latest ${calls} calls since ${at(since, now)}.`,
       evidence: { count, since, ids, lastError },

@@ -173,5 +173,8 @@ const RULES: readonly Rule[] = [
 export const SCHEDULER_RULES = RULES.map(
   (rule) =>
     ({ tasks }: SchedulerFacts, now: number): Finding[] =>
-      tasks.flatMap((task) => rule(task, now) ?? []),
+      tasks.flatMap((task) => {
+        const finding = rule(task, now);
+        return finding ? { ...finding, about: task.taskId } : [];
+      }),
 );

@@ -148,6 +148,7 @@ const threadStuck: Rule = ({ open }, now) => {
       return [
         {
           code: "thread-stuck",
+          about: thread,
           severity: "warning",
           title: `${plural(behind.length, "submission")} of the thread ${JSON.stringify(line(thread))} ${verb(behind.length, "waits", "wait")} since ${at(since, now)} for a retry at ${at(dueAt ?? now, now)}.`,
           evidence: {
@@ -180,6 +181,7 @@ const turnHangs: Rule = ({ open, limits }, now) => {
     return [
       {
         code: "turn-hangs",
+        about: thread,
         severity: now - since >= HANGS_MS ? "error" : "warning",
         title: `${plural(count, "turn")} of the thread ${JSON.stringify(line(thread))} ${verb(count, "runs", "run")} without progress since ${at(since, now)}.`,
         evidence: { count, since, ids: idsOf(turns) },
@@ -248,6 +250,7 @@ const poisonTurn: Rule = ({ open, failed }, now) => {
   const findings = crashing.map(
     ({ submissionId, crashes, createdAt, thread }): Finding => ({
       code: "poison-turn",
+      about: submissionId,
       severity: "error",
       title: `The submission ${submissionId} of the thread ${JSON.stringify(line(thread))} was interrupted ${crashes} times since ${at(createdAt, now)}.`,
       evidence: { count: crashes, since: createdAt, ids: [submissionId] },
@@ -289,7 +292,7 @@ const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
   const finding = (
     some: FailedSubmissions[],
     used: string,
-    rest: Pick<Finding, "cause" | "fix">,
+    rest: Pick<Finding, "about" | "cause" | "fix">,
   ) => {
     const count = sumOf(some);
     const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
@@ -319,6 +322,7 @@ const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
     },
   });
   const ofOwn = finding(own, "The token budget of submissions is used up", {
+    about: "budget.tokens",
     cause: "They needed more tokens than their option budget.tokens allows.",
     fix: { text: "Submit them with a higher budget.tokens; a retry has the same budget." },
   });
@@ -332,9 +336,10 @@ const failingSubmissions: Rule = ({ failed, hourly }, now) => {
   const completed = hourly.completed.reduce((sum, count) => sum + count, 0);
   const all = sumOf(others);
   return others.map((one): Finding => {
-    const { count, since, error, errorName, ids } = one;
+    const { count, since, error, errorName, ids, cause } = one;
     return {
       code: "failing-submissions",
+      about: cause,
       severity: all >= MANY_FAILURES || completed < count ? "error" : "warning",
       title: `${plural(count, "submission")} ended with ${line(errorName)} since ${at(since, now)}; ${completed} completed in the last 24 hours.`,
       evidence: { count, since, ids, lastError: error },

@@ -40,6 +40,7 @@ function aboutStep(approvals: readonly Asked[]) {
   return {
     count,
     since,
+    about: `${workflow} ${step}`,
     what: `${plural(count, "approval")} of the step ${JSON.stringify(line(step))} of ${workflow}`,
     evidence: { count, since, ids },
     link: { view: "approvals", ...(ids[0] !== undefined && { id: ids[0] }) },
@@ -49,9 +50,10 @@ function aboutStep(approvals: readonly Asked[]) {
 const approvalWaitsLong: Rule = ({ pending }, now) =>
   byStep(pending.filter((one) => now - one.createdAt >= OLD_MS && !isExpiring(one, now))).map(
     (approvals): Finding => {
-      const { count, since, what, evidence, link } = aboutStep(approvals);
+      const { count, since, about, what, evidence, link } = aboutStep(approvals);
       return {
         code: "approval-waits-long",
+        about,
         severity: now - since >= LATE_MS ? "warning" : "info",
         title: `${what} ${verb(count, "waits", "wait")} since ${at(since, now)}.`,
         evidence,
@@ -66,10 +68,11 @@ const approvalWaitsLong: Rule = ({ pending }, now) =>
 
 const approvalExpiresSoon: Rule = ({ pending }, now) =>
   byStep(pending.filter((one) => isExpiring(one, now))).map((approvals): Finding => {
-    const { count, what, evidence, link } = aboutStep(approvals);
+    const { count, about, what, evidence, link } = aboutStep(approvals);
     const expiresAt = Math.min(...approvals.map((one) => one.expiresAt));
     return {
       code: "approval-expires-soon",
+      about,
       severity: "warning",
       title: `${what} ${verb(count, "expires", "expire")} at ${at(expiresAt, now)}.`,
       evidence,
@@ -81,10 +84,11 @@ const approvalExpiresSoon: Rule = ({ pending }, now) =>
 
 const approvalExpired: Rule = ({ expired }, now) =>
   byStep(expired).map((approvals): Finding => {
-    const { count, what, evidence, link } = aboutStep(approvals);
+    const { count, about, what, evidence, link } = aboutStep(approvals);
     const since = Math.min(...approvals.map(({ expiredAt }) => expiredAt));
     return {
       code: "approval-expired",
+      about,
       severity: count >= MANY_EXPIRED ? "warning" : "info",
       title: `${what} expired since ${at(since, now)}, and nobody had decided.`,
       evidence: { ...evidence, since },
@@ -110,6 +114,7 @@ const stepRenamed: Rule = ({ renamed }, now) => {
     return [
       {
         code: "workflow-step-renamed",
+        about: `${workflow} ${step}`,
         severity: "warning",
         title: `${plural(count, "instance")} of ${workflow} ${verb(count, "asks", "ask")} in the step ${JSON.stringify(line(step))} since ${at(since, now)} for what the step ${JSON.stringify(line(before))} has asked before.`,
         evidence: { count, since, ids: instances.slice(0, 10) },

@@ -34,6 +34,7 @@ const workflowFailed: Rule = ({ errored }, now) => {
     return [
       {
         code: "workflow-failed",
+        about: `${workflowName} ${error?.name}`,
         severity: "error",
         title: `${plural(count, "instance")} of ${workflowName} failed since ${at(since, now)} with ${line(error?.name ?? "an error")}.`,
         evidence: {
@@ -60,6 +61,7 @@ const workflowMissing: Rule = ({ newest, env }, now) => {
     const since = Math.min(...some.map(({ createdAt }) => createdAt.getTime()));
     return {
       code: "workflow-missing",
+      about: name,
       severity: "error",
       title: `${plural(count, "instance")} of ${name}, started since ${at(since, now)}, cannot be reached: this Worker has no such Workflow binding.`,
       evidence: { count, since, ids: some.slice(0, 10).map(({ workflowId }) => workflowId) },
