@@ -9,7 +9,8 @@ const THINK = [
   "test/hosts/think/**/*.test.ts",
   "test/{workflow,codemode}/steps/**/*.test.ts",
   "test/peers/*.test.ts",
-  "test/operator/**/*.test.ts",
+  "test/operator/*.test.ts",
+  "test/operator/!(alerts)/**/*.test.ts",
 ];
 
 /** Tests of the scheduler, in a separate project to run in parallel. */

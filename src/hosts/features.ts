@@ -35,11 +35,16 @@ export class Features {
     }
   }
 
+  /** Undefined if the class does not install it. */
+  find<Name extends keyof Installed>(feature: Name): Installed[Name] | undefined {
+    return this.#made.get(feature) as Installed[Name] | undefined;
+  }
+
   /** @throws FeatureNotInstalledError */
   get<Name extends keyof Installed>(feature: Name, usedBy: string): Installed[Name] {
-    const made = this.#made.get(feature);
+    const made = this.find(feature);
     if (!made) throw new FeatureNotInstalledError(feature, usedBy, this.className);
-    return made as Installed[Name];
+    return made;
   }
 }
 

@@ -101,18 +101,12 @@ export function modulesOf<Turns extends HostTurns>(
   checkNames(name, options ?? null, HOST_OPTIONS);
   const { agent, think } = host;
   const { env, ctx } = agent;
-  const {
-    outbox: outboxOptions = {},
-    inbound = {},
-    streams = {},
-    links: linkSettings,
-    ...limits
-  } = options;
+  const { outbox: sending = {}, inbound = {}, streams = {}, links: signing, ...limits } = options;
   const { onProblem } = host.hooks;
   const features = featuresOf(host, limits);
   const outbox = new Outbox({
     ...(limits.tracing && KEPT_FOR_TRACES),
-    ...objectOf("outbox", outboxOptions),
+    ...objectOf("outbox", sending),
     ...host.hooks,
     host: host.object,
     env,
@@ -137,7 +131,7 @@ export function modulesOf<Turns extends HostTurns>(
     }),
   });
   const approvals = new Approvals(waits);
-  const links: Links = new Links(agent, linkSettings, approvals);
+  const links: Links = new Links(agent, signing, approvals);
   const workflows = new Workflows(agent, host.own, outbox, waits, limits.tracing);
   const deliveries: Inbound = new Inbound({
     ...objectOf("inbound", inbound),
@@ -147,6 +141,7 @@ export function modulesOf<Turns extends HostTurns>(
     onProblem,
   });
   host.lifecycle.use(outbox).use(submissions).use(waits).use(scheduler).use(deliveries);
+  features.find("operations")?.start(host.lifecycle, outbox, ctx.storage);
   return {
     outbox,
     submissions,

@@ -7,6 +7,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
+import { emit } from "../core/lifecycle/events.ts";
 import { isReset } from "../core/lifecycle/resets.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
 import {
@@ -270,7 +271,7 @@ export class Acceptor {
   /** After the commit. */
   #announce(verdict: Verdict, attempt: Attempt, error?: Failure): void {
     const { source, id, type } = attempt.delivery;
-    this.services().events.emit(`inbound:${verdict}`, {
+    emit(this.services(), `inbound:${verdict}`, {
       source,
       id,
       type,

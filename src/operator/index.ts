@@ -1,6 +1,7 @@
 /** `perdure/operator`: the operator API of the agents that an app names, and its client. */
 
 export { InvalidOptionError } from "../core/options/options.ts";
+export type { AlertOptions } from "./alerts/options.ts";
 export { type OperatorHandler, operator } from "./api/handler.ts";
 export type { Identity, OperatedAgents, OperatorOptions } from "./api/options.ts";
 export { OperatorClient, type OperatorClientOptions, OperatorError } from "./client.ts";

@@ -1,8 +1,13 @@
 /** The feature for operators: the health report, actions with their audit log, lists, and traces. */
 
+import type { Lifecycle } from "agents/lifecycle";
+import { readOptions } from "../core/options/option-schemas.ts";
 import type { Feature } from "../hosts/features.ts";
 import type { TelemetryEvent } from "../outbox/destinations/otlp.ts";
+import type { Outbox } from "../outbox/index.ts";
 import { listActions, operate } from "./actions/operate.ts";
+import { Alerts } from "./alerts/alerts.ts";
+import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";
 import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { telemetryOf } from "./otlp/telemetry.ts";
@@ -14,18 +19,35 @@ import { traceSubmission } from "./trace/trace.ts";
  * Lets operators see and repair an agent: `operator()`, `dashboard()`, `operatorMcp()` and `npx perdure` call its methods. The
  * option `tracing` needs it too. It has no rows of its own until somebody acts.
  *
+ * @param options.alerts sends a message when something is wrong for a time, and when that is over. @default none
+ * @throws InvalidOptionError
  * @example
  * export class Support extends DurableThink<Env> {
  *   static override readonly features = [operations()];
  * }
  */
-export function operations(): Feature<"operations"> {
-  return { feature: "operations", install: (agent) => new Operations(agent) };
+export function operations(
+  options: { readonly alerts?: AlertOptions } = {},
+): Feature<"operations"> {
+  const { alerts } = readOptions(OPERATIONS, options, "options of operations()");
+  return {
+    feature: "operations",
+    install: (agent) => new Operations(agent, new Alerts(agent, alerts)),
+  };
 }
 
 /** The verbs of operators, which the agent's class has as methods. */
 export class Operations {
-  constructor(private readonly agent: () => OperatedAgent) {}
+  constructor(
+    private readonly agent: () => OperatedAgent,
+    readonly alerts: Alerts,
+  ) {}
+
+  /** @throws InvalidOptionError for alerts that the outbox cannot deliver */
+  start(lifecycle: Lifecycle, outbox: Outbox, storage: DurableObjectStorage): void {
+    this.alerts.listen(outbox, storage);
+    lifecycle.use(this.alerts);
+  }
 
   healthReport() {
     return healthReport(this.agent());

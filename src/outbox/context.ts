@@ -1,6 +1,7 @@
 /** What the parts of the outbox share: settings, stores, the wake, and the reports to the app. */
 
 import type { Clock } from "../core/clock.ts";
+import { emit } from "../core/lifecycle/events.ts";
 import type { Wake } from "../core/lifecycle/wake.ts";
 import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
@@ -86,7 +87,7 @@ export class OutboxContext {
 
   reportAttempt(type: "outbox:attempt" | "outbox:delivered", entry: OutboxEntry): void {
     const { id, attempt, destination } = entry;
-    this.loop.lifecycle.events.emit(type, { id, attempt, kind: destination.kind });
+    emit(this.loop.lifecycle, type, { id, attempt, kind: destination.kind });
   }
 
   /** Reports telemetry that is dropped, once after each start of the object. */
@@ -100,14 +101,14 @@ export class OutboxContext {
 
   reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {
     const { kind } = destination;
-    this.loop.lifecycle.events.emit("outbox:discarded", { id, attempt, kind, reason });
+    emit(this.loop.lifecycle, "outbox:discarded", { id, attempt, kind, reason });
   }
 
   /** Emits the event, reports the problem, and calls `onDeadLetter`. */
   async reportDead(letter: DeadLetter): Promise<void> {
     const { id, destination, attempts, lastError: error } = letter;
     const { kind } = destination;
-    this.loop.lifecycle.events.emit("outbox:dead", { id, kind, attempts, error });
+    emit(this.loop.lifecycle, "outbox:dead", { id, kind, attempts, error });
     const ids = { id, kind, to: this.destinations.labelOf(destination), attempts };
     this.reportProblem({ type: "outbox:dead", level: "error", message: error, ids });
     await this.loop.inHostContext(async () => this.hooks.onDeadLetter?.(letter));
@@ -115,7 +116,7 @@ export class OutboxContext {
 
   /** @param reason why it is not healthy */
   reportEndpoint(url: string, state: Endpoint["state"], reason?: string): void {
-    this.loop.lifecycle.events.emit("outbox:endpoint", { url, state });
+    emit(this.loop.lifecycle, "outbox:endpoint", { url, state });
     this.reportProblem({
       type: "outbox:endpoint",
       level: state === "disabled" ? "error" : "warn",

@@ -3,6 +3,7 @@
 import type { LifecycleServices } from "agents/lifecycle";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
+import { emit } from "../core/lifecycle/events.ts";
 import { reportProblem } from "../core/problems.ts";
 import { InvalidTaskError } from "./errors.ts";
 import type { Settings } from "./options.ts";
@@ -27,7 +28,7 @@ export class App {
   /** `tasks()` or another function that declares tasks has failed. */
   reportUnreadable(error: unknown): void {
     console.error("[perdure] the scheduled tasks could not be reconciled:", error);
-    this.lifecycle.events.emit("scheduler:invalid", { error: failureOf(error) });
+    emit(this.lifecycle, "scheduler:invalid", { error: failureOf(error) });
   }
 
   /** Reports each invalid task, and options that do not exist, once for each start and problem. */
@@ -55,7 +56,7 @@ export class App {
   reportInvalid(taskId: string, error: unknown): void {
     console.error(`[perdure] the scheduled task ${preview(taskId)} is not armed:`, error);
     const failure = failureOf(error);
-    this.lifecycle.events.emit("scheduler:invalid", { taskId, error: failure });
+    emit(this.lifecycle, "scheduler:invalid", { taskId, error: failure });
     const invalid = new InvalidTaskError(taskId, failure.message, { cause: error });
     this.#callHook("onInvalid", taskId, async () => this.settings.onInvalid?.(invalid));
   }
@@ -64,7 +65,7 @@ export class App {
   reportFailed(run: ScheduledRun, error: unknown, isPaused: boolean): void {
     const { taskId, idempotencyKey, attempts } = run;
     const failed = { taskId, idempotencyKey, attempts, error: failureOf(error) };
-    this.lifecycle.events.emit("scheduler:failed", failed);
+    emit(this.lifecycle, "scheduler:failed", failed);
     const what = `the scheduled task ${JSON.stringify(taskId)} has failed${isPaused ? ", and is paused" : ""}`;
     console.error(`[perdure] ${what} (attempt ${attempts}):`, error);
     this.#callHook("onFailure", taskId, async () => this.settings.onFailure?.(error, run));

@@ -1,6 +1,7 @@
 /** What the parts of the ledger share. One for each object instance. */
 
 import type { Clock } from "../core/clock.ts";
+import { emit } from "../core/lifecycle/events.ts";
 import type { Wake } from "../core/lifecycle/wake.ts";
 import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
@@ -56,10 +57,10 @@ export class Ledger {
 
   /** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
   #callStatusHook(submission: SubmissionInspection): Promise<void> {
-    const { submissionId, requestId, status, error } = submission;
-    const { events } = this.loop.lifecycle;
-    events.emit("submission:status", { submissionId, requestId, status });
-    if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
+    const { submissionId, requestId, status, error, attempts } = submission;
+    const { lifecycle } = this.loop;
+    emit(lifecycle, "submission:status", { submissionId, requestId, status, attempts });
+    if (status === "error") emit(lifecycle, "submission:error", { submissionId, requestId, error });
     const hook = () => this.host.onStatus(submission);
     return this.host.isInHostContext() ? hook() : this.loop.inHostContext(hook);
   }

@@ -1,5 +1,6 @@
 /** Closes waits: the end and its event commit together, and what follows in memory comes after the transaction. */
 
+import { emit } from "../core/lifecycle/events.ts";
 import { HEARTBEAT_MS, type WorkLoop } from "../core/lifecycle/work-loop.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Driver } from "./driver.ts";
@@ -114,7 +115,7 @@ export class Settlement {
   announce(wait: Wait): void {
     const { waitId, kind, status } = wait;
     const name = status === "open" ? "wait:create" : (`wait:${status}` as const);
-    this.loop.lifecycle.events.emit(name, { waitId, kind });
+    emit(this.loop.lifecycle, name, { waitId, kind });
     this.driver.announce(wait);
   }
 

@@ -1,6 +1,7 @@
 /** The worker of the tests that need no Think. */
 
 import { crashable } from "../../src/testing/index.ts";
+import { AlertsObject as Alerts } from "../operator/alerts/alerts-object.ts";
 import { queue } from "../outbox/recipients.ts";
 import { AnswerObject as Answer } from "../support/objects/answer-object.ts";
 import { InboundObject as Inbound } from "../support/objects/inbound-object.ts";
@@ -17,6 +18,7 @@ export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
 export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";
 
 // For scenarios that crash them at every write.
+export const AlertsObject = crashable(Alerts);
 export const AnswerObject = crashable(Answer);
 export const InboundObject = crashable(Inbound);
 export const WaitsObject = crashable(Waits);

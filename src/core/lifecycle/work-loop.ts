@@ -9,6 +9,7 @@
 
 import type { LifecycleServices } from "agents/lifecycle";
 import { type Clock, earliest } from "../clock.ts";
+import { emit } from "./events.ts";
 import { Wake } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */
@@ -39,6 +40,8 @@ export class WorkLoop {
     const driveAndTrack = async () => {
       for (const key of this.#pauses.keys()) if (!this.isPaused(key)) this.#pauses.delete(key);
       const next = await drive();
+      const { storage } = services();
+      emit({ storage }, "wake", { isBusy: this.isBusy });
       const all = Array.from(this.#inFlight.values(), ({ work }) => work);
       if (all.length > 0) services().trackAlarmWork(Promise.all(all));
       return this.nextWake(next);

@@ -9,8 +9,9 @@ export type SubAgents = Agent["dynamicAgents"];
 
 /** The capabilities that have wakes. */
 export function wakingOf(capabilities: Capabilities): readonly Capability[] {
-  const { outbox, submissions, waits, scheduler } = capabilities;
-  return [outbox, submissions, waits, scheduler];
+  const { outbox, submissions, waits, scheduler, features } = capabilities;
+  const alerts = features.find("operations")?.alerts;
+  return [outbox, submissions, waits, scheduler, alerts].filter((one) => one !== undefined);
 }
 
 /** The sub-agents of the agent at `path`. Deleting one also removes its wakes from the root agent. */

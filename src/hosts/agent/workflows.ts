@@ -6,6 +6,7 @@
 import type { RunWorkflowOptions } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
 import { preview, shorten } from "../../core/json.ts";
+import { emit } from "../../core/lifecycle/events.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { checkNames } from "../../core/options/options.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
@@ -290,6 +291,8 @@ export class Workflows {
     const tracked = this.#agent.getWorkflow(id);
     if (!tracked || tracked.status === "terminated" || tracked.status === "paused") return;
     const status = failure ? "errored" : "complete";
+    const { storage } = this.#agent.ctx;
+    if (failure || tracked.status === "errored") emit({ storage }, "workflow:errored");
     if (failure === undefined || tracked.status === status) return this.#trace(id);
     await this.track(tracked, { status, ...(failure && { error: failure }) });
   }

@@ -1,0 +1,133 @@
+/**
+ * Sends a message when a finding of the health report lasts, and another when it is over. The message is an entry of the
+ * outbox, which commits with the row that says that it was announced.
+ *
+ * The agent looks for findings some time after a failure, and after any event while an announced finding is open.
+ */
+
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { Capability } from "../../core/lifecycle/capability.ts";
+import { listeners, type ModuleEvent } from "../../core/lifecycle/events.ts";
+import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
+import { withTimeout } from "../../core/timeout.ts";
+import type { Outbox } from "../../outbox/index.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { AlertEvent } from "../protocol.ts";
+import { healthReport } from "../report/report.ts";
+import { type Alert, decide, isOpen } from "./decide.ts";
+import { messageFor, takesAlerts } from "./message.ts";
+import type { AlertSettings } from "./options.ts";
+import { readAlerts, writeAlerts } from "./store.ts";
+
+/** An app's getScheduledTasks() that hangs must not hold the alarm. */
+const CHECK_TIMEOUT_MS = 20_000;
+/** Of the delivery ids: what happens to an alert's own delivery causes no check. */
+const PREFIX = "alert:";
+const FAILED =
+  /^(submission:error|outbox:dead|scheduler:(failed|invalid)|inbound:refused|workflow:errored)$/;
+
+export class Alerts extends Capability {
+  /** Whether a finding was announced and is not over. */
+  #hasOpen = false;
+  /** Since when each wake found work in flight. */
+  #busySince: number | undefined;
+
+  /** @param settings undefined: it sends none, and keeps the wakes of sub-agents that do */
+  constructor(
+    private readonly agent: () => OperatedAgent,
+    private readonly settings: AlertSettings | undefined,
+    clock: Clock = systemClock,
+  ) {
+    super("perdure.alerts", clock);
+  }
+
+  /**
+   * Listens to the agent's modules.
+   *
+   * @throws InvalidOptionError for a destination that the outbox refuses
+   */
+  listen(outbox: Outbox, storage: DurableObjectStorage): void {
+    if (!this.settings) return;
+    const { to } = this.settings;
+    const problem = outbox.problemOf(to, "alerts.to");
+    if (problem) throw new InvalidOptionError("alerts.to", problem);
+    if (!takesAlerts(to)) {
+      const expected = "what slack(), webhook(), email() or another destination of events returns";
+      throw invalidOption("alerts.to", to, expected);
+    }
+    listeners.set(storage, (event) => this.#heard(event));
+  }
+
+  override async onStart(): Promise<void> {
+    if (!this.settings) return;
+    await super.onStart();
+    this.#hasOpen = readAlerts(this.lifecycle.storage).some(isOpen);
+    // A deploy may have ended it.
+    if (this.#hasOpen) this.#checkBy(this.loop.clock.now() + this.settings.after);
+  }
+
+  #heard({ type, id, attempt, attempts, state, status, isBusy }: ModuleEvent): void {
+    if (!this.settings || id?.startsWith(PREFIX)) return;
+    const { after } = this.settings;
+    const now = this.loop.clock.now();
+    const isFailure =
+      FAILED.test(type) ||
+      (type === "outbox:attempt" && attempt !== 1) ||
+      (type === "outbox:endpoint" && state !== "healthy") ||
+      (type === "submission:status" && status === "pending" && attempts !== 0);
+    if (isFailure || this.#hasOpen) this.#checkBy(now + after);
+    if (type !== "wake") return;
+    const since = isBusy ? (this.#busySince ?? now) : undefined;
+    const isLong = since !== undefined && now >= since + after;
+    if (isLong) this.#checkBy(now);
+    this.#busySince = isLong ? now : since;
+  }
+
+  #checkBy(time: number): void {
+    this.wake.noLaterThan(time).catch((error) => {
+      const remedy = "In a sub-agent, the root agent's class needs operations() too";
+      console.error(`[perdure] the check for alerts could not be armed. ${remedy}:`, error);
+    });
+  }
+
+  protected override async drive(): Promise<number | null> {
+    if (!this.settings) return null;
+    try {
+      return await withTimeout(this.#check(this.settings), CHECK_TIMEOUT_MS);
+    } catch (error) {
+      console.error("[perdure] the check for alerts has failed and is repeated:", error);
+      return this.loop.clock.now() + this.settings.after;
+    }
+  }
+
+  async #check(settings: AlertSettings): Promise<number | null> {
+    const operated = this.agent();
+    const { findings } = await healthReport(operated);
+    const { storage } = this.lifecycle;
+    const now = this.loop.clock.now();
+    const { alerts, due } = storage.transactionSync(() => {
+      const before = readAlerts(storage);
+      const decision = decide(findings, before, settings, now);
+      writeAlerts(storage, before, decision.alerts);
+      for (const alert of decision.alerts) if (!before.includes(alert)) this.#put(alert, operated);
+      return decision;
+    });
+    this.#hasOpen = alerts.some(isOpen);
+    operated.capabilities.outbox.flush();
+    return due;
+  }
+
+  /** The message of an alert that has changed. One that waits has none. */
+  #put(alert: Alert, { host, capabilities: { outbox } }: OperatedAgent): void {
+    const { to } = this.settings as AlertSettings;
+    const { announcedAt, overAt, finding } = alert;
+    const at = overAt ?? announcedAt;
+    if (at === null) return;
+    const { className: agent = "", name = "" } = host.selfPath.at(-1) ?? {};
+    const state = overAt === null ? "open" : "over";
+    const event: AlertEvent = { type: "perdure.alert", state, finding, agent, name, at };
+    const payload = JSON.stringify(messageFor(to, event));
+    // Also when the outbox is full.
+    outbox.enqueue(`${PREFIX}${crypto.randomUUID()}`, to, payload);
+  }
+}
