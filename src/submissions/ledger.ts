@@ -59,7 +59,9 @@ export class Ledger {
   #callStatusHook(submission: SubmissionInspection): Promise<void> {
     const { submissionId, requestId, status, error, attempts } = submission;
     const { lifecycle } = this.loop;
-    emit(lifecycle, "submission:status", { submissionId, requestId, status, attempts });
+    emit(lifecycle, "submission:status", { submissionId, requestId, status });
+    const { storage } = lifecycle;
+    if (status === "pending" && attempts > 0) emit({ storage }, "submission:retry");
     if (status === "error") emit(lifecycle, "submission:error", { submissionId, requestId, error });
     const hook = () => this.host.onStatus(submission);
     return this.host.isInHostContext() ? hook() : this.loop.inHostContext(hook);

@@ -7,9 +7,7 @@ export type ModuleEvent = {
   readonly type: string;
   readonly id?: string;
   readonly attempt?: number;
-  readonly attempts?: number;
   readonly state?: string;
-  readonly status?: string;
   readonly isBusy?: boolean;
 };
 

@@ -24,7 +24,7 @@ const CHECK_TIMEOUT_MS = 20_000;
 /** Of the delivery ids: what happens to an alert's own delivery causes no check. */
 const PREFIX = "alert:";
 const FAILED =
-  /^(submission:error|outbox:dead|scheduler:(failed|invalid)|inbound:refused|workflow:errored)$/;
+  /^(submission:(error|retry)|outbox:dead|scheduler:(failed|invalid)|inbound:refused|workflow:errored)$/;
 
 export class Alerts extends Capability {
   /** Whether a finding was announced and is not over. */
@@ -66,15 +66,14 @@ export class Alerts extends Capability {
     if (this.#hasOpen) this.#checkBy(this.loop.clock.now() + this.settings.after);
   }
 
-  #heard({ type, id, attempt, attempts, state, status, isBusy }: ModuleEvent): void {
+  #heard({ type, id, attempt, state, isBusy }: ModuleEvent): void {
     if (!this.settings || id?.startsWith(PREFIX)) return;
     const { after } = this.settings;
     const now = this.loop.clock.now();
     const isFailure =
       FAILED.test(type) ||
       (type === "outbox:attempt" && attempt !== 1) ||
-      (type === "outbox:endpoint" && state !== "healthy") ||
-      (type === "submission:status" && status === "pending" && attempts !== 0);
+      (type === "outbox:endpoint" && state !== "healthy");
     if (isFailure || this.#hasOpen) this.#checkBy(now + after);
     if (type !== "wake") return;
     const since = isBusy ? (this.#busySince ?? now) : undefined;

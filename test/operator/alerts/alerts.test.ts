@@ -196,7 +196,7 @@ async function alarmsAfter(events: readonly ModuleEvent[]): Promise<number> {
 
 it.each<[string, ModuleEvent[]]>([
   ["a failed submission", [{ type: "submission:error" }]],
-  ["a retry of a submission", [{ type: "submission:status", status: "pending", attempts: 1 }]],
+  ["a retry of a submission", [{ type: "submission:retry" }]],
   ["a second attempt of a delivery", [{ type: "outbox:attempt", id: "a", attempt: 2 }]],
   ["a failing endpoint", [{ type: "outbox:endpoint", state: "failing" }]],
   ["a failed run of a task", [{ type: "scheduler:failed" }]],
@@ -215,7 +215,7 @@ it.each<[string, ModuleEvent[]]>([
 });
 
 it.each<[string, ModuleEvent]>([
-  ["a submission that is accepted", { type: "submission:status", status: "pending", attempts: 0 }],
+  ["a submission that is accepted", { type: "submission:status" }],
   ["a first attempt of a delivery", { type: "outbox:attempt", id: "a", attempt: 1 }],
   ["a wake without work", { type: "wake", isBusy: false }],
   ["a failed delivery of an alert", { type: "outbox:attempt", id: "alert:1", attempt: 9 }],
