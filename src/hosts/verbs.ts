@@ -10,6 +10,7 @@ import type {
   AcceptRequest,
   Inbound,
   ListInboundOptions,
+  RefusedRequests,
   ReplayFilter,
 } from "../inbound/index.ts";
 import type { OperatedAgent } from "../operator/operated.ts";
@@ -521,10 +522,11 @@ export abstract class AgentVerbs {
   // Inbound deliveries
 
   /**
-   * For receivers of `perdure/webhooks`: accepts a delivery, and runs a call of its handler in the same transaction.
+   * For receivers of `perdure/webhooks`: accepts a delivery, and runs a call of its handler in the same transaction, or
+   * counts requests that were refused.
    * @throws InvalidDeliveryError, or the error of storage; nothing is stored then
    */
-  acceptDelivery(request: AcceptRequest): Promise<Acceptance> {
+  acceptDelivery(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
     return this[CAPABILITIES].inbound.accept(request);
   }
 

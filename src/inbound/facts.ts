@@ -1,6 +1,7 @@
-/** What a health report knows of the log of inbound deliveries. Reads a bounded number of rows, and writes nothing. */
+/** What a health report knows of the log of inbound deliveries. Reads a bounded number of rows, and makes no table. */
 
 import { causeOf } from "../core/failures.ts";
+import { type RefusedSource, refusedSources } from "./refusals.ts";
 import type { StoredVerdict } from "./states.ts";
 import type { InboundFailure } from "./types.ts";
 
@@ -37,6 +38,7 @@ export type InboundFacts = {
   /** Newest first. */
   readonly failed: readonly FailedDelivery[];
   readonly repeats: readonly Repeats[];
+  readonly refused: readonly RefusedSource[];
 };
 
 type Row = {
@@ -52,9 +54,11 @@ type Row = {
 export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
   const counts = { accepted: 0, filtered: 0, refused: 0 };
   const failed: FailedDelivery[] = [];
-  // The table is made with the first delivery.
-  const table = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_inbound'").toArray();
-  if (table.length === 0) return { counts, failed, repeats: [] };
+  // The tables are made with the first delivery, and those that a new version adds with the first one after it.
+  const query =
+    "SELECT name FROM sqlite_master WHERE name IN ('perdure_inbound', 'perdure_refusals')";
+  const tables = sql.exec<{ name: string }>(query).toArray();
+  if (tables.length === 0) return { counts, failed, repeats: [], refused: [] };
   const repeats = new Map<string, Repeats>();
   /** By source, how many have been accepted and have ended. */
   const accepted = new Map<string, number>();
@@ -72,7 +76,8 @@ export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
     const cause = causeOf(failureText(error));
     failed.push({ source, id, verdict, storedAt, error: failureIn(error), cause, acceptedSince });
   }
-  return { counts, failed, repeats: [...repeats.values()] };
+  const refused = tables.length === 2 ? refusedSources(sql, now) : [];
+  return { counts, failed, repeats: [...repeats.values()], refused };
 }
 
 function count(repeats: Map<string, Repeats>, row: Row): void {

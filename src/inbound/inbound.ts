@@ -10,7 +10,6 @@ import { hook, readOptions } from "../core/options/option-schemas.ts";
 import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
-import { type InboundFacts, inboundFacts } from "./facts.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
@@ -18,12 +17,14 @@ import {
   type Matches,
   type RecentOptions,
   readPage,
+  readRefused,
   readReplay,
   readRequest,
   readSettings,
   type Selection,
 } from "./options.ts";
-import type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
+import type { Acceptance, AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
+import { addRefused } from "./refusals.ts";
 import { Serial } from "./serial.ts";
 import { InboundStore, MAX_SCANNED, type StoredDelivery } from "./store.ts";
 import type {
@@ -48,6 +49,7 @@ type Replayed = { readonly offered: Offered; readonly arrival: Arrival };
 
 export class Inbound extends LifecycleCapability {
   readonly #limits: Limits;
+  readonly #clock: Clock;
   readonly #serial: Serial;
   /** Replays in flight, by the delivery's `seq`. */
   readonly #replays = new Map<number, Promise<Replayed>>();
@@ -66,6 +68,7 @@ export class Inbound extends LifecycleCapability {
     super("perdure.inbound");
     readOptions(ON_PROBLEM, onProblem, "onProblem");
     this.#limits = readSettings(settings);
+    this.#clock = clock;
     this.#serial = new Serial(this.#limits.maxInFlight);
     const options = {
       agent,
@@ -82,13 +85,24 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer.
+   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer. Or
+   * counts requests that a receiver has refused.
    *
    * @throws InvalidDeliveryError for an invalid request; nothing is stored
    * @throws the error of storage; nothing is stored, and the sender may send the delivery again
    */
-  accept(request: AcceptRequest): Promise<Acceptance> {
-    return this.#accept(request, undefined);
+  accept(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
+    return Object(request).reason === undefined
+      ? this.#accept(request as AcceptRequest, undefined)
+      : this.#countRefused(request as RefusedRequests);
+  }
+
+  async #countRefused(request: RefusedRequests): Promise<Acceptance> {
+    const refused = readRefused(request);
+    await this.lifecycle.ready();
+    // The store makes the table.
+    addRefused(this.#store.storage, refused, this.#clock.now());
+    return { verdict: "filtered" };
   }
 
   async #accept(request: AcceptRequest, replay: Replay | undefined): Promise<Acceptance> {
@@ -121,12 +135,6 @@ export class Inbound extends LifecycleCapability {
     await this.lifecycle.ready();
     const found = this.#store.inspect(source, id);
     return found ? shown(found) : null;
-  }
-
-  /** For a health report. It makes no table. */
-  async facts(now: number): Promise<InboundFacts> {
-    await this.lifecycle.ready();
-    return inboundFacts(this.lifecycle.storage.sql, now);
   }
 
   /**

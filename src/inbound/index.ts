@@ -9,7 +9,7 @@ export {
   ReplayError,
 } from "./errors.ts";
 export { Inbound } from "./inbound.ts";
-export type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
+export type { Acceptance, AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
 export type {
   InboundFilter,
   InboundPage,

@@ -14,7 +14,7 @@ import {
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { InvalidDeliveryError, InvalidInboundFilterError } from "./errors.ts";
-import type { AcceptRequest, Arrival } from "./protocol.ts";
+import type { AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
 import type { InboundFilter, InboundSettings, ListInboundOptions, ReplayFilter } from "./types.ts";
 
@@ -72,6 +72,12 @@ const REQUEST = optionsOf<AcceptRequest>()({
   ended: z.literal(true).optional(),
 });
 
+const REFUSED = optionsOf<RefusedRequests>()({
+  source: SOURCE,
+  reason: oneOf(["signature", "clock"]),
+  count: count(),
+});
+
 /** A checked request. */
 export type Request = {
   readonly delivery: Arrival;
@@ -82,9 +88,15 @@ export type Request = {
   readonly ended: true | undefined;
 };
 
+const make = (field: string, message: string) => new InvalidDeliveryError(field, message);
+
+/** @throws InvalidDeliveryError */
+export function readRefused(request: RefusedRequests): RefusedRequests {
+  return readOptions(REFUSED, request, "request", make);
+}
+
 /** @throws InvalidDeliveryError */
 export function readRequest(request: unknown): Request {
-  const make = (field: string, message: string) => new InvalidDeliveryError(field, message);
   const { delivery, call, refusal, ended } = readOptions(REQUEST, request, "request", make);
   if ([call, refusal, ended].filter((one) => one !== undefined).length > 1) {
     const problem = "expected one of call, refusal and ended, or none";

@@ -66,6 +66,21 @@ export type Acceptance =
       readonly retryAfter?: number;
     };
 
+/** Why a receiver has refused a request: by its signature or token, or by the time that is signed. */
+export type RefusalReason = "signature" | "clock";
+
+/**
+ * One RPC of a receiver to the agent that counts requests which were refused before their agent was known. The answer says
+ * nothing.
+ */
+export type RefusedRequests = {
+  readonly source: string;
+  readonly reason: RefusalReason;
+  readonly count: number;
+};
+
+export type AcceptsRefusals = { acceptDelivery(request: RefusedRequests): Promise<unknown> };
+
 /** An agent, or a stub of one, that accepts deliveries. */
 export type AcceptsDeliveries = {
   acceptDelivery(request: AcceptRequest): Promise<Acceptance>;

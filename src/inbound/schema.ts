@@ -24,4 +24,12 @@ export const MIGRATIONS = [
      body TEXT,
      UNIQUE (source, id)
    );`,
+  `CREATE TABLE perdure_refusals (
+     hour INTEGER NOT NULL,
+     source TEXT NOT NULL,
+     reason TEXT NOT NULL,
+     count INTEGER NOT NULL,
+     first_at INTEGER NOT NULL,
+     PRIMARY KEY (hour, source, reason)
+   ) WITHOUT ROWID;`,
 ] as const;

@@ -71,7 +71,7 @@ export class InboundStore {
   writes = 0;
 
   constructor(
-    private readonly storage: DurableObjectStorage,
+    readonly storage: DurableObjectStorage,
     private readonly limits: Limits,
   ) {
     migrate(storage, "inbound", MIGRATIONS);

@@ -25,6 +25,7 @@ export {
 } from "./presets/telegram.ts";
 export { type TwilioBody, type TwilioOptions, twilio } from "./presets/twilio.ts";
 export { type Receiver, webhooks } from "./receiver.ts";
+export { countRefusals } from "./refusals.ts";
 export { type ChannelOptions, type ChannelReceiver, channel } from "./sources/channel.ts";
 export { type QueueHandler, type QueueOptions, queue } from "./sources/queue.ts";
 export {

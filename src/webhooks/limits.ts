@@ -19,5 +19,7 @@ export const MAX_LEVELS = 500;
 /** Lines of the log in a period, of one source and status. */
 export const LINES_PER_PERIOD = 10;
 export const PERIOD_MS = 60_000;
+/** Refused requests of this time are counted together. */
+export const COLLECT_MS = 10_000;
 /** Characters of a reason in the log. */
 export const MAX_REASON = 300;

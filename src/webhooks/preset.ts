@@ -63,6 +63,7 @@ export type Incoming = {
   /** The values of `secret`, without those that are missing in env: one or more. */
   readonly secrets: readonly string[];
   readonly env: object;
+  readonly ctx: { waitUntil(work: Promise<unknown>): void };
   /** Epoch milliseconds. */
   readonly now: number;
   /** In milliseconds. */

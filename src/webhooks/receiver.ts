@@ -24,7 +24,7 @@ import { sha256Hex, type Verified } from "./verify.ts";
 export type Receiver = (
   request: Request,
   env: object,
-  ctx: { waitUntil(work: Promise<unknown>): void },
+  ctx: Incoming["ctx"],
 ) => Promise<Response | null>;
 
 const FILTERED = { status: 200, verdict: "filtered" } as const;
@@ -66,9 +66,15 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
     const endpoint = byKey.get(url.pathname);
     if (!endpoint) return null;
     if ("respond" in endpoint) return endpoint.respond(request, env);
-    const now = (endpoint.options.clock ?? Date).now();
-    const { headers } = request;
-    return answerInTime({ ...endpoint, request, env, url, headers, now } as Reception, ctx);
+    return answerInTime({
+      ...endpoint,
+      request,
+      env,
+      ctx,
+      url,
+      headers: request.headers,
+      now: (endpoint.options.clock ?? Date).now(),
+    } as Reception);
   };
 }
 
@@ -83,9 +89,9 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
   };
 
 /** The work continues after the time limit, and when the sender closes the connection. */
-function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promise<Response> {
+function answerInTime(reception: Reception): Promise<Response> {
   const work = receive(reception).catch((error) => refuse(reception, error));
-  ctx.waitUntil(work);
+  reception.ctx.waitUntil(work);
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       // The work itself refuses a body that is still being read.

@@ -35,6 +35,7 @@ export const FINDINGS = {
   "inbound-unfinished": "starts",
   "inbound-poison": "starts",
   "inbound-duplicates": "starts",
+  "inbound-requests-refused": "starts",
   // Approvals
   "approval-waits-long": "onTime",
   "approval-expires-soon": "onTime",

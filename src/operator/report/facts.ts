@@ -1,7 +1,7 @@
 /** Reads what the rules judge by. A part that cannot be read is left out, and has its error here. */
 
 import { failureOf } from "../../core/failures.ts";
-import type { InboundFacts } from "../../inbound/facts.ts";
+import { type InboundFacts, inboundFacts } from "../../inbound/facts.ts";
 import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
 import type { SchedulerFacts } from "../../scheduler/facts.ts";
 import { type SubmissionFacts, submissionFacts } from "../../submissions/facts.ts";
@@ -34,7 +34,7 @@ export async function readFacts(
   operated: OperatedAgent,
   now: number,
 ): Promise<{ facts: ReportFacts; broken: BrokenPart[] }> {
-  const { agent, host, capabilities, env } = operated;
+  const { agent, host, capabilities, storage, env } = operated;
   const broken: BrokenPart[] = [];
   const read = async <Facts>(part: Part, work: () => Promise<Facts>): Promise<Facts | undefined> =>
     work().catch((error: unknown) => {
@@ -46,7 +46,7 @@ export async function readFacts(
       submissionFacts(await capabilities.submissions.engine.factSource(), now),
     ),
     read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
-    read("inbound", () => capabilities.inbound.facts(now)),
+    read("inbound", async () => inboundFacts(storage.sql, now)),
     read("waits", () => capabilities.waits.facts(now)),
     read("scheduler", () => capabilities.scheduler.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),

@@ -113,6 +113,26 @@ describe("findings of inbound deliveries", () => {
     expect(codesIn(await reportOf(agent))).toEqual([]);
   });
 
+  it.each([
+    ["signature", "The secret of this Worker is not the sender's"],
+    ["clock", "The sender's clock is wrong"],
+  ] as const)(
+    "inbound-requests-refused: requests that were refused by their %s are found for a day",
+    async (reason, cause) => {
+      const agent = givenAgent();
+      const refuse = (count: number) => agent.acceptDelivery({ source: "github", reason, count });
+      await refuse(4);
+      expect(codesIn(await reportOf(agent))).toEqual([]);
+      await refuse(2);
+      const finding = await found(agent, "inbound-requests-refused");
+      expect(finding.title).toMatch(/^6 requests to the endpoint github were refused by their /);
+      expect(finding).toMatchObject({ severity: "warning", evidence: { count: 6, ids: [] } });
+      expect(finding.cause).toContain(cause);
+      expect((await reportOf(agent)).counts.inbound.refused).toBe(0);
+      await gone(agent, "inbound-requests-refused", { later: 25 * HOUR });
+    },
+  );
+
   it("makes no table where no delivery has come", async () => {
     const agent = givenAgent();
     expect((await reportOf(agent)).counts.inbound).toEqual({

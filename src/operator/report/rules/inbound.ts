@@ -13,6 +13,8 @@ const FLOOD = 100;
 /** Fewer are retries, which senders make of a few deliveries. */
 const FEW_REPEATS = 50;
 const REPEATS_EACH = 10;
+/** Fewer are strays: anybody can send a request to a public URL. */
+const FEW_REFUSED = 5;
 /** Older ones are no longer replayed by their sender, and the operator has seen them. */
 const WINDOW_MS = 24 * 3_600_000;
 
@@ -133,9 +135,41 @@ const inboundDuplicates: Rule = ({ repeats }, now) =>
       };
     });
 
+/** What refused a request, why that may be, and what to do. */
+const REFUSED = {
+  signature: [
+    "signature",
+    "The secret of this Worker is not the sender's, or the requests are forged.",
+    "Compare the secret with the sender's and set it (wrangler secret put), then let the sender send them again. Forged ones need nothing.",
+  ],
+  clock: [
+    "signed time",
+    "The sender's clock is wrong, its requests arrive late, or old ones are replayed.",
+    "Let the sender correct its clock and send them again, or raise tolerance if they arrive late. Replayed ones need nothing.",
+  ],
+} as const;
+
+const requestsRefused: Rule = ({ refused }, now) =>
+  refused
+    .filter(({ count }) => count >= FEW_REFUSED)
+    .map(({ source, reason, count, since }): Finding => {
+      const [by, cause, text] = REFUSED[reason];
+      return {
+        code: "inbound-requests-refused",
+        about: `${source} ${reason}`,
+        severity: "warning",
+        title: `${count} requests to the endpoint ${line(source)} were refused by their ${by} since ${at(since, now)}.`,
+        evidence: { count, since, ids: [] },
+        cause,
+        fix: { text },
+        link: { view: "inbound", filter: `source:${source}` },
+      };
+    });
+
 export const INBOUND_RULES: readonly Rule[] = [
   inboundRefused,
   inboundUnfinished,
   inboundPoison,
   inboundDuplicates,
+  requestsRefused,
 ];
