@@ -5,6 +5,7 @@ declare namespace Cloudflare {
     ToolAgent: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").ToolAgent>;
     DeliveryAgent: DurableObjectNamespace<import("./hosts/think/delivery-agent.ts").DeliveryAgent>;
     Till: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").Till>;
+    AlertsAgent: DurableObjectNamespace<import("./operator/alerts/alerts-agent.ts").AlertsAgent>;
     AlertsObject: DurableObjectNamespace<import("./operator/alerts/alerts-object.ts").AlertsObject>;
     AnswerObject: DurableObjectNamespace<import("./support/objects/answer-object.ts").AnswerObject>;
     ToolChild: DurableObjectNamespace<import("./support/workflows/agent-tool-agents.ts").ToolChild>;

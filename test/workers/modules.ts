@@ -12,6 +12,7 @@ import { WaitsObject as Waits } from "../support/objects/waits-object.ts";
 import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
 export { SdkObject } from "../hosts/sdk/sdk-object.ts";
+export { AlertsAgent } from "../operator/alerts/alerts-agent.ts";
 export { OutboxAgent } from "../outbox/outbox-agent.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "../outbox/recipients.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";

@@ -14,6 +14,10 @@ export const declared = new Map<string, Partial<AlertOptions> | null>();
 /** What objects were sent, by their names and the delivery's id. */
 const heard = new Map<string, Map<string, AlertEvent>>();
 
+export function note(name: string, { id, event }: Delivery<AlertEvent>): void {
+  heard.set(name, (heard.get(name) ?? new Map()).set(id, event));
+}
+
 /** Objects whose receiver is repaired. */
 export const repaired = new Set<string>();
 
@@ -27,9 +31,8 @@ export class AlertsObject extends MeteredObject {
     model: () => new ScriptedModel(),
   });
 
-  hear({ id, event }: Delivery<AlertEvent>): void {
-    const name = this.ctx.id.name ?? "";
-    heard.set(name, (heard.get(name) ?? new Map()).set(id, event));
+  hear(delivery: Delivery<AlertEvent>): void {
+    note(this.ctx.id.name ?? "", delivery);
   }
 
   /** Its deliveries are dead letters at once, until {@link repaired} has the object's name. */

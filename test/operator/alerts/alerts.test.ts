@@ -1,6 +1,7 @@
 /** Alerts of an agent: who is sent what, when, and what that costs. */
 
 import { env } from "cloudflare:workers";
+import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import type { ModuleEvent } from "../../../src/core/lifecycle/events.ts";
 import { Durable } from "../../../src/hosts/object/index.ts";
@@ -11,6 +12,7 @@ import { inObject, wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
+import { AlertsAgent } from "./alerts-agent.ts";
 import { type AlertsObject, declared, heardBy } from "./alerts-object.ts";
 
 type Stub = DurableObjectStub<AlertsObject>;
@@ -233,6 +235,20 @@ it("announces a submission that has failed", async () => {
     return heardBy(name).length > 0;
   });
   expect(heardBy(name)[0]?.finding.code).toBe("failing-submissions");
+});
+
+it("a sub-agent sends alerts in its own name, by a wake that its root agent keeps", async () => {
+  const name = `alerts-${crypto.randomUUID()}`;
+  const root = env.AlertsAgent.getByName(name);
+  const sub = await getSubAgentByName(root as never, AlertsAgent, "below");
+  await sub.fail();
+  await until(async () => {
+    await wakeAll(root);
+    return heardBy("below").length > 0;
+  });
+  expect(heardBy("below")).toMatchObject([
+    { state: "open", agent: "AlertsAgent", name: "below", finding: { code: "dead-letters" } },
+  ]);
 });
 
 it("O5: costs nothing without alerts, also when something fails", async () => {
