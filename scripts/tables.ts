@@ -1,11 +1,17 @@
 /**
  * Writes the tables of the documentation that are made of data: the differences to Think into docs/migration.md, from the list
- * that `test/peers` compares with, and what each host cannot do into docs/hosts.md, from the data of its errors.
+ * that `test/peers` compares with, what each host cannot do into docs/hosts.md, from the data of its errors, and what a
+ * million prompts cost into docs/cost.md, from the counts that the tests check.
  * With `--check` it only fails if a page is not up to date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { LIMITATIONS } from "../src/hosts/limitations.ts";
+import {
+  CONVERSATION_COSTS,
+  PROMPT_COSTS,
+  type PromptCost,
+} from "../test/contract/prompt-costs.ts";
 import { type Difference, differences } from "../test/peers/differences.ts";
 
 /** One table for each area. */
@@ -33,6 +39,43 @@ function limitationTable(): string {
   return ["| host | option | use instead |", "|---|---|---|", ...rows].join("\n");
 }
 
+/** Dollars for one, of the Workers Paid plan, as docs/cost.md says. */
+const PRICE = {
+  step: 0.8 / 100_000,
+  rowWritten: 1 / 1e6,
+  rowRead: 0.001 / 1e6,
+  request: 0.15 / 1e6,
+  gigabyteSecond: 12.5 / 1e6,
+  workflow: 0.3 / 1e6,
+  cpuMs: 0.02 / 1e6,
+};
+/** Assumptions for one prompt: calls of the object and its alarms, how long it is awake, CPU of the Workflow. */
+const ASSUMED = { requests: 5, awakeSeconds: 5, gigabytes: 0.128, cpuMs: 10 };
+
+function costTable(): string {
+  const million = 1e6;
+  const row = (name: string, { rowsWritten, rowsRead, setAlarms, steps }: PromptCost) => {
+    const parts = [
+      steps * PRICE.step,
+      // Each setAlarm() is billed as a row.
+      (rowsWritten + setAlarms) * PRICE.rowWritten + rowsRead * PRICE.rowRead,
+      ASSUMED.requests * PRICE.request + PRICE.workflow + ASSUMED.cpuMs * PRICE.cpuMs,
+      ASSUMED.awakeSeconds * ASSUMED.gigabytes * PRICE.gigabyteSecond,
+    ].map((dollars) => dollars * million);
+    const all = parts.reduce((sum, part) => sum + part, 0);
+    return `| ${[name, ...[...parts, all].map((dollars) => dollars.toFixed(2))].join(" | ")} |`;
+  };
+  return [
+    "| dollars for a million | steps | rows | requests, CPU | awake | all |",
+    "|---|---|---|---|---|---|",
+    ...Object.entries(PROMPT_COSTS).map(([host, cost]) =>
+      row(`\`${host.replace(" with ", "` with `")}\``, cost),
+    ),
+    row("`perdure/think`, in the conversation", CONVERSATION_COSTS.perdure),
+    row("`@cloudflare/think` 0.23, in the conversation", CONVERSATION_COSTS.builtIn),
+  ].join("\n");
+}
+
 function write(name: string, mark: string, source: string, table: string): void {
   const page = path.join(import.meta.dirname, "../docs", name);
   const found = readFileSync(page, "utf8");
@@ -51,3 +94,4 @@ function write(name: string, mark: string, source: string, table: string): void 
 
 write("migration.md", "differences", "test/peers/differences.ts", differenceTables());
 write("hosts.md", "limitations", "src/hosts/limitations.ts", limitationTable());
+write("cost.md", "dollars", "test/contract/prompt-costs.ts", costTable());

@@ -11,9 +11,6 @@ export const modelSpans = new Map<string, { from: number; to?: number }>();
 /** Steps of workflows, by the instance's id, in their order. */
 export const steps = new Map<string, Span[]>();
 
-/** How many steps of the engine a workflow has taken, by the instance's id. */
-export const engineSteps = new Map<string, number>();
-
 /** The ends of workflows, by the instance's id, with the error if they failed. */
 export const ends = new Map<string, unknown>();
 

@@ -1,11 +1,12 @@
 /** The requests of the script to the worker, by name, with arguments and results in JSON. */
 
+import { engineSteps } from "../../test/support/engine-steps.ts";
 import type { AgentVerbs } from "./agent-verbs.ts";
 import { type Cost, countedName } from "./cost.ts";
 import type { Env } from "./env.ts";
 import { ledgerRequests } from "./ledger-requests.ts";
 import { declareMany, type Reconciled } from "./loaded-scheduler.ts";
-import { ends, engineSteps, found, modelSpans, steps } from "./marks.ts";
+import { ends, found, modelSpans, steps } from "./marks.ts";
 import { asked } from "./timed-model.ts";
 import type { PairsParams, PromptsParams } from "./workflows.ts";
 

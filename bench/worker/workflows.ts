@@ -10,9 +10,10 @@ import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflo
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
 import * as perdure from "../../src/workflow/index.ts";
+import { countSteps } from "../../test/support/engine-steps.ts";
 import type { BuiltInBench } from "./built-in.ts";
 import type { Env } from "./env.ts";
-import { ends, engineSteps, type Span, steps } from "./marks.ts";
+import { ends, type Span, steps } from "./marks.ts";
 
 export type PromptsParams = { readonly texts: readonly string[]; readonly thread?: string };
 /** @property asksFirst whether the instance is asked for its status before it is sent an event, as a delivery does */
@@ -70,19 +71,6 @@ export class Echo extends DurableObject<Env> {
     const instance = await this.env.ENGINE_WORKFLOW.get(id);
     if (asksFirst) await instance.status();
     await instance.sendEvent({ type, payload: PAYLOAD });
-  }
-}
-
-/** Counts what the platform bills as a step: each `do`, `sleep` and `waitForEvent`. */
-function countSteps(id: string, step: WorkflowStep): void {
-  engineSteps.set(id, 0);
-  for (const name of ["do", "sleep", "sleepUntil", "waitForEvent"] as const) {
-    const made = step[name] as (...args: unknown[]) => Promise<unknown>;
-    const counted = (...args: unknown[]) => {
-      engineSteps.set(id, (engineSteps.get(id) ?? 0) + 1);
-      return Reflect.apply(made, step, args);
-    };
-    Object.assign(step, { [name]: counted });
   }
 }
 

@@ -5,6 +5,7 @@ import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
 import { DurableWorkflow, type DurableWorkflowStep } from "../../../src/hosts/object/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { countSteps } from "../../support/engine-steps.ts";
 import type { AgentHost } from "./agent-host.ts";
 import type { ObjectHost } from "./object-host.ts";
 
@@ -22,12 +23,14 @@ const answerSchema = z.object({ title: z.string() });
 
 export class ContractWorkflow extends ThinkWorkflow<AgentHost, Asked> {
   override async run({ payload }: AgentWorkflowEvent<Asked>, step: ThinkWorkflowStep) {
+    countSteps(this.workflowId, step);
     return play(payload, step);
   }
 }
 
 export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
-  override async run({ payload }: WorkflowEvent<Asked>, step: DurableWorkflowStep) {
+  override async run({ payload, instanceId }: WorkflowEvent<Asked>, step: DurableWorkflowStep) {
+    countSteps(instanceId, step);
     return play(payload, step);
   }
 }
