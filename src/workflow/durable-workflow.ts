@@ -3,8 +3,8 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
 import { isPlainObject } from "../core/options/options.ts";
-import { CALL_OF, reportingEnd, runOf, type StepAgent, type StepCall } from "./step-call.ts";
-import { checkedName, stepsOf, type ThinkWorkflowSteps } from "./think-workflow.ts";
+import { CALL_OF, reportingEnd, runOf, type StepAgent } from "./step-call.ts";
+import { type ThinkWorkflowSteps, withSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
 export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}
@@ -80,20 +80,14 @@ export abstract class DurableWorkflow<
     this.#origin = origin;
     const { instanceId } = event;
     const agent = () => this.agent as unknown as StepAgent;
-    const used = new Set<string>();
-    const runId = runOf(step);
-    const callOf = (stepName: string): StepCall => ({
-      step,
+    const steps = withSteps(this.env, step, {
       agent,
       workflowName: origin.workflow,
       workflowId: instanceId,
-      run: runId,
-      name: checkedName(stepName),
-      used,
+      run: runOf(step),
     });
-    const steps = Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
     const work = () => run.call(this, { ...event, payload: params as Params }, steps);
-    return reportingEnd(work, { agent, workflowId: instanceId });
+    return reportingEnd(work, { step, agent, workflowId: instanceId });
   }
 }
 

@@ -1,5 +1,6 @@
 /** The workflow base class: `AgentWorkflow` with the steps that agents need, and their signatures. */
 
+import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
 import type { Agent } from "agents";
 import {
@@ -38,6 +39,7 @@ import {
   CALL_OF,
   durably,
   isStopped,
+  noting,
   reportingEnd,
   runOf,
   type StepAgent,
@@ -91,17 +93,12 @@ export class ThinkWorkflow<
   ): ThinkWorkflowStep {
     this.#stub = super.agent;
     const run = runOf(step, () => this.#locate(step));
-    const used = new Set<string>();
-    const callOf = (name: string): StepCall => ({
-      step,
+    return withSteps(this.env, step, {
       agent: () => this.agent as unknown as StepAgent,
       workflowName: this.workflowName,
       workflowId: this.workflowId,
       run,
-      name: checkedName(name),
-      used,
     });
-    return Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
   }
 
   /** Finds out where the agent is, if it is a sub-agent. */
@@ -133,12 +130,12 @@ function wrapRun(prototype: ThinkWorkflow): void {
       return reportError(error);
     };
     const agent = () => this.agent as unknown as StepAgent;
-    return reportingEnd(work, { agent, workflowId: this.workflowId }, () => isReported);
+    return reportingEnd(work, { step, agent, workflowId: this.workflowId }, () => isReported);
   };
 }
 
 /** @throws NonRetryableError for a name that no step can have */
-export function checkedName(name: string): string {
+function checkedName(name: string): string {
   const isText = typeof name === "string" && name !== "";
   if (isText && name.isWellFormed()) return name;
   const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
@@ -261,6 +258,17 @@ export interface ThinkWorkflowSteps {
     name: string,
     options: WebhookOptions<Schema>,
   ): Promise<WebhookDelivery<Schema>>;
+}
+
+/** The step that `run()` receives, with the steps of Perdure. They note their calls until something awaits them. */
+export function withSteps<Step extends WorkflowStep>(
+  env: object,
+  step: Step,
+  run: Omit<StepCall, "step" | "name" | "used">,
+): Step & ThinkWorkflowSteps {
+  const used = new Set<string>();
+  const callOf = (name: string): StepCall => ({ ...run, step, name: checkedName(name), used });
+  return Object.assign(step, noting(stepsOf(env, callOf)), { [CALL_OF]: callOf });
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The guarantees of workflows, approvals and schedules, for every host. */
 
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { ask, modelCalls } from "../../src/testing/index.ts";
 import { refusal, until } from "../support/given.ts";
 import { type ContractHost, Given, supports } from "./host.ts";
@@ -54,6 +54,15 @@ export function workflowsContract(host: ContractHost): void {
       );
     },
   );
+
+  it("a run that returns warns of a prompt that nobody awaited", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const agent = given();
+    const id = await run(agent, { step: "lost", prompt: ask({ ...unique(), text: "unheard" }) });
+    expect(await agent.output(id)).toBe("returned");
+    const warned = `[perdure] workflow ${id} did not await step.prompt("ask").`;
+    await until(async () => warn.mock.calls.some(([text]) => text === warned));
+  });
 
   it("W1: many items are answered in their order", async () => {
     const agent = given();

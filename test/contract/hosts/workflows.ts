@@ -11,7 +11,7 @@ import type { ObjectHost } from "./object-host.ts";
 
 export type Asked =
   | {
-      readonly step: "text" | "answer";
+      readonly step: "text" | "answer" | "lost";
       readonly prompt: string;
       readonly models?: readonly string[];
     }
@@ -53,6 +53,10 @@ async function play(asked: Asked, step: Steps): Promise<unknown> {
     return step.promptAll("each", asked.items, { prompt: (item) => item, key: (_, i) => `${i}` });
   }
   const { step: kind, ...options } = asked;
+  if (kind === "lost") {
+    void step.prompt("ask", options);
+    return "returned";
+  }
   if (kind === "text") return step.prompt("ask", options);
   return step.prompt("ask", { ...options, output: answerSchema });
 }

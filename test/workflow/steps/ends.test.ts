@@ -3,9 +3,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { WorkflowCallback } from "agents/workflows";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { operatedOf } from "../../../src/hosts/verbs.ts";
 import { listWorkflows } from "../../../src/operator/listing.ts";
+import { ask } from "../../../src/testing/index.ts";
 import { pauseAndResume } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
@@ -44,6 +45,27 @@ it("a run that returns is complete, and the agent gets no callback", async () =>
   // The platform bills each step.
   const details = await agent.inspectWorkflowInstance(id);
   expect(details?.steps.map(({ name }) => name)).toEqual(["one"]);
+});
+
+it("a run that returns warns once of the steps that nobody awaited", async () => {
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  await using workflow = await given(async (step) => {
+    const asked = (name: string) => step.prompt(name, { prompt: ask({ text: name }) });
+    void asked("lost");
+    void step.promptResult("also lost", { prompt: ask({ text: "also" }) });
+    asked("caught").catch(() => {});
+    const later = asked("later");
+    await Promise.race([asked("raced"), step.sleep("moment", "1 second")]);
+    await asked("awaited");
+    return [await later, ...(await Promise.all(["one", "two"].map(asked)))];
+  });
+  await workflow.start();
+  expect(await workflow.output()).toEqual(["later", "one", "two"]);
+  const { id } = workflow;
+  const texts = warn.mock.calls.map(String).filter((text) => text.includes(id));
+  expect(texts).toEqual([
+    `[perdure] workflow ${id} did not await step.prompt("lost"), step.promptResult("also lost").`,
+  ]);
 });
 
 it("a run of a sub-agent's workflow is complete", async () => {
