@@ -215,7 +215,7 @@ function isNoAgent({ message }: Error): boolean {
 
 function reasonOf(error: Error): string {
   if (!isNoAgent(error)) return error.message;
-  return `${error.message.replace(/[.]+$/, "")}. The class of the agent has to extend DurableThink of perdure/think, or another host of Perdure.`;
+  return `${error.message.replace(/[.]+$/, "")}. Its class has to extend DurableThink of perdure/think, or another host of Perdure.`;
 }
 
 /** A copy without the remote handle that an RPC result carries, which would outlive its call. */

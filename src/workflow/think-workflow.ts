@@ -274,7 +274,7 @@ export function withSteps<Step extends WorkflowStep>(
 /**
  * @param callOf one step of this run, on the workflow's own agent
  */
-export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
+function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
   const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) =>
     runPrompt(prompted(env, callOf(name), options?.agent), options);
   return {

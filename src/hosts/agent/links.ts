@@ -3,7 +3,7 @@
 import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
 import * as z from "zod";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { byteLength, type Json, preview } from "../../core/json.ts";
+import { byteLength, type Json } from "../../core/json.ts";
 import { type Link, MAX_TOKEN, signLink } from "../../core/links.ts";
 import type { Duration } from "../../core/options/duration.ts";
 import {
@@ -14,8 +14,9 @@ import {
   readOptions,
   text,
 } from "../../core/options/option-schemas.ts";
-import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
+import { InvalidOptionError, invalidMessage, invalidOption } from "../../core/options/options.ts";
 import { secretIn } from "../../core/secrets.ts";
+import { bindingsOf, NAMESPACE } from "../../outbox/destinations/bindings.ts";
 import {
   type Approvals,
   InvalidApprovalError,
@@ -23,7 +24,7 @@ import {
   type LinkCall,
 } from "../../waits/index.ts";
 import type { HostAgent } from "../host-agent.ts";
-import { isAlike, namespacesOf } from "./workflows.ts";
+import { isAlike } from "./workflows.ts";
 
 /** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
 export type LinkSettings = {
@@ -113,9 +114,8 @@ export class Links {
     if (this.#settings) return this.#settings;
     throw new InvalidOptionError(
       "links",
-      'Missing option "links" of the agent, which signs its links. Pass it to the constructor of its class: ' +
-        'super(ctx, env, { links: { url: "https://app.example.com/hooks/links", secret: "LINK_SECRET" } }), ' +
-        'and serve it in the Worker: webhooks(links({ secret: "LINK_SECRET" })).',
+      'Missing option "links". Call super(ctx, env, { links: { url: "https://app.example.com/hooks/links", secret: "LINK_SECRET" } }) ' +
+        'in the constructor of the agent, and serve webhooks(links({ secret: "LINK_SECRET" })) in the Worker.',
     );
   }
 
@@ -163,7 +163,7 @@ export class Links {
     if (secret !== undefined) return secret;
     throw new InvalidOptionError(
       "links",
-      `The secret ${name}, which signs links, is missing or empty. Set it: wrangler secret put ${name}`,
+      `The secret ${name} is not set. Set it: wrangler secret put ${name}`,
     );
   }
 
@@ -195,13 +195,10 @@ export class Links {
           : namespace.jurisdiction(jurisdiction as DurableObjectJurisdiction);
       return there.idFromName(name).equals(ctx.id);
     };
-    const found = [...namespacesOf(env)].find(isOwn);
+    const found = bindingsOf(env, NAMESPACE).find(isOwn);
     if (found) return found[0];
-    const problem = `expected a Durable Object binding of this Worker that leads to the agent's class ${className}. Pass the name of its binding`;
-    throw new InvalidOptionError(
-      "links.agentBinding",
-      invalidMessage("links.agentBinding", preview(undefined), problem),
-    );
+    const expected = `the name of a Durable Object binding of the agent's class ${className}`;
+    throw invalidOption("links.agentBinding", undefined, expected);
   }
 
   /** A stub of a sub-agent of this agent. */

@@ -9,7 +9,14 @@ import { preview, shorten } from "../../core/json.ts";
 import { emit } from "../../core/lifecycle/events.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { checkNames } from "../../core/options/options.ts";
-import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
+import {
+  bindingOf,
+  bindingsOf,
+  NAMESPACE,
+  problemOfBinding,
+  remedyOf,
+  WORKFLOW,
+} from "../../outbox/destinations/bindings.ts";
 import type { OtlpDestination, TelemetryEvent } from "../../outbox/destinations/otlp.ts";
 import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 import {
@@ -133,25 +140,25 @@ export class Workflows {
    */
   problemOf({ agentBinding }: { agentBinding?: string | undefined }): string | undefined {
     const [root] = this.#agent.selfPath;
-    const namespaces = namespacesOf(this.#agent.env);
+    const { env } = this.#agent;
     if (root === undefined) return undefined;
-    const there = [...namespaces.keys()].slice(0, MAX_LISTED).join(", ") || "none";
     if (agentBinding === undefined) {
       if (this.#agent.ownBinding?.() !== undefined) return undefined;
-      if ([...namespaces.keys()].some((name) => isAlike(name, root.className))) return undefined;
-      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className} (there are: ${there}). Pass the option agentBinding of runWorkflow(), or name the binding like the class.`;
+      if (bindingsOf(env, NAMESPACE).some(([name]) => isAlike(name, root.className)))
+        return undefined;
+      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className}. ${remedyOf(env, NAMESPACE)}, or pass agentBinding to runWorkflow().`;
     }
-    const namespace = namespaces.get(agentBinding);
-    if (!namespace) {
-      return `has ${preview(agentBinding)} as agentBinding; expected the name of a Durable Object binding of this Worker (there are: ${there}). Add it to "durable_objects" in the Wrangler configuration, or pass another.`;
-    }
+    const problem = problemOfBinding(env, NAMESPACE, "agentBinding", agentBinding);
+    if (problem)
+      return `has ${problem.given} as agentBinding; ${problem.expected}, or pass another.`;
     const { ctx, parentPath } = this.#agent;
     const { id } = ctx;
     // For a sub-agent only the root agent knows its id. In a jurisdiction one name has several ids.
     const isKnown =
       parentPath.length === 0 && id.name === root.name && id.jurisdiction === undefined;
-    if (!isKnown || namespace.idFromName(root.name).equals(id)) return undefined;
-    return `has ${preview(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
+    if (!isKnown || bindingOf(env, NAMESPACE, agentBinding).idFromName(root.name).equals(id))
+      return undefined;
+    return `has ${preview(agentBinding)} as agentBinding; expected a binding of ${root.className}.`;
   }
 
   /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
@@ -346,8 +353,6 @@ export class Workflows {
   }
 }
 
-const MAX_LISTED = 20;
-
 type Tracked = { readonly workflowName: string; readonly workflowId: string };
 
 /** After a rollback, two Workflows may have callers for one id. */
@@ -359,18 +364,6 @@ function instanceKey({ workflow, instance }: InstanceOf): string {
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
   const remedy = `After a deploy that puts this right, start it with redriveDeadLetter(${JSON.stringify(deliveryId)}).`;
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
-}
-
-/** The Durable Object bindings of a Worker, by their names. */
-export function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
-  const has = (value: object, method: string) => typeof Reflect.get(value, method) === "function";
-  const isNamespace = (value: unknown): value is DurableObjectNamespace =>
-    typeof value === "object" &&
-    value !== null &&
-    has(value, "idFromName") &&
-    // A binding to another Worker has every property name.
-    !has(value, "perdureAsksForNothing");
-  return new Map(Object.entries(env).filter(([, value]) => isNamespace(value)));
 }
 
 /** As agents find the binding of a class, and without regard to case. */

@@ -2,12 +2,10 @@
 
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Clock } from "../../core/clock.ts";
-import { preview } from "../../core/json.ts";
 import { readOptions, text } from "../../core/options/option-schemas.ts";
-import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
-import { bindingOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
+import { invalidOption } from "../../core/options/options.ts";
+import { bindingOf, bindingsOf, NAMESPACE, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import type { OriginParams, WorkflowOrigin } from "../../workflow/durable-workflow.ts";
-import { namespacesOf } from "../agent/workflows.ts";
 import type { HostAgent } from "../host-agent.ts";
 import { WorkflowTable } from "./workflow-table.ts";
 
@@ -63,7 +61,7 @@ export class ObjectAgent implements HostAgent {
       )
         .idFromName(this.name)
         .equals(id);
-    return [...namespacesOf(this.env)].find(([, namespace]) => leadsHere(namespace))?.[0];
+    return bindingsOf(this.env, NAMESPACE).find(([, namespace]) => leadsHere(namespace))?.[0];
   }
 
   /** @throws InvalidOptionError if no binding leads to the object */
@@ -71,11 +69,8 @@ export class ObjectAgent implements HostAgent {
     const { jurisdiction } = this.ctx.id;
     const binding = given ?? this.ownBinding();
     if (binding !== undefined) return { workflow, binding, name: this.name, jurisdiction };
-    const problem = `expected a Durable Object binding of this Worker that leads to ${this.object.constructor.name}. Add it to "durable_objects" in the Wrangler configuration`;
-    throw new InvalidOptionError(
-      "agentBinding",
-      invalidMessage("agentBinding", preview(given), problem),
-    );
+    const expected = `a Durable Object binding of this Worker that leads to ${this.object.constructor.name}. Add it to "durable_objects" in the Wrangler configuration`;
+    throw invalidOption("agentBinding", given, expected);
   }
 
   getWorkflow(id: string): WorkflowInfo | undefined {

@@ -71,8 +71,8 @@ export class ThinkLedger {
     if (!this.#hasWarned) {
       this.#hasWarned = true;
       console.warn(
-        `[perdure] the agent ${JSON.stringify(this.#agent.name)} extends DurableThink, and a workflow prompts it by ThinkWorkflow ` +
-          `of @cloudflare/think/workflows (${idempotencyKey}). Think itself runs such prompts, without the guarantees of Perdure. ` +
+        `[perdure] a workflow prompts the agent ${JSON.stringify(this.#agent.name)} by ThinkWorkflow of @cloudflare/think/workflows ` +
+          `(${idempotencyKey}). Think runs such prompts, without the guarantees of Perdure. ` +
           "Import ThinkWorkflow from perdure/workflow.",
       );
     }

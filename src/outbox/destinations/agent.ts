@@ -18,11 +18,11 @@ import type {
 } from "./adapter.ts";
 import {
   asThrown,
-  type BindingKind,
   bindingOf,
   bytesOf,
   isMethodOfAnyObject,
   NAME,
+  NAMESPACE,
   problemOfBinding,
 } from "./bindings.ts";
 
@@ -67,12 +67,6 @@ const RESERVED: ReadonlySet<string> = new Set([
   "webSocketError",
   "webSocketMessage",
 ]);
-
-const NAMESPACE: BindingKind<DurableObjectNamespace> = {
-  what: "Durable Object",
-  section: "durable_objects.bindings",
-  methods: ["idFromName", "getByName"],
-};
 
 type Method = (delivery: unknown) => Promise<Partial<Disposable> | undefined>;
 

@@ -30,6 +30,12 @@ export const WORKFLOW: BindingKind<Workflow> = {
   methods: ["get", "createBatch"],
 };
 
+export const NAMESPACE: BindingKind<DurableObjectNamespace> = {
+  what: "Durable Object",
+  section: "durable_objects.bindings",
+  methods: ["idFromName", "getByName"],
+};
+
 /** @throws Error where it is missing, which is retried: the next deploy, or a rollback, may bring it back */
 export function bindingOf<Binding extends object>(
   env: object,
@@ -58,13 +64,19 @@ export function problemOfBinding<Binding extends object>(
 
 /** Which bindings there are, and where another is added. The last sentence has no full stop. */
 export function remedyOf<Binding extends object>(env: object, kind: BindingKind<Binding>): string {
-  const names = Object.keys(env).filter((other) => isOf(kind, Reflect.get(env, other)));
-  const listed = names
-    .slice(0, MAX_LISTED)
-    .map((name) => preview(name))
-    .join(", ");
-  const existing = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
+  const names = bindingsOf(env, kind).map(([name]) => preview(name));
+  const listed = names.slice(0, MAX_LISTED).join(", ") || "none";
+  const existing = names.length > MAX_LISTED ? `${listed} and others` : listed;
   return `This Worker has ${existing}. Add it to "${kind.section}" in the Wrangler configuration`;
+}
+
+/** All of this kind, by their names. */
+export function bindingsOf<Binding extends object>(
+  env: object,
+  kind: BindingKind<Binding>,
+): [name: string, binding: Binding][] {
+  const isOfKind = (entry: [string, unknown]): entry is [string, Binding] => isOf(kind, entry[1]);
+  return Object.entries(env).filter(isOfKind);
 }
 
 function isOf<Binding>({ methods }: BindingKind<Binding>, binding: unknown): binding is Binding {

@@ -234,7 +234,7 @@ describe("in a transaction", () => {
       "SCRIPTED_WORKFLOW",
       {},
       { agentBinding: "ToolAgent" },
-      /of another class/,
+      /expected a binding of /,
     ],
     [
       "a binding that is no text",
@@ -279,7 +279,7 @@ describe("an agent whose class was renamed", () => {
       expect(() => run(agent, id)).toThrow(words);
       expect(() => agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id }))).toThrow(words);
       expect(() => run(agent, id)).toThrow(
-        /Pass the option agentBinding of runWorkflow\(\), or name the binding like the class/,
+        /Add it to "durable_objects.bindings" in the Wrangler configuration, or pass agentBinding to runWorkflow\(\)\.$/,
       );
     });
     expect(await rows()).toEqual([]);

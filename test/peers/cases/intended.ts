@@ -76,10 +76,7 @@ const wrongBinding = scenario({
       is: ["not refused", "errored"],
       differs: {
         by: "Wrong agent bindings",
-        perdure: [
-          'The workflow has "Till" as agentBinding, which is the binding of another class',
-          "not started",
-        ],
+        perdure: ['The workflow has "Till" as agentBinding', "not started"],
       },
     },
   ],

@@ -16,7 +16,7 @@ import {
 import { openWorkOf } from "../../../src/testing/invariants/invariants.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
-import { stepsOf } from "../../../src/workflow/think-workflow.ts";
+import { withSteps } from "../../../src/workflow/think-workflow.ts";
 import { message } from "../given.ts";
 import { sizeOf } from "../sizes.ts";
 import type { ThinkAgent } from "../think-agent.ts";
@@ -57,7 +57,7 @@ export function allVerbs(): string[] {
   const methods = layers().flatMap((layer) =>
     Object.getOwnPropertyNames(layer).filter((name) => name !== "constructor"),
   );
-  const steps = Object.keys(stepsOf({}, () => undefined as never));
+  const steps = Object.keys(withSteps({}, {} as never, {} as never));
   return [
     ...new Set([...methods, ...MORE_VERBS]),
     ...steps.map((step) => `step.${step}`),
