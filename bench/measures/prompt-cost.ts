@@ -51,7 +51,18 @@ export const promptCost: Measure = {
       builtIn: await worker.ask("engineSteps", { kind: "built-in" }),
       limit: atMost(2),
     };
-    return [...whole, ...above, engineSteps];
+    const cold = async (kind: "perdure" | "built-in") => {
+      const turn = await worker.ask("coldTurn", { kind });
+      return turn.cold - turn.warm;
+    };
+    const coldStart: Result = {
+      what: "a cold start, above a warm one",
+      unit: "SQL statements",
+      perdure: await cold("perdure"),
+      builtIn: await cold("built-in"),
+      limit: atMost(113),
+    };
+    return [...whole, ...above, engineSteps, coldStart];
   },
 };
 

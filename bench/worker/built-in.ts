@@ -38,6 +38,11 @@ export class BuiltInBench extends Think<Env> {
     for (let index = 0; index < count; index++) await this.submitMessages([message(asked(0))]);
   }
 
+  /** The object starts again at its next call. */
+  async die(): Promise<void> {
+    this.ctx.abort("bench");
+  }
+
   /** Skips pending submissions, and aborts running ones. */
   async stop(): Promise<void> {
     this.resetTurnState();

@@ -36,6 +36,11 @@ export class PerdureAgent extends DurableThink<Env> {
     fillPending(this.ctx.storage, count, Date.now());
   }
 
+  /** The object starts again at its next call. */
+  async die(): Promise<void> {
+    this.ctx.abort("bench");
+  }
+
   /** Skips pending submissions, and aborts running ones. */
   async stop(): Promise<void> {
     this.resetTurnState();

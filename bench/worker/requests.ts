@@ -22,6 +22,7 @@ type BenchStub = {
   startPrompts(id: string, params: PromptsParams): Promise<string>;
   fill(count: number): Promise<void>;
   stop(): Promise<void>;
+  die(): Promise<void>;
   declare(schedule: string, count: number): Promise<number>;
 };
 
@@ -39,6 +40,18 @@ export const requests = {
     const other = agentOf(env, kind, countedName());
     await other.verbs.turn();
     return { prompt: cost, turn: await counted(other, () => other.verbs.turn()) };
+  },
+
+  /** The statements of the first turn after a restart, and of the same turn on an object that is warm. */
+  async coldTurn(env: Env, { kind }: { kind: Kind }): Promise<{ cold: number; warm: number }> {
+    const name = countedName();
+    await agentOf(env, kind, name).verbs.turn();
+    const warm = agentOf(env, kind, name);
+    const { statements } = await counted(warm, () => warm.verbs.turn());
+    await warm.die().catch(() => {});
+    const cold = agentOf(env, kind, name);
+    await cold.verbs.turn();
+    return { cold: (await cold.verbs.cost()).statements, warm: statements };
   },
 
   /** The steps of the engine that a workflow with one prompt takes. */

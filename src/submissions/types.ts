@@ -336,6 +336,10 @@ export type CancelSubmissionResult =
     };
 
 export type ListSubmissionsOptions = {
+  /**
+   * Open ones are found by an index. Any other filter reads the newest 100,000 submissions at most: where none of them
+   * matches and there are more, the list throws a `ListScanLimitError`, whose `next` continues it.
+   */
   status?: SubmissionStatus | SubmissionStatus[];
   /**
    * At most this many, newest first, up to 1,000. A page has fewer if it would exceed 16 MiB, or read 100,000 submissions.
