@@ -167,6 +167,5 @@ playMatrix("I1 I2 I5 I7", LOG, {
     "Inbound.inspect": READS,
     "Inbound.recent": READS,
     "Inbound.countReplayable": READS,
-    "Inbound.facts": READS,
   },
 });

@@ -453,7 +453,7 @@ playMatrix(
       "Outbox.isBusy": READS,
       "Outbox.inspect": READS,
       "Outbox.countRedrivable": READS,
-      "Outbox.facts": READS,
+      "Outbox.factSource": READS,
       "Outbox.infoOf": READS,
       "Outbox.startId": READS,
       "Outbox.read": READS,

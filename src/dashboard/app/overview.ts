@@ -72,25 +72,21 @@ function rowOf(each: Report["agents"][number], all: Report["findings"]): Row {
   };
 }
 
-type Count = (counts: AgentReport["counts"], isCut: boolean) => number | string;
+type Count = (counts: AgentReport["counts"]) => number;
 
 /** Title, number, and the list that it counts. */
 const NUMBERS: readonly (readonly [string, Count, string, string])[] = [
   ["Running", ({ submissions }) => submissions.running, "submissions", "status:running"],
   ["Pending", ({ submissions }) => submissions.pending, "submissions", "status:pending"],
-  [
-    "Failed",
-    ({ submissions: { error } }, isCut) => (isCut ? `${error}+` : error),
-    "submissions",
-    "status:error",
-  ],
+  ["Failed", ({ submissions }) => submissions.error, "submissions", "status:error"],
   ["To deliver", ({ outbox }) => outbox.waiting, "deliveries", "state:waiting"],
   ["Dead letters", ({ outbox }) => outbox.deadLetters, "dead-letters", ""],
   ["Approvals", ({ approvals }) => approvals, "approvals", "status:pending"],
 ];
 
-const numberOf = (of: Count, { counts, countedFrom }: Counted) =>
-  of(counts, countedFrom !== undefined);
+/** At least so many failures, where older ones are not counted. */
+const numberOf = (title: string, of: Count, { counts, countedFrom }: Counted) =>
+  of(counts) + (title === "Failed" && countedFrom ? "+" : "");
 
 const VIEW = {
   title: "Agents",
@@ -102,7 +98,10 @@ const VIEW = {
     Finding: ({ findings: [first] }: Row) => short(first?.title ?? "", 90),
     Findings: ({ findings }: Row) => findings.length,
     ...Object.fromEntries(
-      NUMBERS.map(([title, of]) => [title, ({ report }: Row) => report && numberOf(of, report)]),
+      NUMBERS.map(([title, of]) => [
+        title,
+        ({ report }: Row) => report && numberOf(title, of, report),
+      ]),
     ),
   },
 };
@@ -152,9 +151,9 @@ export function Overview() {
         rows.length > 0
           ? html`<${Rows} view=${VIEW} rows=${rows} id=${part("id")} />`
           : isLoaded &&
-            html`<p class="empty" role="status">${all.length > 0 ? "Nothing matches this search." : "No agent is named in the options of dashboard()."}</p>`
+            html`<p class="empty" role="status">${all.length > 0 ? "Nothing matches this filter." : "No agent is named in the options of dashboard()."}</p>`
       }
-      ${isCut.value && html`<p class="quiet">These are the first ${all.length} agents. Open another one by ?agent=Class/name.</p>`}
+      ${isCut.value && html`<p class="quiet">The first ${all.length} agents. Open others by ?agent=Class/name.</p>`}
     </section>
     ${opened && panel(opened.id, html`<${Agent} of=${opened} />`)}
   </div>`;
@@ -165,10 +164,10 @@ const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + c
 function Agent({ of: { id, agent, name, findings, report } }: { of: Row }) {
   return html`
     ${findings.map((finding, at) => html`<${FindingCard} key=${`${finding.code}/${at}`} finding=${{ ...finding, agent, name }} />`)}
-    ${findings.length === 0 && html`<p>Work starts, succeeds, is delivered, and runs on time.</p>`}
+    ${findings.length === 0 && html`<p>Healthy</p>`}
     <dl>
-      ${report && html`<div><dt>Last 24 hours</dt><dd>${sum(report.hourly.completed)} completed, ${sum(report.hourly.failed)} failed${report.countedFrom !== undefined && html`, of those accepted since <${Time} at=${report.countedFrom} />`}</dd></div>`}
-      ${NUMBERS.map(([title, of, view, q]) => html`<div key=${title}><dt>${title}</dt><dd><a ...${linkTo({ view, q, agent: id })}>${report ? numberOf(of, report) : "?"}</a></dd></div>`)}</dl>`;
+      ${report && html`<div><dt>Last 24 hours</dt><dd>${sum(report.hourly.completed)} completed, ${sum(report.hourly.failed)} failed${report.countedFrom && ", at least"}</dd></div>`}
+      ${NUMBERS.map(([title, of, view, q]) => html`<div key=${title}><dt>${title}</dt><dd><a ...${linkTo({ view, q, agent: id })}>${report ? numberOf(title, of, report) : "?"}</a></dd></div>`)}</dl>`;
 }
 
 function FindingCard({ finding }: { finding: Finding & AgentRef }) {

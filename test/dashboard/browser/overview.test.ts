@@ -84,7 +84,7 @@ describe("the overview", () => {
     await page.locator("aside").getByRole("link", { name: "Show dead letters" }).waitFor();
     await page.keyboard.press("Escape");
     await page.getByLabel("Search").fill("nothing like this");
-    await page.getByText("Nothing matches this search.").waitFor();
+    await page.getByText("Nothing matches this filter.").waitFor();
     await end(visited);
   });
 

@@ -20,8 +20,8 @@ import { type Snapshot, TestLedger } from "./test-ledger.ts";
 
 /** By how much the alarm's clock may differ: a step takes milliseconds. */
 const SLACK_MS = 5_000;
-/** While a submission is open, the object wakes at least this often. */
-const HEARTBEAT_MS = 30_000;
+/** While a submission is open, the object wakes at least this often: a turn's heartbeat grows up to this. */
+const HEARTBEAT_MS = 120_000;
 const ISOLATED = "isolated";
 /** The most releases and wakes that a submission needs: its resets and attempts, each with its holds. */
 const ROUNDS_EACH = 14 * 4;
