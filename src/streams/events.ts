@@ -15,7 +15,10 @@ export type FollowEvent = Cursor &
     /** The whole reply of a submission that has completed, in place of its parts. */
     | { readonly type: "message"; readonly submissionId: string; readonly message: UIMessage }
     | { readonly type: "approval"; readonly approval: Approval }
-    /** In a thread: submissions were deleted that may have been sent as open ones. All open ones are sent again. */
+    /**
+     * In a thread: forget the open submissions. All of them follow. It is the first event without `from`, and comes again where
+     * submissions were deleted that may have been sent as open ones.
+     */
     | { readonly type: "reset" }
     /** No more events follow. */
     | { readonly type: "end" }

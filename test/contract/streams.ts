@@ -210,6 +210,21 @@ export function streamsContract(host: ContractHost): void {
     },
   );
 
+  it("a follower of an idle thread gets the end that it missed", async () => {
+    const agent = given();
+    const verbs = await agent.verbs();
+    const [{ id: from, type } = { id: "" }] = await read(
+      await verbs.followThread("side"),
+      () => true,
+    );
+    expect(type).toBe("reset");
+    const { submissionId } = await verbs.submitMessages([slow()], { thread: "side" });
+    await agent.ended(submissionId);
+    const isLast = (event: FollowEvent) => event.type === "message";
+    const missed = await read(await verbs.followThread("side", { from }), isLast);
+    expect(kindsOf(missed).filter((kind) => kind !== "reply")).toEqual(["completed", "message"]);
+  });
+
   it("a follower of a thread that connects again is sent nothing again", async () => {
     const verbs = await given().verbs();
     for (let i = 0; i < 2; i++) await verbs.submitMessages([slow()], { thread: "side" });
@@ -222,6 +237,7 @@ export function streamsContract(host: ContractHost): void {
     }
     expect(new Set(found.map(({ id }) => id)).size).toBe(found.length);
     expect(kindsOf(found).filter((kind) => kind !== "reply" && kind !== "pending")).toEqual([
+      "reset",
       "running",
       "completed",
       "message",

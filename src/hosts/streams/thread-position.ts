@@ -34,6 +34,8 @@ export class ThreadPosition {
   #from = 1;
   #newest = 0;
   #isReset = false;
+  /** Nothing was sent yet. */
+  #isNew = false;
 
   private constructor(private readonly history: ThreadHistory) {}
 
@@ -45,6 +47,7 @@ export class ThreadPosition {
     at.#known = (open[0] ?? at.#from) - 1;
     at.#end = [now, at.#from - 1];
     for (const seq of open) at.#chosen.add(seq);
+    at.#isNew = true;
     return at;
   }
 
@@ -77,8 +80,8 @@ export class ThreadPosition {
   }
 
   /**
-   * What may have events: these submissions, and all that is new. With `isReset`, submissions were deleted that were sent as open
-   * ones, and all open ones are to be sent again.
+   * What may have events: these submissions, and all that is new. With `isReset`, all open ones are to be sent: the position is
+   * new, or submissions were deleted that were sent as open ones.
    */
   read(changed: Iterable<string> = []): Places & { readonly isReset: boolean } {
     for (const id of changed) {
@@ -104,7 +107,9 @@ export class ThreadPosition {
     }
     // They may end before they are sent, in the millisecond of an end that is sent before.
     for (const place of places.open ?? []) this.#listed.set(place.seq, this.take(place));
-    return { ...places, isReset };
+    const isNew = this.#isNew;
+    this.#isNew = false;
+    return { ...places, isReset: isReset || isNew };
   }
 
   /** What was sent of a submission that was read. */

@@ -145,6 +145,7 @@ describe("bounds", () => {
   it("ends a stream that does not read what has changed", async () => {
     const { followers, change } = given({}, []);
     const events = await reading(followers.thread("main", {}));
+    expect(await next(events)).toMatchObject({ type: "reset" });
     const first = next(events);
     change(running("first"));
     expect(await first).toMatchObject({ type: "status" });
@@ -168,6 +169,7 @@ describe("bounds", () => {
     const { followers } = given({}, [running()], 10);
     const reader = (await followers.thread("main", {})).getReader();
     const text = async () => new TextDecoder().decode((await reader.read()).value);
+    expect(await text()).toContain('"reset"');
     expect(await text()).toContain('"status"');
     expect(await text()).toBe("\n");
     await reader.cancel();

@@ -168,7 +168,7 @@ class Client {
     this.ids.push(event.id);
     if (event.type === "message") this.messages.push(event.submissionId);
     if (event.type === "reset") {
-      this.resets++;
+      if (this.ids.length > 1) this.resets++;
       for (const [id, status] of this.known) if (/^[pr]/.test(status)) this.known.delete(id);
     }
     if (event.type !== "status") return;
@@ -210,8 +210,8 @@ async function play(storage: DurableObjectStorage, seed: number, withDeletions: 
   const below = randomOf(seed);
   const world = new World(storage, `thread-${crypto.randomUUID()}`);
   const clients = [new Client(world), new Client(world)];
-  // With an event, a client has a position to go on from.
-  world.submit();
+  for (let open = below(3); open > 0; open--) world.submit();
+  // Also in an idle thread the first event has a position to go on from.
   for (const client of clients) await client.read(1);
   const deleted = new Set<string>();
   const any = <T>(of: readonly T[]) => of[below(of.length)];
@@ -269,6 +269,25 @@ describe.each([false, true])("with deletions: %s", (withDeletions) => {
     },
     limitMs(60_000),
   );
+});
+
+it("a follower of an idle thread gets what was accepted and ended while it was not connected", async () => {
+  await within(stub, async (_, { storage }) => {
+    const world = new World(storage, `thread-${crypto.randomUUID()}`);
+    world.submit("another");
+    const client = new Client(world);
+    for (let i = 0; i < 2; i++) {
+      expect(await client.read(1_000)).toBe(true);
+      expect(client.ids).toHaveLength(1);
+      await client.leave();
+    }
+    world.submit();
+    for (const row of world.rows()) world.end(row, "error");
+    world.restart();
+    await client.check(new Set());
+    expect(client.ends).toHaveLength(1);
+    expect(client.resets).toBe(0);
+  });
 });
 
 it("a follower gets thousands of ends that it missed, in pages, with ids of a bounded length", async () => {
