@@ -631,8 +631,8 @@ export abstract class AgentVerbs {
     return this[CAPABILITIES].waits.kind(wait.kind).close(wait, closing);
   }
 
-  /** For workflows: a run has ended, with its error or null; undefined where the app has reported the end itself. */
-  async finishWorkflowRun(workflowId: string, failure: Failure | null | undefined): Promise<void> {
+  /** For workflows: a run has ended, with its error or null. */
+  async finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void> {
     const { submissions, workflows } = this[CAPABILITIES];
     await submissions.ready();
     await workflows.ended(workflowId, failure);

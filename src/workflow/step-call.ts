@@ -15,7 +15,7 @@ export interface StepAgent {
   readWait(wait: WaitRef, part: number): Promise<object | null>;
   refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
   closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
-  finishWorkflowRun(workflowId: string, failure: Failure | null | undefined): Promise<void>;
+  finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void>;
 }
 
 /** One step of one run of a workflow. */
@@ -85,14 +85,14 @@ export function isStopped(message: string): boolean {
  * Runs a workflow, reports to its agent how it ended, and warns of calls that nobody awaited; what it returns or throws
  * stays. Outside a step, which the platform bills: an end that cannot be reported is found when an operator lists the workflow.
  *
- * @param isReported whether the app has reported the end itself, as an error
+ * @param reported the error that the app has reported itself
  */
 export async function reportingEnd<Result>(
   work: () => Promise<Result>,
   { step, agent, workflowId }: Pick<StepCall, "step" | "agent" | "workflowId">,
-  isReported = () => false,
+  reported: () => Failure | null = () => null,
 ): Promise<Result> {
-  const end = async (failure: Failure | null | undefined) => {
+  const end = async (failure: Failure | null) => {
     const report = async () => (await agent()).finishWorkflowRun(workflowId, failure);
     // A stub stays broken when its agent went down.
     await withTimeout(report().catch(report), REPORT_MS).catch((cause: unknown) => {
@@ -108,7 +108,7 @@ export async function reportingEnd<Result>(
     throw error;
   }
   warnOfUnawaited(step, workflowId);
-  await end(isReported() ? undefined : null);
+  await end(reported());
   return result;
 }
 

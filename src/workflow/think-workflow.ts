@@ -10,6 +10,7 @@ import {
   type DefaultProgress,
   type WorkflowCallback,
 } from "agents/workflows";
+import { type Failure, failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { text } from "../core/options/option-schemas.ts";
 import type { AnySchema } from "../core/schema/schema.ts";
@@ -123,14 +124,14 @@ function wrapRun(prototype: ThinkWorkflow): void {
     const work = () => run.call(this, event, step);
     if (running.has(step)) return work();
     running.add(step);
-    let isReported = false;
+    let reported: Failure | null = null;
     const { reportError } = step;
     step.reportError = (error) => {
-      isReported = true;
+      reported = failureOf(error);
       return reportError(error);
     };
     const agent = () => this.agent as unknown as StepAgent;
-    return reportingEnd(work, { step, agent, workflowId: this.workflowId }, () => isReported);
+    return reportingEnd(work, { step, agent, workflowId: this.workflowId }, () => reported);
   };
 }
 

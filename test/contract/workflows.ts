@@ -138,6 +138,26 @@ export function workflowsContract(host: ContractHost): void {
     expect(items.map(({ workflowId }) => workflowId)).toEqual([id]);
   });
 
+  it("W6: the agent knows the end of a run that is over before its start returns", async () => {
+    const agent = given();
+    const { create } = host.workflows;
+    using _late = vi.spyOn(host.workflows, "create").mockImplementation(async (options) => {
+      const instance = await create.call(host.workflows, options);
+      await scheduler.wait(500);
+      return instance;
+    });
+    const returned = await run(agent, { step: "none" });
+    expect(await agent.output(returned)).toBe("returned");
+    const failed = await run(agent, { step: "none", error: "no stock" });
+    await until(async () => {
+      const { findings, counts } = await (await agent.verbs()).healthReport();
+      if (!findings.some(({ code }) => code === "workflow-failed")) return false;
+      expect(counts.workflows).toEqual({ complete: 1, errored: 1 });
+      return true;
+    });
+    expect((await (await host.workflows.get(failed)).status()).status).toBe("errored");
+  });
+
   it("S1 S5: a triggered task runs once for its key, and its prompt is a submission", async () => {
     const agent = given();
     const verbs = await agent.verbs();

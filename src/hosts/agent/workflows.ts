@@ -59,6 +59,8 @@ type PutStart = {
 export class Workflows {
   /** Callers that wait, by {@link instanceKey}. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+  /** The instances that are being started, and how their runs have ended before they are tracked. */
+  readonly #starting = new Map<string, Failure | null | undefined>();
   readonly #agent: HostAgent;
 
   /**
@@ -163,8 +165,13 @@ export class Workflows {
 
   /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
   readonly start: StartWorkflow = async (start, create) => {
+    const { instance } = start;
+    // An attempt before this one may still hang, and its run may have ended.
+    this.#starting.set(instance, this.#starting.get(instance));
     try {
       await this.#track(start, create);
+      const failure = this.#starting.get(instance);
+      if (failure !== undefined) await this.ended(instance, failure);
       this.#waiting.get(instanceKey(start))?.resolve();
     } catch (error) {
       const caller = this.#waiting.get(instanceKey(start));
@@ -173,6 +180,8 @@ export class Workflows {
       if (exists || error instanceof UndeliverableError) setTimeout(() => caller?.reject(error), 0);
       // The caller gets the error, and a retry could not help.
       if (!exists || !caller) throw error;
+    } finally {
+      this.#starting.delete(instance);
     }
   };
 
@@ -292,15 +301,17 @@ export class Workflows {
 
   /**
    * A run of a workflow has ended.
-   * @param failure its error, or null; undefined where the app has reported the end itself
+   * @param failure its error, also one that the app has reported itself, or null
    */
-  async ended(id: string, failure: Failure | null | undefined): Promise<void> {
+  async ended(id: string, failure: Failure | null): Promise<void> {
     const tracked = this.#agent.getWorkflow(id);
+    // A short run ends before create() has returned.
+    if (!tracked && this.#starting.has(id)) this.#starting.set(id, failure);
     if (!tracked || tracked.status === "terminated" || tracked.status === "paused") return;
     const status = failure ? "errored" : "complete";
     const { storage } = this.#agent.ctx;
-    if (failure || tracked.status === "errored") emit({ storage }, "workflow:errored");
-    if (failure === undefined || tracked.status === status) return this.#trace(id);
+    if (failure) emit({ storage }, "workflow:errored");
+    if (tracked.status === status) return this.#trace(id);
     await this.track(tracked, { status, ...(failure && { error: failure }) });
   }
 

@@ -17,6 +17,7 @@ export type Asked =
     }
   | { readonly step: "approval" }
   | { readonly step: "agentTool" }
+  | { readonly step: "none"; readonly error?: string }
   | { readonly step: "all"; readonly items: readonly string[] };
 
 const answerSchema = z.object({ title: z.string() });
@@ -51,6 +52,10 @@ async function play(asked: Asked, step: Steps): Promise<unknown> {
   }
   if (asked.step === "all") {
     return step.promptAll("each", asked.items, { prompt: (item) => item, key: (_, i) => `${i}` });
+  }
+  if (asked.step === "none") {
+    if (asked.error !== undefined) throw new Error(asked.error);
+    return "returned";
   }
   const { step: kind, ...options } = asked;
   if (kind === "lost") {

@@ -9,7 +9,7 @@ import { listWorkflows } from "../../../src/operator/listing.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { pauseAndResume } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import type { ThinkAgent } from "../../support/think-agent.ts";
+import { creating, type ThinkAgent } from "../../support/think-agent.ts";
 import {
   givenScriptedWorkflow,
   type WorkflowBody,
@@ -45,6 +45,25 @@ it("a run that returns is complete, and the agent gets no callback", async () =>
   // The platform bills each step.
   const details = await agent.inspectWorkflowInstance(id);
   expect(details?.steps.map(({ name }) => name)).toEqual(["one"]);
+});
+
+it("a run that ends before create() has returned is tracked with its end", async () => {
+  const bodies: [string, WorkflowBody][] = [
+    ["complete", async (step) => step.do("one", async () => 1)],
+    ["errored", () => Promise.reject(new RangeError("no stock"))],
+    ["errored", async (step) => step.reportError("not enough")],
+  ];
+  for (const [status, body] of bodies) {
+    await using workflow = await given(body);
+    creating.set(`agent-of-${workflow.id}`, async (create) => {
+      const instance = await create();
+      await scheduler.wait(500);
+      return instance;
+    });
+    await workflow.start();
+    await until(async () => /complete|errored/.test((await workflow.tracked())?.status ?? ""));
+    expect(await workflow.tracked()).toMatchObject({ status, completedAt: expect.any(Date) });
+  }
 });
 
 it("a run that returns warns once of the steps that nobody awaited", async () => {
