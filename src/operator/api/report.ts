@@ -76,14 +76,31 @@ function notAnswered({
   unreachable: lastError,
 }: AgentRef & { unreachable: string }): Finding {
   if (name === "") return withoutNames(lastError);
+  const [, remedy] = lastError.split(NOT_INSTALLED);
+  if (remedy) return withoutOperations(lastError, remedy);
   return {
     code: "agent-unreachable",
     severity: "error",
     title: "The agent does not answer.",
     evidence: { count: 1, ids: [], lastError },
     cause:
-      "It does not install operations(), fails at its start, is overloaded, or runs a version of Perdure without this method.",
+      "It fails at its start, is overloaded, or runs a version of Perdure without this method.",
     fix: { text: "Do what the error says, or read the Worker's log, and deploy." },
+    link: { view: "agents" },
+  };
+}
+
+/** In the message of the FeatureNotInstalledError. */
+const NOT_INSTALLED = "healthReport() needs operations(). ";
+
+function withoutOperations(lastError: string, remedy: string): Finding {
+  return {
+    code: "agent-unreachable",
+    severity: "error",
+    title: "The agent's class does not install operations().",
+    evidence: { count: 1, ids: [], lastError },
+    cause: "Its report, its lists and its actions are in this feature.",
+    fix: { text: remedy },
     link: { view: "agents" },
   };
 }

@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { FeatureNotInstalledError } from "../../../src/hosts/features.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { searchOf } from "../../../src/operator/client.ts";
 import {
@@ -306,6 +307,22 @@ describe("what agents answer", () => {
       { code: "dead-letters", name: "bad" },
     ]);
     expect(report.agents.map(({ name }) => name)).toEqual(["good", "bad", "gone"]);
+  });
+
+  it("the report says what to add to a class that does not install operations()", async () => {
+    const error = new FeatureNotInstalledError("operations", "healthReport()", "Fake");
+    const { handler } = serveStubs({ main: { healthReport: () => Promise.reject(error) } });
+    expect((await clientOf(handler).report()).findings).toMatchObject([
+      {
+        code: "agent-unreachable",
+        title: "The agent's class does not install operations().",
+        fix: {
+          text: expect.stringMatching(
+            /^Add to the class Fake: static readonly features = \[operations/,
+          ),
+        },
+      },
+    ]);
   });
 
   it("a report can be streamed: that of each agent as it answers, and then the whole", async () => {
