@@ -66,7 +66,10 @@ export class ThreadPosition {
       at.#chosen.add(seq);
     }
     const newest = history.newest()?.seq ?? 0;
-    const isReused = (history.newest(Math.max(known, ...at.#chosen))?.createdAt ?? 0) > latest;
+    const isLater = (seq: number) => (history.newest(seq)?.createdAt ?? 0) > latest;
+    const isReused = isLater(Math.max(known, ...at.#chosen));
+    // What was sent was of a deleted row with the same number.
+    if (isReused) for (const seq of at.#chosen) if (isLater(seq)) at.#listed.delete(seq);
     at.#known = Math.min(known, newest);
     const first = isReused ? 1 : Math.min(low, at.#known + 1);
     at.#from = Math.max(first, newest - MOST_READ);
@@ -99,14 +102,19 @@ export class ThreadPosition {
     if (isReset) {
       this.#accepted.clear();
       for (const sent of [this.#begun, this.#listed]) forgetOpen<string | number>(sent);
-      for (const seq of lost) this.#chosen.delete(seq);
+      for (const seq of lost) {
+        this.#chosen.delete(seq);
+        this.#listed.delete(seq);
+      }
       for (const seq of this.history.open()) this.#chosen.add(seq);
       this.#known = 0;
       this.#isReset = false;
       places = read();
     }
-    // They may end before they are sent, in the millisecond of an end that is sent before.
-    for (const place of places.open ?? []) this.#listed.set(place.seq, this.take(place));
+    // They may have ended in the millisecond of an end that is sent before.
+    const unsent = places.ended.filter(({ seq }) => this.#chosen.has(seq));
+    for (const place of [...unsent, ...(places.open ?? [])])
+      this.#listed.set(place.seq, this.take(place));
     const isNew = this.#isNew;
     this.#isNew = false;
     return { ...places, isReset: isReset || isNew };

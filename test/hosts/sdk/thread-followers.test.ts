@@ -290,6 +290,45 @@ it("a follower of an idle thread gets what was accepted and ended while it was n
   });
 });
 
+it("a follower gets an end of the millisecond of its position although a reset comes before it", async () => {
+  await within(stub, async (_, { storage }) => {
+    const world = new World(storage, `thread-${crypto.randomUUID()}`);
+    for (let i = 0; i < 2; i++) world.submit();
+    const client = new Client(world);
+    await client.read(1);
+    await client.leave();
+    const [first, second] = world.rows();
+    if (!first || !second) throw new Error("Two submissions were accepted");
+    for (const row of [first, second]) world.end(row, "error");
+    world.store.history.deleteOne(first.submissionId);
+    await client.read(1);
+    expect(client.resets).toBe(1);
+    await client.leave();
+    await client.check(new Set());
+    expect(client.ends).toEqual([second.submissionId]);
+  });
+});
+
+it("a follower gets the end of a submission with the number of a deleted one whose end it was sent", async () => {
+  await within(stub, async (_, { storage }) => {
+    const world = new World(storage, `thread-${crypto.randomUUID()}`);
+    const client = new Client(world);
+    world.submit();
+    await client.read(2);
+    for (const row of world.rows()) world.end(row, "error");
+    await client.read(1);
+    await client.leave();
+    const deleted = new Set(client.ends);
+    expect(deleted.size).toBe(1);
+    for (const id of deleted) world.store.history.deleteOne(id);
+    world.restart();
+    world.submit();
+    for (const row of world.rows()) world.end(row, "error");
+    await client.check(deleted);
+    expect(client.ends).toHaveLength(2);
+  });
+});
+
 it("a follower gets thousands of ends that it missed, in pages, with ids of a bounded length", async () => {
   await within(stub, async (_, { storage }) => {
     const world = new World(storage, `thread-${crypto.randomUUID()}`);
