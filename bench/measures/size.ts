@@ -21,18 +21,18 @@ const DEPENDENCIES = [
 const GOAL_KB = 40;
 /** The current size, so that growth is noticed. */
 const FLOOR = {
-  atMost: 208,
+  atMost: 207,
   why:
-    "Perdure's own code is 150 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits, inbound deliveries and replies, " +
+    "Perdure's own code is 153 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits, inbound deliveries and replies, " +
     "with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
-    "are 52 kB (luxon 22, croner 10, @cfworker/json-schema 7, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 150 kB.",
+    "are 52 kB (luxon 22, croner 10, @cfworker/json-schema 7, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 153 kB.",
 };
 
 const WORKFLOW = "workflow/index.ts";
 const THINK = "hosts/think/index.ts";
 const CODEMODE = "codemode/index.ts";
 /** By host, the current size. */
-const HOSTS = { agent: 191, object: 204, chat: 196, harness: 188 };
+const HOSTS = { agent: 189, object: 202, chat: 194, harness: 186 };
 /** Modules that can be imported alone. */
 const MODULES = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
 
