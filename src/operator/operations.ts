@@ -17,7 +17,7 @@ import { traceSubmission } from "./trace/trace.ts";
 
 /**
  * Lets operators see and repair an agent: `operator()`, `dashboard()`, `operatorMcp()` and `npx perdure` call its methods. The
- * option `tracing` needs it too. It has no rows of its own until somebody acts.
+ * option `tracing` needs it too. It has no rows of its own until an operator acts.
  *
  * @param options.alerts sends a message when something is wrong for a time, and when that is over. @default none
  * @throws InvalidOptionError

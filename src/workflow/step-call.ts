@@ -82,7 +82,7 @@ export function isStopped(message: string): boolean {
 }
 
 /**
- * Runs a workflow, reports to its agent how it ended, and warns of calls that nobody awaited; what it returns or throws
+ * Runs a workflow, reports to its agent how it ended, and warns of calls that were not awaited; what it returns or throws
  * stays. Outside a step, which the platform bills: an end that cannot be reported is found when an operator lists the workflow.
  *
  * @param reported the error that the app has reported itself

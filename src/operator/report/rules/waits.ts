@@ -11,7 +11,7 @@ const LATE_MS = 3_600_000;
 /** Before it expires, a person needs some time; an approval with a short timeout has less. */
 const SOON_MS = 3_600_000;
 const SOON_SHARE = 0.25;
-/** One may be a request that nobody needed any more. */
+/** One may be a request that was not needed any more. */
 const MANY_EXPIRED = 3;
 
 type Rule = (facts: WaitFacts, now: number) => Finding[];
