@@ -20,8 +20,10 @@ import { type Snapshot, TestLedger } from "./test-ledger.ts";
 
 /** By how much the alarm's clock may differ: a step takes milliseconds. */
 const SLACK_MS = 5_000;
-/** While a submission is open, the object wakes at least this often: a turn's heartbeat grows up to this. */
-const HEARTBEAT_MS = 120_000;
+/** While a submission is open, the object wakes at least this often. */
+const HEARTBEAT_MS = 30_000;
+/** The same while a turn runs: its heartbeat grows up to this. */
+const TURN_HEARTBEAT_MS = 120_000;
 const ISOLATED = "isolated";
 /** The most releases and wakes that a submission needs: its resets and attempts, each with its holds. */
 const ROUNDS_EACH = 14 * 4;
@@ -244,7 +246,11 @@ export class LedgerComparison implements Subject<LedgerCommand, Snapshot> {
   #wakeBy(): number | undefined {
     const due = this.#model.entries.flatMap((entry) => this.#model.dueOf(entry) ?? []);
     if (due.length === 0) return undefined;
-    return Math.max(now() + HEARTBEAT_MS, Math.min(...due)) + SLACK_MS;
+    // A cancelled turn may still run.
+    const isRunning =
+      this.#model.held.length > 0 || this.#model.entries.some(({ status }) => status === "running");
+    const heartbeat = isRunning ? TURN_HEARTBEAT_MS : HEARTBEAT_MS;
+    return Math.max(now() + heartbeat, Math.min(...due)) + SLACK_MS;
   }
 
   check({ submissions, conversation, began, joined, history, breaches }: Snapshot): void {
