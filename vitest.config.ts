@@ -1,42 +1,9 @@
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { patternsOf } from "./test/manifest.ts";
 
 // No request for the `cf` object, so that the tests run without a network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
-
-/** Tests that need Think. `npm test` runs them in a separate process. */
-const THINK = [
-  "test/hosts/think/**/*.test.ts",
-  "test/{workflow,codemode}/steps/**/*.test.ts",
-  "test/peers/*.test.ts",
-  "test/operator/*.test.ts",
-  "test/operator/!(alerts)/**/*.test.ts",
-];
-
-/** Tests of the scheduler, in a separate project to run in parallel. */
-const SCHEDULER = ["test/scheduler/*.test.ts", "test/scheduler/{tasks,runs}/**/*.test.ts"];
-
-/** Tests that run in Node and in Workers: Zod compiles its schemas where `new Function` is allowed, as in Node. */
-const BOTH = ["test/core/options.test.ts"];
-
-/** The contract of every host: `npm run test:contract`. */
-const CONTRACT = ["test/contract/**/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"];
-
-/** Tests of pages in Chromium: `npm run test:browser`. */
-const BROWSER = ["test/**/browser/*.test.ts"];
-
-/** Tests that run in Node. */
-const PURE = [
-  "test/scheduler/{calendar,language}/**/*.test.ts",
-  "test/{bench,scripts}/**/*.test.ts",
-  "test/cli/**/*.test.ts",
-  "test/dashboard/*.test.ts",
-  // They start runtimes of their own.
-  "test/operator/trace/native/*.test.ts",
-  "test/operator/{runtime,otlp}/*.test.ts",
-  // The senders' own packages are for Node. In Workers, that of GitHub is less strict.
-  "test/webhooks/oracles/**/*.test.ts",
-];
 
 export default defineConfig({
   // The public names resolve to the sources, not to a built dist/.
@@ -55,8 +22,7 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/modules.jsonc" } })],
         test: {
           name: "modules",
-          include: ["test/**/*.test.ts"],
-          exclude: [...THINK, ...SCHEDULER, ...PURE, ...BROWSER, ...CONTRACT],
+          ...patternsOf("modules"),
           setupFiles: ["./test/workers/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
@@ -64,24 +30,27 @@ export default defineConfig({
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/modules.jsonc" } })],
-        test: { name: "scheduler", include: SCHEDULER, setupFiles: ["./test/workers/setup.ts"] },
+        test: {
+          name: "scheduler",
+          ...patternsOf("scheduler"),
+          setupFiles: ["./test/workers/setup.ts"],
+        },
       },
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
         test: {
           name: "think",
-          include: THINK,
-          exclude: PURE,
+          ...patternsOf("think"),
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
-      { extends: true, test: { name: "pure", include: [...BOTH, ...PURE] } },
-      { extends: true, test: { name: "browser", include: BROWSER } },
+      { extends: true, test: { name: "pure", ...patternsOf("pure") } },
+      { extends: true, test: { name: "browser", ...patternsOf("browser") } },
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/contract.jsonc" } })],
-        test: { name: "contract", include: CONTRACT },
+        test: { name: "contract", ...patternsOf("contract") },
       },
       {
         extends: true,
@@ -98,7 +67,7 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "triage", include: ["examples/triage/test/**/*.test.ts"] },
+        test: { name: "triage", ...patternsOf("triage") },
       },
     ],
   },

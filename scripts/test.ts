@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { deal, filesOf } from "./deal.ts";
+import { type TestProcess, testProcesses } from "../test/manifest.ts";
 import { offline } from "./offline.ts";
 import { repeatOf, type TestReport } from "./repeat.ts";
 
@@ -33,57 +33,17 @@ const scratch = mkdtempSync(path.join(storageRoot(), "perdure-test-"));
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-/** One process of Vitest, with some projects, and some or all of their files. */
-type Run = {
-  readonly name: string;
-  readonly projects: readonly string[];
-  readonly files?: readonly string[];
-};
-
-function dealt(project: string, files: readonly string[], hands: number): Run[] {
-  return deal(files, hands).map((some, index) => ({
-    name: `${project} ${index + 1}`,
-    projects: [project],
-    files: some,
-  }));
-}
-
-const think = filesOf([
-  "test/hosts/think/**/*.test.ts",
-  "test/{workflow,codemode}/steps/**/*.test.ts",
-  "test/peers/*.test.ts",
-  "test/operator/{actions,api,mcp,report}/**/*.test.ts",
-  "test/operator/*.test.ts",
-  "test/operator/trace/*.test.ts",
-]);
-/** The longest tests of the modules, which mostly wait. They run in the process with the least work. */
-const moved = ["test/outbox/delivery/hanging.test.ts", "test/outbox/delivery/deadly.test.ts"];
-const others = filesOf([
-  "test/{scheduler,bench}/**/*.test.ts",
-  "examples/triage/test/**/*.test.ts",
-]).concat(moved);
-/** All files that are not in another run. */
-const modules = filesOf(["test/**/*.test.ts"]).filter(
-  (file) => ![...think, ...others].includes(file),
-);
-
-/** Tests wait half of the time. Eight processes use two cores without slowing down tests that measure time. */
-const RUNS: readonly Run[] = [
-  ...dealt("modules", modules, 2),
-  { name: "others", projects: ["scheduler", "triage", "modules"], files: others },
-  { name: "node", projects: ["pure"] },
-  ...dealt("think", think, 4),
-];
+const PROCESSES = testProcesses();
 
 /** Runs Vitest with a report file. */
-function tests(run: Run): string[] {
+function tests(run: TestProcess): string[] {
   const chosen = run.projects.flatMap((project) => ["--project", project]);
   const report = `--outputFile.json=${reportOf(run)}`;
   const reporters = ["--reporter=default", "--reporter=json", report];
-  return ["test:unit", ...chosen, ...reporters, ...(run.files ?? [])];
+  return ["test:unit", ...chosen, ...reporters, ...run.files];
 }
 
-function reportOf(run: Run): string {
+function reportOf(run: TestProcess): string {
   return path.join(scratch, `${run.name.replaceAll(" ", "-")}.json`);
 }
 
@@ -98,7 +58,7 @@ const STAGES: readonly (readonly Check[])[] = [
     ["unused", ["check:unused"]],
     ["docs", ["check:docs"]],
   ],
-  RUNS.map((run): Check => [run.name, tests(run)]),
+  PROCESSES.map((run): Check => [run.name, tests(run)]),
 ];
 
 /** Runs a script of package.json. Returns what it printed, and whether it succeeded. */
@@ -118,7 +78,7 @@ async function run([name, [script = "", ...args]]: Check): Promise<{
 }
 
 /** The report of Vitest, or an empty one if there is none. */
-function readReport(run: Run): TestReport {
+function readReport(run: TestProcess): TestReport {
   try {
     return JSON.parse(readFileSync(reportOf(run), "utf8"));
   } catch {
@@ -131,11 +91,14 @@ function readReport(run: Run): TestReport {
  * processes share two cores. A defect fails again.
  * @returns the failed tests, if all have passed now; undefined if the run has failed
  */
-async function passedAlone(tested: Run, output: string): Promise<readonly string[] | undefined> {
+async function passedAlone(
+  tested: TestProcess,
+  output: string,
+): Promise<readonly string[] | undefined> {
   const repeat = repeatOf(readReport(tested), output, (file) => readFileSync(file, "utf8"));
   if (!repeat) return undefined;
   const files = repeat.files.map((file) => path.relative(root, file));
-  const alone: Run = { name: `${tested.name} alone`, projects: tested.projects, files };
+  const alone: TestProcess = { name: `${tested.name} alone`, projects: tested.projects, files };
   const end = await run([alone.name, tests(alone)]);
   if (end.isOk) return repeat.tests;
   console.log(end.output);
@@ -161,14 +124,14 @@ for (const stage of STAGES) {
   for (const [index, end] of ends.entries()) {
     if (end.isOk) continue;
     console.log(end.output);
-    const tested = RUNS.find(({ name }) => name === stage[index]?.[0]);
+    const tested = PROCESSES.find(({ name }) => name === stage[index]?.[0]);
     const names = tested && (await passedAlone(tested, end.output));
     if (names) late.push(...names);
     else isOk = false;
   }
   if (!isOk) break;
 }
-const reports = RUNS.map(readReport);
+const reports = PROCESSES.map(readReport);
 const sumOf = (count: "numPassedTests" | "numFailedTests") =>
   reports.reduce((sum, report) => sum + report[count], 0);
 const passed = sumOf("numPassedTests") + late.length;
