@@ -23,6 +23,7 @@ export {
   type ReplayResult,
   type WaitMatch,
 } from "../inbound/index.ts";
+export { type Feature, FeatureNotInstalledError } from "../kernel/features.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
@@ -39,7 +40,6 @@ export {
   ScheduleSyntaxError,
   UnknownTaskError,
 } from "../scheduler/index.ts";
-export { type FollowEvent, type ReplyPart, readFollowed } from "../streams/events.ts";
 export * from "../submissions/public.ts";
 export {
   type Approval,
@@ -60,7 +60,6 @@ export type {
   SubmissionAudience,
   SubmissionMessage,
 } from "./agent/submission-clients.ts";
-export { type Feature, FeatureNotInstalledError } from "./features.ts";
 export type { HostName } from "./limitations.ts";
 export {
   type DurableToolContext,
@@ -71,6 +70,4 @@ export {
 } from "./sdk/durable-tool.ts";
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
-export { type FollowOptions, InvalidFollowError } from "./streams/cursor.ts";
-export { type StreamSettings, TooManyFollowersError } from "./streams/followers.ts";
 export { NotSupportedByHostError } from "./support.ts";

@@ -8,12 +8,13 @@ import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
   AcceptRequest,
-  Inbound,
   ListInboundOptions,
   RefusedRequests,
   ReplayFilter,
 } from "../inbound/index.ts";
-import type { OperatedAgent } from "../operator/operated.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import type { RunWorkflow } from "../kernel/workflows.ts";
+import type { Operations } from "../operator/operations.ts";
 import type { Filters, OperateRequest, PageOptions } from "../operator/protocol.ts";
 import type {
   DeadLetterFilter,
@@ -21,7 +22,8 @@ import type {
   ListDeliveriesOptions,
   Outbox,
 } from "../outbox/index.ts";
-import type { Scheduler } from "../scheduler/index.ts";
+import type { FollowOptions } from "../streams/cursor.ts";
+import type { Followers } from "../streams/followers.ts";
 import {
   type CancelSubmissionResult,
   checkThread,
@@ -33,14 +35,11 @@ import {
   type SubmissionInspection,
   type SubmissionOutput,
   type SubmissionStats,
-  type Submissions,
   type SubmitMessagesOptions,
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../submissions/index.ts";
 import type {
-  AgentTools,
-  Approvals,
   Closing,
   GrantApprovalOptions,
   LinkAnswer,
@@ -50,54 +49,23 @@ import type {
   WaitKindName,
   WaitRef,
   WaitRequest,
-  Waits,
-  WebhookWaits,
 } from "../waits/index.ts";
-import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
-import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
-import type { Features } from "./features.ts";
+import type { ApprovalLinkOptions } from "./agent/links.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
-import type { FollowOptions } from "./streams/cursor.ts";
-import type { Followers } from "./streams/followers.ts";
-import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
 export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
 
-/** What the verbs of an agent work on. */
-export type Capabilities = {
-  readonly outbox: Outbox;
-  readonly submissions: Submissions;
-  /** Submissions that Think itself has accepted. */
-  readonly think: ThinkLedger | undefined;
-  readonly scheduler: Scheduler;
-  readonly waits: Waits;
-  readonly approvals: Approvals;
-  /** Undefined for a host without sub-agents. */
-  readonly agentTools: AgentTools | undefined;
-  readonly webhookWaits: WebhookWaits;
-  readonly links: Links;
-  readonly workflows: Workflows;
-  readonly inbound: Inbound;
-  readonly threads: {
-    messages(thread: string): Promise<UIMessage[]>;
-    clear(thread: string): Promise<void>;
-    message(thread: string, id: string): Promise<UIMessage | undefined>;
-  };
-  readonly followers: Followers;
-  readonly features: Features;
-  readonly operated: Omit<OperatedAgent, "agent" | "capabilities">;
-};
-
-/** The agent for the verbs of operators. */
-export function operatedOf(agent: AgentVerbs): OperatedAgent {
-  const capabilities = agent[CAPABILITIES];
-  return { ...capabilities.operated, capabilities, agent };
-}
+/** What each feature adds to an agent. */
+type Installed = { readonly operations: Operations; readonly followers: Followers };
 
 /** @throws FeatureNotInstalledError */
-function operationsOf(agent: AgentVerbs, verb: string) {
-  return agent[CAPABILITIES].features.get("operations", `${verb}()`);
+function featureOf<Name extends keyof Installed>(
+  agent: AgentVerbs,
+  feature: Name,
+  verb: string,
+): Installed[Name] {
+  return agent[CAPABILITIES].features.get(feature, `${verb}()`) as Installed[Name];
 }
 
 /** Copies the verbs to the prototype of a host's class. */
@@ -110,7 +78,7 @@ export abstract class AgentVerbs {
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   abstract readonly outbox: Outbox;
   /** @internal */
-  abstract readonly [CAPABILITIES]: Capabilities;
+  abstract readonly [CAPABILITIES]: Kernel;
 
   // Submissions
 
@@ -255,11 +223,11 @@ export abstract class AgentVerbs {
    * const stream = await agent.followSubmission(submissionId);
    * if (stream) for await (const event of readFollowed(stream)) if (event.type === "status") console.log(event.submission.status);
    */
-  followSubmission(
+  async followSubmission(
     submissionId: string,
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array> | null> {
-    return this[CAPABILITIES].followers.submission(submissionId, options);
+    return featureOf(this, "followers", "followSubmission").submission(submissionId, options);
   }
 
   /** Follows all submissions of a thread, those that are open and later ones, as {@link followSubmission} does. It has no end. */
@@ -267,15 +235,12 @@ export abstract class AgentVerbs {
     thread: string,
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array>> {
-    const { submissions, followers } = this[CAPABILITIES];
-    checkThread(thread);
-    await submissions.ready();
-    return followers.thread(thread, options);
+    return featureOf(this, "followers", "followThread").thread(thread, options);
   }
 
   /** Follows an approval until it is decided. Returns null for an unknown one. @throws TooManyFollowersError */
-  followApproval(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
-    return this[CAPABILITIES].followers.approvalEvents(approvalId);
+  async followApproval(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
+    return featureOf(this, "followers", "followApproval").approvalEvents(approvalId);
   }
 
   /** Deletes an ended submission. Returns whether there was one. */
@@ -562,7 +527,7 @@ export abstract class AgentVerbs {
 
   /** Counts, and what is wrong with its evidence, likely cause and remedy. Computed from rows; writes nothing. */
   async healthReport() {
-    return operationsOf(this, "healthReport").healthReport();
+    return featureOf(this, "operations", "healthReport").healthReport();
   }
 
   /**
@@ -571,37 +536,37 @@ export abstract class AgentVerbs {
    * @throws InvalidOperationError; nothing is stored then
    */
   async operate(request: OperateRequest) {
-    return operationsOf(this, "operate").operate(request);
+    return featureOf(this, "operations", "operate").operate(request);
   }
 
   /** The audit log of {@link operate}, newest first. */
   async listOperatorActions(page?: PageOptions) {
-    return operationsOf(this, "listOperatorActions").listActions(page);
+    return featureOf(this, "operations", "listOperatorActions").listActions(page);
   }
 
   /** The threads that submissions have used, the latest first. */
   async listThreads(page?: PageOptions) {
-    return operationsOf(this, "listThreads").listThreads(page);
+    return featureOf(this, "operations", "listThreads").listThreads(page);
   }
 
   /** The messages of a thread in pages, the last first: {@link threadMessages} returns all at once, which RPC limits to 32 MiB. */
   async listThreadMessages(thread: string, page?: PageOptions) {
-    return operationsOf(this, "listThreadMessages").listThreadMessages(thread, page);
+    return featureOf(this, "operations", "listThreadMessages").listThreadMessages(thread, page);
   }
 
   /** The workflows that this agent has started and still tracks, newest first. */
   async listWorkflowInstances(options?: Filters["workflows"] & PageOptions) {
-    return operationsOf(this, "listWorkflowInstances").listWorkflows(options);
+    return featureOf(this, "operations", "listWorkflowInstances").listWorkflows(options);
   }
 
   /** One workflow with its steps, or null for an id that is not tracked. */
   async inspectWorkflowInstance(workflowId: string) {
-    return operationsOf(this, "inspectWorkflowInstance").inspectWorkflow(workflowId);
+    return featureOf(this, "operations", "inspectWorkflowInstance").inspectWorkflow(workflowId);
   }
 
   /** Everything of a submission as spans, or null for an unknown id. */
   async traceSubmission(submissionId: string) {
-    return operationsOf(this, "traceSubmission").traceSubmission(submissionId);
+    return featureOf(this, "operations", "traceSubmission").traceSubmission(submissionId);
   }
 
   // For workflows: their steps call these methods.
@@ -640,7 +605,7 @@ export abstract class AgentVerbs {
 
   /** For workflows of a sub-agent: where it is. */
   agentPath(): AgentPathStep[] {
-    return [...this[CAPABILITIES].operated.host.selfPath];
+    return [...this[CAPABILITIES].agent.selfPath];
   }
 
   /** For `links()` of `perdure/webhooks`: does what a signed link asks for, here or in the sub-agent at the end of the path. */

@@ -1,16 +1,17 @@
 /** The agent as its operator's verbs see it. */
 
-import type { Clock } from "../core/clock.ts";
-import type { HostAgent } from "../hosts/host-agent.ts";
-import type { AgentVerbs, Capabilities } from "../hosts/verbs.ts";
+import type { AgentVerbs } from "../hosts/verbs.ts";
+import type { Kernel } from "../kernel/kernel.ts";
 
-export type OperatedAgent = {
+export type OperatedAgent = Pick<Kernel, "storage" | "env" | "clock"> & {
   /** Its verbs, with those that the app overrides. */
   readonly agent: AgentVerbs;
   /** The members of the SDK's class. */
-  readonly host: HostAgent;
-  readonly capabilities: Capabilities;
-  readonly storage: DurableObjectStorage;
-  readonly env: object;
-  readonly clock: Clock;
+  readonly host: Kernel["agent"];
+  readonly capabilities: Kernel;
 };
+
+export function operatedOf(kernel: Kernel): OperatedAgent {
+  const { storage, env, clock, agent: host, verbs } = kernel;
+  return { storage, env, clock, host, agent: verbs as AgentVerbs, capabilities: kernel };
+}

@@ -1,15 +1,13 @@
 /** The feature for operators: the health report, actions with their audit log, lists, and traces. */
 
-import type { Lifecycle } from "agents/lifecycle";
 import { readOptions } from "../core/options/option-schemas.ts";
-import type { Feature } from "../hosts/features.ts";
+import type { Feature } from "../kernel/features.ts";
 import type { TelemetryEvent } from "../outbox/destinations/otlp.ts";
-import type { Outbox } from "../outbox/index.ts";
 import { listActions, operate } from "./actions/operate.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";
 import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
-import type { OperatedAgent } from "./operated.ts";
+import { type OperatedAgent, operatedOf } from "./operated.ts";
 import { telemetryOf } from "./otlp/telemetry.ts";
 import type { Filters, OperateRequest, PageOptions } from "./protocol.ts";
 import { healthReport } from "./report/report.ts";
@@ -28,60 +26,55 @@ import { traceSubmission } from "./trace/trace.ts";
  */
 export function operations(
   options: { readonly alerts?: AlertOptions } = {},
-): Feature<"operations"> {
+): Feature<"operations", Operations> {
   const { alerts } = readOptions(OPERATIONS, options, "options of operations()");
   return {
     feature: "operations",
-    install: (agent) => new Operations(agent, new Alerts(agent, alerts)),
+    install: (kernel) => {
+      const operated = operatedOf(kernel);
+      kernel.use(new Alerts(operated, alerts));
+      return new Operations(operated);
+    },
   };
 }
 
 /** The verbs of operators, which the agent's class has as methods. */
 export class Operations {
-  constructor(
-    private readonly agent: () => OperatedAgent,
-    readonly alerts: Alerts,
-  ) {}
-
-  /** @throws InvalidOptionError for alerts that the outbox cannot deliver */
-  start(lifecycle: Lifecycle, outbox: Outbox, storage: DurableObjectStorage): void {
-    this.alerts.listen(outbox, storage);
-    lifecycle.use(this.alerts);
-  }
+  constructor(private readonly agent: OperatedAgent) {}
 
   healthReport() {
-    return healthReport(this.agent());
+    return healthReport(this.agent);
   }
 
   operate(request: OperateRequest) {
-    return operate(this.agent(), request);
+    return operate(this.agent, request);
   }
 
   listActions(page?: PageOptions) {
-    return listActions(this.agent(), page);
+    return listActions(this.agent, page);
   }
 
   listThreads(page?: PageOptions) {
-    return listThreads(this.agent(), page);
+    return listThreads(this.agent, page);
   }
 
   listThreadMessages(thread: string, page?: PageOptions) {
-    return listThreadMessages(this.agent(), thread, page);
+    return listThreadMessages(this.agent, thread, page);
   }
 
   listWorkflows(options?: Filters["workflows"] & PageOptions) {
-    return listWorkflows(this.agent(), options);
+    return listWorkflows(this.agent, options);
   }
 
   inspectWorkflow(workflowId: string) {
-    return inspectWorkflow(this.agent(), workflowId);
+    return inspectWorkflow(this.agent, workflowId);
   }
 
   traceSubmission(submissionId: string) {
-    return traceSubmission(this.agent(), submissionId);
+    return traceSubmission(this.agent, submissionId);
   }
 
   telemetryOf(event: TelemetryEvent) {
-    return telemetryOf(this.agent(), event);
+    return telemetryOf(this.agent, event);
   }
 }

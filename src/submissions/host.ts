@@ -39,6 +39,13 @@ export function concurrencyOf(thread: string): number {
   return isPool(thread) ? Number.parseInt(thread.slice(POOL.length), 10) : 1;
 }
 
+/** The tool by which a model gives its final answer. Think reserves the name and its variants. */
+export const FINAL_ANSWER = "think_final_answer";
+
+export function isFinalAnswer(toolName: string): boolean {
+  return toolName === FINAL_ANSWER || toolName.startsWith(`${FINAL_ANSWER}_`);
+}
+
 /** One attempt at a submission, handed to the host. */
 export type Turn = {
   readonly submissionId: string;

@@ -6,6 +6,8 @@ export {
   type CheckedSubmission,
   type ConversationState,
   endWithAnswer,
+  FINAL_ANSWER,
+  isFinalAnswer,
   isIsolated,
   MAIN,
   type SettledCall,

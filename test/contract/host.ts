@@ -1,9 +1,9 @@
 /** A host under the contract, and what tests of every host use. */
 
 import { runInDurableObject } from "cloudflare:test";
-import type { HostAgent } from "../../src/hosts/host-agent.ts";
 import { type HostName, LIMITATIONS } from "../../src/hosts/limitations.ts";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
+import type { HostAgent } from "../../src/kernel/host-agent.ts";
 import type { Count, Meter } from "../../src/testing/index.ts";
 import { until } from "../support/given.ts";
 

@@ -2,8 +2,9 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { operatedOf } from "../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import { inspectWorkflow } from "../../src/operator/listing.ts";
+import { operatedOf } from "../../src/operator/operated.ts";
 import type { PageOptions, ThreadSummary } from "../../src/operator/protocol.ts";
 import { givenThink, message, refusal, until } from "../support/given.ts";
 import type { ThinkAgent } from "../support/think-agent.ts";
@@ -172,7 +173,7 @@ describe("workflows", () => {
     const workflow = await givenWorkflow([{ name: "first" }]);
     await workflow.pending();
     await inside(workflow.agent, async (object) => {
-      const operated = operatedOf(object);
+      const operated = operatedOf(object[CAPABILITIES]);
       const startedAt = performance.now();
       const env = { APPROVAL_WORKFLOW: binding };
       const found = await inspectWorkflow({ ...operated, env }, workflow.id);

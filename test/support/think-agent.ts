@@ -21,12 +21,12 @@ import {
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import { operations } from "../../src/operator/operations.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 import type { WaitedDelivery } from "../../src/waits/kinds/webhook/types.ts";
 import type { WaitRef } from "../../src/waits/protocol.ts";
+import { ALL } from "./features.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {
@@ -103,7 +103,7 @@ export const deadLetters = new Map<string, DeadLetter>();
 export const made = new Map<string, (agent: Think<Cloudflare.Env>) => void>();
 
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
-  static override readonly features = [operations()];
+  static override readonly features = ALL;
   readonly meter: Meter;
   override readonly taskDefinitions = {
     nap: async (_input: unknown, step: TaskStep) => step.sleep("nap", "1 hour"),

@@ -11,7 +11,7 @@ import type { OnChatMessageOptions } from "@cloudflare/ai-chat";
 import { callable, getAgentByName, routeAgentRequest } from "agents";
 import { convertToModelMessages, streamText } from "ai";
 import { DurableChatAgent } from "perdure/chat";
-import { streams } from "perdure/streams";
+import { followers, streams } from "perdure/streams";
 import { SlowModel } from "../../react/src/slow-model.ts";
 
 interface Env extends Cloudflare.Env {
@@ -19,6 +19,8 @@ interface Env extends Cloudflare.Env {
 }
 
 export class Chat extends DurableChatAgent<Env> {
+  static override readonly features = [followers()];
+
   override async onChatMessage(_onFinish: unknown, options?: OnChatMessageOptions) {
     const result = streamText(
       this.durable({

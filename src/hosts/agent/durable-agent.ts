@@ -4,27 +4,27 @@ import { Agent, type Connection } from "agents";
 import { Sessions } from "agents/sessions";
 import type { LanguageModel, ToolSet } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { hooksOf, notOverridden } from "../../kernel/delivery-verbs.ts";
+import type { Feature } from "../../kernel/features.ts";
+import type { HostAgent } from "../../kernel/host-agent.ts";
+import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
+import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import type { Feature } from "../features.ts";
-import type { HostAgent } from "../host-agent.ts";
-import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
-import { hooksOf, notOverridden } from "./delivery-verbs.ts";
-import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "./sub-agents.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
 import {
   type SubmissionAgent,
   type SubmissionAudience,
   SubmissionClients,
 } from "./submission-clients.ts";
-import type { RunWorkflow } from "./workflows.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableAgentOptions = HostOptions;
@@ -61,7 +61,7 @@ export class DurableAgent<
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
-  readonly [CAPABILITIES]: Capabilities;
+  readonly [CAPABILITIES]: Kernel;
 
   /**
    * Calls of the model in one turn, at most.
@@ -81,7 +81,7 @@ export class DurableAgent<
     const hasHook = hooksOf(this, isBuiltIn);
     const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
     const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const modules = modulesOf(
+    const kernel = kernelOf(
       {
         object: this,
         features: new.target.features,
@@ -96,8 +96,9 @@ export class DurableAgent<
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits, followers) =>
-          new SdkHost({ ...this.#turns(clients), followers, hasStatusHook }, outbox, limits),
+        clients,
+        turns: (outbox, limits, watchers) =>
+          new SdkHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({
@@ -114,11 +115,11 @@ export class DurableAgent<
       options,
       "options of DurableAgent",
     );
-    this[CAPABILITIES] = modules;
-    this.outbox = modules.outbox;
+    this[CAPABILITIES] = kernel;
+    this.outbox = kernel.outbox;
   }
 
-  #turns(clients: SubmissionClients) {
+  #turns() {
     return {
       name: "perdure/agent",
       hasOneModel: false,
@@ -133,7 +134,6 @@ export class DurableAgent<
         agentId: () => this.name,
       }),
       sessions: this.sessions,
-      clients,
       onStatus: (submission: SubmissionInspection) => this.onSubmissionStatus(submission),
     } as const;
   }
@@ -227,14 +227,14 @@ export class DurableAgent<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, this[CAPABILITIES].waking);
   }
 
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
     if (this.parentPath.length > 0)
-      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
+      await changeWakes(this[CAPABILITIES].waking, this.selfPath, "expedite");
     await super.destroy();
   }
 }

@@ -16,6 +16,8 @@ import {
 } from "../../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidMessage, invalidOption } from "../../core/options/options.ts";
 import { secretIn } from "../../core/secrets.ts";
+import type { HostAgent } from "../../kernel/host-agent.ts";
+import { isAlike } from "../../kernel/workflows.ts";
 import { bindingsOf, NAMESPACE } from "../../outbox/destinations/bindings.ts";
 import {
   type Approvals,
@@ -23,8 +25,6 @@ import {
   type LinkAnswer,
   type LinkCall,
 } from "../../waits/index.ts";
-import type { HostAgent } from "../host-agent.ts";
-import { isAlike } from "./workflows.ts";
 
 /** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
 export type LinkSettings = {

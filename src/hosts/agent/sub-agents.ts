@@ -3,16 +3,8 @@
 import type { Agent } from "agents";
 import type { Capability } from "../../core/lifecycle/capability.ts";
 import type { AgentPath, WakesVerb } from "../../core/lifecycle/wake.ts";
-import type { Capabilities } from "../verbs.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
-
-/** The capabilities that have wakes. */
-export function wakingOf(capabilities: Capabilities): readonly Capability[] {
-  const { outbox, submissions, waits, scheduler, features } = capabilities;
-  const alerts = features.find("operations")?.alerts;
-  return [outbox, submissions, waits, scheduler, alerts].filter((one) => one !== undefined);
-}
 
 /** The sub-agents of the agent at `path`. Deleting one also removes its wakes from the root agent. */
 export function deletedWithWakes(

@@ -4,10 +4,10 @@
  */
 
 import type { Agent, Connection } from "agents";
-import type { UIMessageChunk } from "ai";
+import type { UIMessage, UIMessageChunk } from "ai";
+import { MOST_REPLY, ReplyChunks } from "../../kernel/reply-chunks.ts";
+import type { ReplyWatcher, Watcher } from "../../kernel/watchers.ts";
 import type { SubmissionInspection, Turn } from "../../submissions/index.ts";
-import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
-import { MOST_REPLY, ReplyChunks } from "../streams/reply-chunks.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {
@@ -41,7 +41,7 @@ export type SubmissionAgent = Pick<Agent, "getConnections"> & {
   ): SubmissionAudience;
 };
 
-export class SubmissionClients {
+export class SubmissionClients implements Watcher {
   /** Running submissions, as the app's hook sees them. */
   readonly running = new Map<string, SubmissionInspection>();
 
@@ -67,9 +67,13 @@ export class SubmissionClients {
     });
   }
 
-  /** A side turn begins to write its reply; undefined if no client may see it. */
-  reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
-    return this.isChosen() ? streamTo(this, turn, attempt) : undefined;
+  /** Undefined if no client may see it. Chunks that continue a message are no reply of their own: clients are not sent them. */
+  reply(
+    turn: Pick<Turn, "submissionId" | "isGivenUp">,
+    attempt: number,
+    base?: UIMessage,
+  ): ReplyWatcher | undefined {
+    return this.isChosen() && !base ? streamTo(this, turn, attempt) : undefined;
   }
 
   /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */

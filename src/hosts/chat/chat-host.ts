@@ -7,6 +7,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { AIChatAgent } from "@cloudflare/ai-chat";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
+import type { TurnOptions } from "../../kernel/kernel.ts";
+import type { Watchers } from "../../kernel/watchers.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import {
   type CheckedSubmission,
@@ -19,22 +21,17 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
-import type { SubmissionClients } from "../agent/submission-clients.ts";
-import type { TurnOptions } from "../modules.ts";
+import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
-import { bothOf } from "../sdk/streamed-reply.ts";
 import type { TurnSource } from "../sdk/turn-source.ts";
-import { ChatFrames } from "../streams/chat-frames.ts";
-import type { Followers } from "../streams/followers.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { ChatTurns } from "./chat-turns.ts";
 import type { HookedChat } from "./hooks.ts";
 
 type ChatHostOptions = {
   readonly agent: HookedChat;
-  readonly clients: SubmissionClients;
-  readonly followers: Followers;
+  readonly watchers: Watchers;
   /** The model, instructions and tools of side turns. */
   readonly source: TurnSource;
   /** Whether the app's class has a model for side turns. */
@@ -57,7 +54,7 @@ export class ChatHost implements TurnHost {
     outbox: Outbox,
     limits: TurnOptions,
   ) {
-    const { agent, clients, followers, source } = options;
+    const { agent, watchers, source } = options;
     this.submissions = new Submissions(this, outbox, limits);
     this.recovery = new ChatRecovery(agent, this.submissions, AIChatAgent.CHAT_FIBER_NAME);
     this.mainTurns = new ChatTurns(agent, this.submissions, this.recovery);
@@ -66,11 +63,10 @@ export class ChatHost implements TurnHost {
       sessions: agent.sessions,
       ledger: () => this.submissions,
       maxThreadMessages: () => this.submissions.maxThreadMessages,
-      watch: (turn, attempt) =>
-        bothOf(followers.reply(turn, attempt), clients.reply(turn, attempt)),
+      watch: (turn, attempt) => watchers.reply(turn, attempt),
     });
     this.frames = new ChatFrames(
-      followers,
+      watchers,
       (requestId) => this.mainTurns.turnOf(requestId),
       () => agent.messages,
     );
@@ -137,9 +133,8 @@ export class ChatHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    const { agent, clients, followers } = this.options;
-    followers.status(submission);
-    clients.status(submission);
+    const { agent, watchers } = this.options;
+    watchers.status(submission);
     await agent.onSubmissionStatus(submission);
   }
 

@@ -26,9 +26,9 @@ import {
   TurnRefused,
 } from "../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../sdk/attempt.ts";
+import type { FramedTurn } from "../sdk/chat-frames.ts";
 import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "../sdk/chat-recovery.ts";
 import { idsOf, lastAsked, MainConversation } from "../sdk/conversation.ts";
-import type { FramedTurn } from "../streams/chat-frames.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";

@@ -5,22 +5,22 @@ import { Agent, type Connection } from "agents";
 import { CHAT_MESSAGE_TYPES } from "agents/chat";
 import type { LanguageModel, OutputInterface, ToolSet } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { hooksOf, notOverridden } from "../../kernel/delivery-verbs.ts";
+import type { Feature } from "../../kernel/features.ts";
+import type { HostAgent } from "../../kernel/host-agent.ts";
+import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
+import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
-import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
-import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
-import type { RunWorkflow } from "../agent/workflows.ts";
-import type { Feature } from "../features.ts";
-import type { HostAgent } from "../host-agent.ts";
-import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { ChatHost } from "./chat-host.ts";
 import type { StreamOptions } from "./durable-options.ts";
 import type { HookedChat } from "./hooks.ts";
@@ -60,7 +60,7 @@ export class DurableChatAgent<
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
-  readonly [CAPABILITIES]: Capabilities;
+  readonly [CAPABILITIES]: Kernel;
   readonly #host: ChatHost;
 
   /**
@@ -80,7 +80,7 @@ export class DurableChatAgent<
     const hasHook = hooksOf(this, isBuiltIn);
     const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
     const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const modules = modulesOf(
+    const kernel = kernelOf(
       {
         object: this,
         features: new.target.features,
@@ -95,9 +95,10 @@ export class DurableChatAgent<
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits, followers) => {
-          const turns = this.#turns(agent, clients, !isBuiltIn("getModel"));
-          return new ChatHost({ ...turns, followers, hasStatusHook }, outbox, limits);
+        clients,
+        turns: (outbox, limits, watchers) => {
+          const turns = this.#turns(agent, !isBuiltIn("getModel"));
+          return new ChatHost({ ...turns, watchers, hasStatusHook }, outbox, limits);
         },
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
@@ -115,15 +116,14 @@ export class DurableChatAgent<
       options,
       "options of DurableChatAgent",
     );
-    this[CAPABILITIES] = modules;
-    this.outbox = modules.outbox;
-    this.#host = modules.threads;
+    this[CAPABILITIES] = kernel;
+    this.outbox = kernel.outbox;
+    this.#host = kernel.threads;
   }
 
-  #turns(agent: HookedChat, clients: SubmissionClients, hasModel: boolean) {
+  #turns(agent: HookedChat, hasModel: boolean) {
     return {
       agent,
-      clients,
       hasModel,
       source: appSource({
         model: (id) => this.getModel(id),
@@ -262,14 +262,14 @@ export class DurableChatAgent<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, this[CAPABILITIES].waking);
   }
 
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
     if (this.parentPath.length > 0)
-      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
+      await changeWakes(this[CAPABILITIES].waking, this.selfPath, "expedite");
     await super.destroy();
   }
 }

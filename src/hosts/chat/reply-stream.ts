@@ -1,6 +1,6 @@
 /** The response of `onChatMessage()` on its way to the chat: who watches it, and what clients and the conversation do not get. */
 
-import { isFinalAnswer } from "../sdk/final-answer.ts";
+import { isFinalAnswer } from "../../submissions/index.ts";
 
 /**
  * The same response.

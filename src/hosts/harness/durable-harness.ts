@@ -5,26 +5,26 @@ import type { AgentHarness } from "agents/experimental/channels";
 import type { LifecycleCapability } from "agents/lifecycle";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { hooksOf, notOverridden } from "../../kernel/delivery-verbs.ts";
+import type { Feature } from "../../kernel/features.ts";
+import type { HostAgent } from "../../kernel/host-agent.ts";
+import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
+import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "../agent/approval-clients.ts";
-import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
-import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import {
   type SubmissionAgent,
   type SubmissionAudience,
   SubmissionClients,
 } from "../agent/submission-clients.ts";
-import type { RunWorkflow } from "../agent/workflows.ts";
-import type { Feature } from "../features.ts";
-import type { HostAgent } from "../host-agent.ts";
-import { type HostOptions, modulesOf } from "../modules.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
 
 /** Limits and retention, each with a default. A harness reports no tokens, so there is no budget. */
@@ -57,7 +57,7 @@ export class DurableHarness<
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
-  readonly [CAPABILITIES]: Capabilities;
+  readonly [CAPABILITIES]: Kernel;
 
   #harness: AgentHarness | undefined;
 
@@ -75,7 +75,7 @@ export class DurableHarness<
     const hasHook = hooksOf(this, isBuiltIn);
     const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
     const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const modules = modulesOf(
+    const kernel = kernelOf(
       {
         object: this,
         features: new.target.features,
@@ -90,8 +90,9 @@ export class DurableHarness<
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(this, "finishAgentToolStep"),
-        turns: (outbox, limits, followers) =>
-          new HarnessHost({ ...this.#turns(clients), followers, hasStatusHook }, outbox, limits),
+        clients,
+        turns: (outbox, limits, watchers) =>
+          new HarnessHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => {
           const onFailure = (error: unknown) => callOnError(this, error);
           return new Scheduler({
@@ -108,16 +109,15 @@ export class DurableHarness<
       options,
       "options of DurableHarness",
     );
-    this[CAPABILITIES] = modules;
-    this.outbox = modules.outbox;
+    this[CAPABILITIES] = kernel;
+    this.outbox = kernel.outbox;
   }
 
-  #turns(clients: SubmissionClients) {
+  #turns() {
     return {
       object: this,
       isSubAgent: () => this.parentPath.length > 0,
       harness: () => this.#harness ?? this.#missing(),
-      clients,
       onStatus: (submission: SubmissionInspection) => this.onSubmissionStatus(submission),
     } as const;
   }
@@ -214,14 +214,14 @@ export class DurableHarness<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, this[CAPABILITIES].waking);
   }
 
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
     if (this.parentPath.length > 0)
-      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
+      await changeWakes(this[CAPABILITIES].waking, this.selfPath, "expedite");
     await super.destroy();
   }
 }

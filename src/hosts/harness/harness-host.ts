@@ -6,6 +6,8 @@ import type { AgentHarness, HarnessSession, OperationResult } from "agents/exper
 import { toUIMessage } from "agents/harness/ai-sdk";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
+import type { TurnOptions } from "../../kernel/kernel.ts";
+import type { WatchedTurn, Watchers } from "../../kernel/watchers.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import {
   type AttemptPlan,
@@ -21,11 +23,7 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
-import type { SubmissionClients } from "../agent/submission-clients.ts";
-import type { TurnOptions } from "../modules.ts";
 import { Answering } from "../sdk/answering.ts";
-import { bothOf } from "../sdk/streamed-reply.ts";
-import type { Followers } from "../streams/followers.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { HarnessOperationError } from "./errors.ts";
 import {
@@ -54,8 +52,7 @@ export type HarnessHostOptions = {
   readonly isSubAgent: () => boolean;
   /** @throws Error if the app has none */
   readonly harness: () => AgentHarness;
-  readonly clients: SubmissionClients | undefined;
-  readonly followers: Followers;
+  readonly watchers: Watchers;
   /** Calls the app's status hook. */
   readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
   readonly hasStatusHook: () => boolean;
@@ -140,19 +137,10 @@ export class HarnessHost implements TurnHost {
   }
 
   /** Shows what the harness says in this turn to clients and followers, until `stop()`. */
-  async #watch(
-    session: HarnessSession,
-    turn: Pick<Turn, "submissionId" | "thread" | "isGivenUp">,
-    ref: AttemptRef,
-  ) {
+  async #watch(session: HarnessSession, turn: WatchedTurn, ref: AttemptRef) {
     const watch = await session.watch();
-    const { clients, followers } = this.options;
     const base = leftReply(turn.submissionId, watch.state);
-    const watcher = bothOf(
-      followers.reply(turn, ref.attempt, base),
-      // Clients are sent no base: the chunks that continue one are no reply.
-      base ? undefined : clients?.reply(turn, ref.attempt),
-    );
+    const watcher = this.options.watchers.reply(turn, ref.attempt, base);
     const show = chunksOf(turn.submissionId, watch.state, (chunk) => watcher.chunk(chunk));
     watch.start(async (events) => {
       this.submissions.heartbeat(ref);
@@ -261,8 +249,7 @@ export class HarnessHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.options.followers.status(submission);
-    this.options.clients?.status(submission);
+    this.options.watchers.status(submission);
     const { status, submissionId, thread } = submission;
     if (isIsolated(thread) && status !== "pending" && status !== "running") {
       sessionOf(this.options.harness(), { submissionId, thread })

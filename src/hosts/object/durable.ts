@@ -6,18 +6,18 @@ import { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { type Kernel, kernelOf } from "../../kernel/kernel.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval, StoredKind } from "../../waits/index.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { SubmissionClients } from "../agent/submission-clients.ts";
-import { modulesOf } from "../modules.ts";
 import { promptsTo } from "../scheduled-tasks.ts";
 import { appSource } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { AgentVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
 import { ObjectAgent } from "./object-agent.ts";
 import { type DurableOptions, readDurableOptions, type Settings } from "./options.ts";
 
@@ -28,7 +28,7 @@ export type LifecycleDurableObject = DurableObject & { readonly lifecycle: Lifec
 export class Durable extends AgentVerbs {
   readonly outbox: Outbox;
   /** @internal */
-  readonly [CAPABILITIES]: Capabilities;
+  readonly [CAPABILITIES]: Kernel;
   /** @internal */
   readonly agent: ObjectAgent;
 
@@ -59,7 +59,7 @@ export class Durable extends AgentVerbs {
       shouldSendApproval: settings.shouldSendApproval ?? (() => false),
       onApproval: async (approval: Approval) => settings.onApproval?.(approval),
     } as never;
-    const modules = modulesOf(
+    const kernel = kernelOf(
       {
         object,
         features: settings.features,
@@ -70,9 +70,10 @@ export class Durable extends AgentVerbs {
         own: this.agent,
         isBuiltIn: (verb) => isBuiltIn(object, verb),
         onApproval: (approval) => announceApproval(approvals, approval),
-        turns: (outbox, given, followers) =>
+        clients,
+        turns: (outbox, given, watchers) =>
           new SdkHost(
-            { ...this.#turns(object, settings, sessions, clients), followers, hasStatusHook },
+            { ...this.#turns(object, settings, sessions), watchers, hasStatusHook },
             outbox,
             given,
           ),
@@ -91,17 +92,12 @@ export class Durable extends AgentVerbs {
       limits,
       "options of durable()",
     );
-    modules.waits.install("agent-tool", NO_AGENT_TOOLS);
-    this[CAPABILITIES] = modules;
-    this.outbox = modules.outbox;
+    kernel.waits.install("agent-tool", NO_AGENT_TOOLS);
+    this[CAPABILITIES] = kernel;
+    this.outbox = kernel.outbox;
   }
 
-  #turns(
-    object: LifecycleDurableObject,
-    settings: Settings,
-    sessions: Sessions,
-    clients: SubmissionClients,
-  ) {
+  #turns(object: LifecycleDurableObject, settings: Settings, sessions: Sessions) {
     const { model, instructions, tools, maxSteps } = settings;
     return {
       name: "perdure/object",
@@ -117,7 +113,6 @@ export class Durable extends AgentVerbs {
         agentId: () => this.agent.name,
       }),
       sessions,
-      clients,
       onStatus: (submission: SubmissionInspection) => settings.onSubmissionStatus?.(submission),
     } as const;
   }

@@ -8,14 +8,14 @@ import * as z from "zod";
 import { count, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
+import type { Feature } from "../../kernel/features.ts";
+import { HOST_OPTIONS, type HostOptions } from "../../kernel/kernel.ts";
 import type { DeadLetter } from "../../outbox/index.ts";
 import type { DefinedTasks, ScheduledTasks } from "../../scheduler/index.ts";
 import { readZone } from "../../scheduler/language/parse.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";
-import type { Feature } from "../features.ts";
-import { HOST_OPTIONS, type HostOptions } from "../modules.ts";
 import type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
 
 type Awaitable<T> = T | Promise<T>;

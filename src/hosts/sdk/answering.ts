@@ -8,9 +8,9 @@ import {
   type AnswerState,
   AnswerTooLargeError,
   type AttemptPlan,
+  isFinalAnswer,
 } from "../../submissions/index.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
-import { isFinalAnswer } from "./final-answer.ts";
 
 export class Answering implements AnswerState {
   problem: Failure | undefined;

@@ -2,7 +2,7 @@
 
 import type { UIMessage } from "ai";
 import type { ConversationState, SettledCall, SubmittedTurn } from "../../submissions/index.ts";
-import { isFinalAnswer } from "./final-answer.ts";
+import { isFinalAnswer } from "../../submissions/index.ts";
 import { isProviderResult, settledCalls, toolOf, withReplies } from "./reply.ts";
 
 /** A conversation that the agent itself keeps: its messages in memory, and where they are stored. */

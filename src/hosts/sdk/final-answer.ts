@@ -17,9 +17,7 @@ import {
   tool,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { AttemptPlan } from "../../submissions/index.ts";
-
-const NAME = "think_final_answer";
+import { type AttemptPlan, FINAL_ANSWER } from "../../submissions/index.ts";
 
 export type TurnContext = {
   readonly system: string;
@@ -44,10 +42,6 @@ type StepSettings = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" |
 /** The final-answer tool of a turn: `take()` takes an answer, and returns what the model is told. */
 type AnswerTool = { readonly name: string; readonly take: (input: unknown) => string };
 
-export function isFinalAnswer(toolName: string): boolean {
-  return toolName === NAME || toolName.startsWith(`${NAME}_`);
-}
-
 /** Whether the AI SDK found that the model has not called the tool that it had to, or has called one that it must not. */
 export function isToolChoiceViolation(cause: unknown): boolean {
   return failureOf(cause).name === "AI_ToolChoiceViolationError";
@@ -55,8 +49,8 @@ export function isToolChoiceViolation(cause: unknown): boolean {
 
 /** The reserved name, or a variant of it when the app has a tool of that name. */
 export function finalAnswerName(taken: object): string {
-  let name = NAME;
-  for (let suffix = 1; name in taken; suffix++) name = `${NAME}_${suffix}`;
+  let name = FINAL_ANSWER;
+  for (let suffix = 1; name in taken; suffix++) name = `${FINAL_ANSWER}_${suffix}`;
   return name;
 }
 

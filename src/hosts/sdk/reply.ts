@@ -2,7 +2,7 @@
 
 import type { UIMessage } from "ai";
 import type { SettledCall } from "../../submissions/host.ts";
-import { isFinalAnswer } from "./final-answer.ts";
+import { isFinalAnswer } from "../../submissions/index.ts";
 
 type Part = UIMessage["parts"][number];
 

@@ -4,6 +4,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
+import type { TurnOptions } from "../../kernel/kernel.ts";
+import type { Watchers } from "../../kernel/watchers.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import {
   type CheckedSubmission,
@@ -15,12 +17,8 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
-import type { SubmissionClients } from "../agent/submission-clients.ts";
-import type { TurnOptions } from "../modules.ts";
-import type { Followers } from "../streams/followers.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { SdkTurns } from "./sdk-turns.ts";
-import { bothOf } from "./streamed-reply.ts";
 import type { TurnSource } from "./turn-source.ts";
 
 export type SdkHostOptions = {
@@ -32,8 +30,7 @@ export type SdkHostOptions = {
   readonly source: TurnSource;
   /** Where the conversations are kept. */
   readonly sessions: Sessions;
-  readonly clients: SubmissionClients | undefined;
-  readonly followers: Followers;
+  readonly watchers: Watchers;
   /** Calls the app's status hook. */
   readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
   readonly hasStatusHook: () => boolean;
@@ -56,8 +53,7 @@ export class SdkHost implements TurnHost {
       sessions: options.sessions,
       ledger: () => this.submissions,
       maxThreadMessages: () => this.submissions.maxThreadMessages,
-      watch: (turn, attempt) =>
-        bothOf(options.followers.reply(turn, attempt), options.clients?.reply(turn, attempt)),
+      watch: (turn, attempt) => options.watchers.reply(turn, attempt),
     });
   }
 
@@ -101,8 +97,7 @@ export class SdkHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.options.followers.status(submission);
-    this.options.clients?.status(submission);
+    this.options.watchers.status(submission);
     await this.options.onStatus(submission);
   }
 

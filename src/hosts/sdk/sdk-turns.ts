@@ -7,6 +7,7 @@ import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/lifecycle/resets.ts";
+import type { ReplyWatcher } from "../../kernel/watchers.ts";
 import {
   type ConversationState,
   isIsolated,
@@ -19,7 +20,7 @@ import {
 import { textOf } from "./answer-text.ts";
 import { Attempt, type EndedTurn } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
-import { type ReplyWatcher, streamedReply } from "./streamed-reply.ts";
+import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
 

@@ -9,11 +9,11 @@ import {
   type ToolSet,
   toUIMessageStream,
   type UIMessage,
-  type UIMessageChunk,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
+import type { ReplyWatcher } from "../../kernel/watchers.ts";
+import { isFinalAnswer } from "../../submissions/index.ts";
 import type { Attempt } from "./attempt.ts";
-import { isFinalAnswer } from "./final-answer.ts";
 import { guardedOf, offeredOf } from "./tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
@@ -28,27 +28,6 @@ export type ReplyRequest = {
   readonly signal: AbortSignal;
   store(joining: readonly UIMessage[]): Promise<void>;
 };
-
-/** Sees the reply of one attempt while it is written. It must not throw; the turn does not wait for it. */
-export interface ReplyWatcher {
-  chunk(chunk: UIMessageChunk): void;
-  end(): void;
-}
-
-/** Two that see the same reply. */
-export function bothOf(one: ReplyWatcher, other: ReplyWatcher | undefined): ReplyWatcher {
-  if (!other) return one;
-  return {
-    chunk: (chunk) => {
-      one.chunk(chunk);
-      other.chunk(chunk);
-    },
-    end: () => {
-      one.end();
-      other.end();
-    },
-  };
-}
 
 /**
  * The reply of the model, whole or as far as it came. An error is not thrown but kept in the attempt.

@@ -4,6 +4,11 @@ import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think"
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { hooksOf, notOverridden } from "../../kernel/delivery-verbs.ts";
+import type { Feature } from "../../kernel/features.ts";
+import type { HostAgent } from "../../kernel/host-agent.ts";
+import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
+import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
@@ -21,14 +26,9 @@ import {
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
-import { hooksOf, notOverridden } from "../agent/delivery-verbs.ts";
-import { changeWakes, deletedWithWakes, type SubAgents, wakingOf } from "../agent/sub-agents.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
-import type { RunWorkflow } from "../agent/workflows.ts";
-import type { Feature } from "../features.ts";
-import type { HostAgent } from "../host-agent.ts";
-import { type HostOptions, modulesOf } from "../modules.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { thinkScheduler } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
@@ -57,7 +57,7 @@ export class DurableThink<
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
   readonly outbox: Outbox;
   /** @internal */
-  readonly [CAPABILITIES]: Capabilities;
+  readonly [CAPABILITIES]: Kernel;
   readonly #host: ThinkHost;
 
   /**
@@ -72,7 +72,7 @@ export class DurableThink<
     const hasHook = hooksOf(this, isBuiltIn);
     const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
     const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const modules = modulesOf(
+    const kernel = kernelOf(
       {
         object: this,
         features: new.target.features,
@@ -88,16 +88,17 @@ export class DurableThink<
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(agent, "finishAgentToolStep"),
         think,
-        turns: (outbox, limits, followers) =>
-          new ThinkHost({ agent, think, clients, followers, hasStatusHook }, outbox, limits),
+        clients,
+        turns: (outbox, limits, watchers) =>
+          new ThinkHost({ agent, think, watchers, hasStatusHook }, outbox, limits),
         scheduler: (submissions, onProblem) => thinkScheduler(agent, think, submissions, onProblem),
       },
       options,
       "options of DurableThink",
     );
-    this[CAPABILITIES] = modules;
-    this.outbox = modules.outbox;
-    this.#host = modules.threads;
+    this[CAPABILITIES] = kernel;
+    this.outbox = kernel.outbox;
+    this.#host = kernel.threads;
   }
 
   /** Sends a message to all connected clients. Followers of submissions get the replies that Think sends. */
@@ -173,14 +174,14 @@ export class DurableThink<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this[CAPABILITIES]));
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, this[CAPABILITIES].waking);
   }
 
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
     if (this.parentPath.length > 0)
-      await changeWakes(wakingOf(this[CAPABILITIES]), this.selfPath, "expedite");
+      await changeWakes(this[CAPABILITIES].waking, this.selfPath, "expedite");
     await super.destroy();
   }
 

@@ -7,6 +7,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { type ActiveTurn, Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
+import type { Watchers } from "../../kernel/watchers.ts";
 import type { Outbox } from "../../outbox/index.ts";
 import {
   type ConversationState,
@@ -18,12 +19,9 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
-import type { SubmissionClients } from "../agent/submission-clients.ts";
+import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
-import { bothOf } from "../sdk/streamed-reply.ts";
-import { ChatFrames } from "../streams/chat-frames.ts";
-import type { Followers } from "../streams/followers.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
 import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
@@ -33,8 +31,7 @@ import { TurnIds } from "./turns/turn-ids.ts";
 export type ThinkHostOptions = {
   readonly agent: HookedThink;
   readonly think: ThinkLedger;
-  readonly clients: SubmissionClients;
-  readonly followers: Followers;
+  readonly watchers: Watchers;
   readonly hasStatusHook: () => boolean;
 };
 
@@ -56,13 +53,13 @@ export class ThinkHost implements TurnHost {
     outbox: Outbox,
     limits: ConstructorParameters<typeof Submissions>[2],
   ) {
-    const { agent, think, followers } = options;
+    const { agent, think, watchers } = options;
     this.submissions = new Submissions(this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
     this.recovery = new ChatRecovery(agent, this.submissions, Think.CHAT_FIBER_NAME);
     this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery, think);
     this.frames = new ChatFrames(
-      followers,
+      watchers,
       (requestId) => this.#mainTurns.turnOf(requestId),
       () => agent.messages,
     );
@@ -77,7 +74,7 @@ export class ThinkHost implements TurnHost {
   /** After all constructors, so that hooks in class fields of the app are wrapped as well. */
   #wrapHooks(): void {
     const { submissions } = this;
-    const { agent, clients, followers } = this.options;
+    const { agent, watchers } = this.options;
     const app: ThinkHooks = {
       beforeTurn: agent.beforeTurn.bind(agent),
       beforeStep: agent.beforeStep.bind(agent),
@@ -98,8 +95,7 @@ export class ThinkHost implements TurnHost {
       sessions: agent.sessions,
       ledger: () => submissions,
       maxThreadMessages: () => submissions.maxThreadMessages,
-      watch: (turn, attempt) =>
-        bothOf(followers.reply(turn, attempt), clients.reply(turn, attempt)),
+      watch: (turn, attempt) => watchers.reply(turn, attempt),
     });
     Object.assign(agent, this.#mainTurns.wrap(app));
     if (!this.hasStatusHook()) return;
@@ -156,9 +152,8 @@ export class ThinkHost implements TurnHost {
   }
 
   async onStatus(submission: SubmissionInspection): Promise<void> {
-    const { agent, clients, followers } = this.options;
-    followers.status(submission);
-    clients.status(submission);
+    const { agent, watchers } = this.options;
+    watchers.status(submission);
     await agent.onSubmissionStatus(submission);
   }
 

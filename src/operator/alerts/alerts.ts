@@ -10,7 +10,6 @@ import { Capability } from "../../core/lifecycle/capability.ts";
 import { listeners, type ModuleEvent } from "../../core/lifecycle/events.ts";
 import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import type { Outbox } from "../../outbox/index.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlertEvent } from "../protocol.ts";
 import { healthReport } from "../report/report.ts";
@@ -32,30 +31,25 @@ export class Alerts extends Capability {
   /** Since when each wake found work in flight. */
   #busySince: number | undefined;
 
-  /** @param settings undefined: it sends none, and keeps the wakes of sub-agents that do */
+  /**
+   * @param settings undefined: it sends none, and keeps the wakes of sub-agents that do
+   * @throws InvalidOptionError for a destination that the outbox refuses
+   */
   constructor(
-    private readonly agent: () => OperatedAgent,
+    private readonly agent: OperatedAgent,
     private readonly settings: AlertSettings | undefined,
     clock: Clock = systemClock,
   ) {
     super("perdure.alerts", clock);
-  }
-
-  /**
-   * Listens to the agent's modules.
-   *
-   * @throws InvalidOptionError for a destination that the outbox refuses
-   */
-  listen(outbox: Outbox, storage: DurableObjectStorage): void {
-    if (!this.settings) return;
-    const { to } = this.settings;
-    const problem = outbox.problemOf(to, "alerts.to");
+    if (!settings) return;
+    const { to } = settings;
+    const problem = agent.capabilities.outbox.problemOf(to, "alerts.to");
     if (problem) throw new InvalidOptionError("alerts.to", problem);
     if (!takesAlerts(to)) {
       const expected = "what slack(), webhook(), email() or another destination of events returns";
       throw invalidOption("alerts.to", to, expected);
     }
-    listeners.set(storage, (event) => this.#heard(event));
+    listeners.set(agent.storage, (event) => this.#heard(event));
   }
 
   override async onStart(): Promise<void> {
@@ -100,7 +94,7 @@ export class Alerts extends Capability {
   }
 
   async #check(settings: AlertSettings): Promise<number | null> {
-    const operated = this.agent();
+    const operated = this.agent;
     const { findings } = await healthReport(operated);
     const { storage } = this.lifecycle;
     const now = this.loop.clock.now();

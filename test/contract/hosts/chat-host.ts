@@ -2,13 +2,13 @@
 
 import { convertToModelMessages, stepCountIs, streamText } from "ai";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
-  static override readonly features = [operations()];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

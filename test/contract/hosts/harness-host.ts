@@ -3,13 +3,13 @@
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { ThinkHarness } from "agents/harness/think";
 import { DurableHarness } from "../../../src/hosts/harness/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 class HarnessApp extends DurableHarness<Cloudflare.Env> {
-  static override readonly features = [operations()];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

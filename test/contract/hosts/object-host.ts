@@ -3,9 +3,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
@@ -18,7 +18,7 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: [operations()],
+    features: ALL,
     model: (id) => new ScriptedModel(undefined, id),
     tools: contractTools(),
     scheduledTasks: () => contractTasks(() => this.lifecycle.name),

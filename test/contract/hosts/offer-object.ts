@@ -15,8 +15,8 @@ import {
   type DurableVerbs,
   durable,
 } from "../../../src/hosts/object/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
+import { ALL } from "../../support/features.ts";
 import { message, refusal } from "../../support/given.ts";
 import { MCP_URL } from "./mcp-server.ts";
 
@@ -54,7 +54,7 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     .use(this.scheduler)
     .use(this.tasks);
   readonly durable = durable(this, {
-    features: [operations()],
+    features: ALL,
     model: (id) => new ScriptedModel(undefined, id),
     tools: async () => {
       await this.mcp.waitForConnections({ timeout: 10_000 });
@@ -125,7 +125,7 @@ export interface OfferObject extends DurableVerbs {}
 export class OtherObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: [operations()],
+    features: ALL,
     model: () => new ScriptedModel({ text: "other" }),
   });
 }

@@ -1,13 +1,13 @@
 /** The app of the contract on `perdure/think`. */
 
 import { DurableThink } from "../../../src/hosts/think/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {
-  static override readonly features = [operations()];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

@@ -1,7 +1,7 @@
 /** An agent that overrides the verbs that deliveries call, and has methods of its own. */
 
 import type { UIMessage } from "ai";
-import type { RunWorkflow } from "../../../src/hosts/agent/workflows.ts";
+import type { RunWorkflow } from "../../../src/kernel/workflows.ts";
 import type { SubmitMessagesOptions } from "../../../src/submissions/index.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
 

@@ -12,11 +12,11 @@ import {
 } from "@cloudflare/think/workflows";
 import type { UIMessage } from "ai";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
-import { operations } from "../../../src/operator/operations.ts";
 import type { SubmissionInspection } from "../../../src/submissions/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { outputOf, restartFrom, type StepAt } from "../../support/engine.ts";
+import { ALL } from "../../support/features.ts";
 
 /** What both versions of the workflow can do. */
 type MovedStep = Pick<BuiltInStep, "do" | "prompt">;
@@ -67,7 +67,7 @@ const First = class MovedAgent extends Think<Cloudflare.Env> {
 };
 
 const Second = class MovedAgent extends DurableThink<Cloudflare.Env> {
-  static override readonly features = [operations()];
+  static override readonly features = ALL;
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
     return new ScriptedModel();

@@ -2,8 +2,9 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { operatedOf } from "../../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { operate } from "../../../src/operator/actions/operate.ts";
+import { operatedOf } from "../../../src/operator/operated.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
 import { method } from "../../../src/outbox/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
@@ -130,7 +131,7 @@ describe("cancelling by a filter", () => {
     const counts = await inside(agent, async (object) => {
       let now = 0;
       const operated = {
-        ...operatedOf(object),
+        ...operatedOf(object[CAPABILITIES]),
         // Each look at the clock takes two seconds.
         clock: { now: () => (now += 2_000), random: () => 0 },
       };

@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { FeatureNotInstalledError } from "../../../src/hosts/features.ts";
+import { FeatureNotInstalledError } from "../../../src/kernel/features.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { searchOf } from "../../../src/operator/client.ts";
 import {

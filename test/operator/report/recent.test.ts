@@ -1,7 +1,8 @@
 /** What the report finds wrong with submissions that do not fail, and with the storage. */
 
 import { describe, expect, it, vi } from "vitest";
-import { operatedOf } from "../../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { operatedOf } from "../../../src/operator/operated.ts";
 import { type Agent, ended, submit } from "../../support/think.ts";
 import { appHooks } from "../../support/think-agent.ts";
 import { codesIn, found, givenAgent, gone, HOUR, inside, reportOf } from "./support.ts";
@@ -170,7 +171,7 @@ describe("findings of the storage", () => {
     await agent.submissionStats();
     const severityAt = (bytes: number) =>
       inside(agent, async (object) => {
-        const { engine } = operatedOf(object).capabilities.submissions;
+        const { engine } = operatedOf(object[CAPABILITIES]).capabilities.submissions;
         const source = await engine.factSource();
         const sql = new Proxy(source.sql, {
           get: (own, key) =>

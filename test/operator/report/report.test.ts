@@ -2,7 +2,8 @@
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import docs from "../../../docs/report.md?raw";
-import { operatedOf } from "../../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { operatedOf } from "../../../src/operator/operated.ts";
 import { FINDINGS } from "../../../src/operator/report/codes.ts";
 import { healthReport } from "../../../src/operator/report/report.ts";
 import { message } from "../../support/given.ts";
@@ -146,7 +147,7 @@ function measured(agent: Agent) {
   return inside(agent, async (object) => {
     object.meter.reset();
     const start = performance.now();
-    const report = await healthReport(operatedOf(object));
+    const report = await healthReport(operatedOf(object[CAPABILITIES]));
     return { report, cost: object.meter.read(), milliseconds: performance.now() - start };
   });
 }

@@ -2,7 +2,8 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { expect } from "vitest";
-import { operatedOf } from "../../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { operatedOf } from "../../../src/operator/operated.ts";
 import type { Action, AgentReport, Finding } from "../../../src/operator/protocol.ts";
 import type { FindingCode } from "../../../src/operator/report/codes.ts";
 import { healthReport } from "../../../src/operator/report/report.ts";
@@ -49,7 +50,7 @@ export function reportOf(
   { later = 0, env }: ReportOptions = {},
 ): Promise<AgentReport> {
   return inside(agent, (object) => {
-    const operated = operatedOf(object);
+    const operated = operatedOf(object[CAPABILITIES]);
     const clock = { now: () => Date.now() + later, random: Math.random };
     return healthReport({ ...operated, clock, ...(env && { env }) });
   });

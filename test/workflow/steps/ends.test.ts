@@ -4,8 +4,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { WorkflowCallback } from "agents/workflows";
 import { expect, it, vi } from "vitest";
-import { operatedOf } from "../../../src/hosts/verbs.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { listWorkflows } from "../../../src/operator/listing.ts";
+import { operatedOf } from "../../../src/operator/operated.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { pauseAndResume } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
@@ -202,7 +203,7 @@ it("an end that could not be reported is asked for once, when instances are list
   expect(await workflow.tracked()).toMatchObject({ status: "queued" });
   const asked: string[] = [];
   await workflow.inside(async (agent) => {
-    const operated = operatedOf(agent);
+    const operated = operatedOf(agent[CAPABILITIES]);
     const own = env.SCRIPTED_WORKFLOW;
     const counted = {
       get: (id: string) => {
@@ -236,7 +237,7 @@ it("an instance that the platform has deleted is unknown, and is not asked for a
   };
   await workflow.inside(async (agent) => {
     for (let list = 0; list < 3; list++) {
-      const gone = { ...operatedOf(agent), env: { SCRIPTED_WORKFLOW: { get } } };
+      const gone = { ...operatedOf(agent[CAPABILITIES]), env: { SCRIPTED_WORKFLOW: { get } } };
       const { items } = await listWorkflows(gone, { status: "unknown" });
       expect(items).toMatchObject([{ workflowId: workflow.id, status: "unknown" }]);
     }

@@ -18,6 +18,7 @@ import type {
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
+  isFinalAnswer,
   MAIN,
   type Submissions,
   type SubmittedTurn,
@@ -26,6 +27,7 @@ import {
   TurnRefused,
 } from "../../../submissions/index.ts";
 import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
+import type { FramedTurn } from "../../sdk/chat-frames.ts";
 import {
   type ChatRecovery,
   DROPPED,
@@ -34,8 +36,6 @@ import {
   refOf,
 } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
-import { isFinalAnswer } from "../../sdk/final-answer.ts";
-import type { FramedTurn } from "../../streams/chat-frames.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import type { ThinkLedger } from "../think-ledger.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";

@@ -2,11 +2,13 @@
 
 import { SlowModel } from "../../../../examples/react/src/slow-model.ts";
 import { DurableAgent } from "../../../../src/hosts/agent/index.ts";
-import { streams } from "../../../../src/streams/index.ts";
+import { followers, streams } from "../../../../src/streams/index.ts";
 
 type Env = Cloudflare.Env & { Desk: DurableObjectNamespace<Desk> };
 
 export class Desk extends DurableAgent<Env> {
+  static override readonly features = [followers()];
+
   override getModel() {
     return new SlowModel();
   }

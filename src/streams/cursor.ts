@@ -1,8 +1,8 @@
 /** Where a stream goes on: what a follower was sent, as the id of the last event. */
 
-import { preview } from "../../core/json.ts";
-import { optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../core/options/options.ts";
+import { preview } from "../core/json.ts";
+import { optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
 
 export type FollowOptions = {
   /** The `id` of the last event that was received: the stream goes on after it, if the object still knows what came then. */

@@ -1,16 +1,16 @@
 /** The verbs that a delivery calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
 
 import type { UIMessage } from "ai";
-import type { TransactionalVerb } from "../../inbound/index.ts";
+import type { ThinkLedger } from "../hosts/think/think-ledger.ts";
+import type { TransactionalVerb } from "../inbound/index.ts";
 import type {
   Submissions,
   SubmitMessagesOptions,
   SubmitMessagesResult,
-} from "../../submissions/index.ts";
-import { resultOf, take } from "../../submissions/intake/intake.ts";
-import { internalOptions } from "../../submissions/intake/output.ts";
-import { checkMany, checkPublic, ofItem } from "../../submissions/intake/request.ts";
-import type { ThinkLedger } from "../think/think-ledger.ts";
+} from "../submissions/index.ts";
+import { resultOf, take } from "../submissions/intake/intake.ts";
+import { internalOptions } from "../submissions/intake/output.ts";
+import { checkMany, checkPublic, ofItem } from "../submissions/intake/request.ts";
 import type { RunWorkflow, Workflows } from "./workflows.ts";
 
 type Item = { messages: UIMessage[]; options?: SubmitMessagesOptions };

@@ -4,11 +4,11 @@
  */
 
 import type { RunWorkflowOptions } from "agents/workflows";
-import type { Failure } from "../../core/failures.ts";
-import { preview, shorten } from "../../core/json.ts";
-import { emit } from "../../core/lifecycle/events.ts";
-import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import { checkNames } from "../../core/options/options.ts";
+import type { Failure } from "../core/failures.ts";
+import { preview, shorten } from "../core/json.ts";
+import { emit } from "../core/lifecycle/events.ts";
+import { flag, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
+import { checkNames } from "../core/options/options.ts";
 import {
   bindingOf,
   bindingsOf,
@@ -16,9 +16,9 @@ import {
   problemOfBinding,
   remedyOf,
   WORKFLOW,
-} from "../../outbox/destinations/bindings.ts";
-import type { OtlpDestination, TelemetryEvent } from "../../outbox/destinations/otlp.ts";
-import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
+} from "../outbox/destinations/bindings.ts";
+import type { OtlpDestination, TelemetryEvent } from "../outbox/destinations/otlp.ts";
+import { hasEnded } from "../outbox/destinations/workflow-event.ts";
 import {
   type CreateInstance,
   type InstanceOf,
@@ -31,9 +31,9 @@ import {
   type WorkflowStartOptions,
   workflow,
   workflowEvent,
-} from "../../outbox/index.ts";
-import type { Waits } from "../../waits/index.ts";
-import type { HostAgent } from "../host-agent.ts";
+} from "../outbox/index.ts";
+import type { Waits } from "../waits/index.ts";
+import type { HostAgent } from "./host-agent.ts";
 
 /** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
 export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;

@@ -4,9 +4,7 @@
  */
 
 import type { UIMessage, UIMessageChunk } from "ai";
-import { MAIN } from "../../submissions/index.ts";
-import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
-import type { Followers } from "./followers.ts";
+import type { ReplyWatcher, Watchers } from "../../kernel/watchers.ts";
 
 const TYPE = "cf_agent_use_chat_response";
 /** Turns whose frames are known at the same time. The SDK runs one at a time. */
@@ -35,7 +33,7 @@ export class ChatFrames {
    * @param messages the conversation
    */
   constructor(
-    private readonly followers: Followers,
+    private readonly watchers: Pick<Watchers, "chatReply">,
     private readonly turnOf: (requestId: string) => FramedTurn | undefined,
     private readonly messages: () => readonly UIMessage[],
   ) {}
@@ -59,7 +57,7 @@ export class ChatFrames {
     const last = isContinuation ? this.messages().at(-1) : undefined;
     const base = last?.role === "assistant" ? structuredClone(last) : undefined;
     const { submissionId, attempt } = turn;
-    const watcher = this.followers.reply({ submissionId, thread: MAIN }, attempt, base);
+    const watcher = this.watchers.chatReply(submissionId, attempt, base);
     const reply = { watcher, begun: new Set<string>() };
     const [oldest] = this.#replies.keys();
     if (this.#replies.size >= MOST_TURNS && oldest !== undefined) this.#replies.delete(oldest);

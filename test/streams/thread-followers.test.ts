@@ -4,16 +4,16 @@
  */
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { Followers } from "../../../src/hosts/streams/followers.ts";
-import type { FollowEvent } from "../../../src/streams/events.ts";
-import { inspect } from "../../../src/submissions/inspection.ts";
-import { readLimits } from "../../../src/submissions/options.ts";
-import type { Submission, Summary } from "../../../src/submissions/store/rows.ts";
-import { SubmissionStore } from "../../../src/submissions/store/store.ts";
-import { ThreadHistory } from "../../../src/submissions/store/threads.ts";
-import { givenLedger } from "../../support/given.ts";
-import { within } from "../../support/ledger.ts";
-import { limitMs, sizeOf } from "../../support/sizes.ts";
+import type { FollowEvent } from "../../src/streams/events.ts";
+import { Followers } from "../../src/streams/followers.ts";
+import { inspect } from "../../src/submissions/inspection.ts";
+import { readLimits } from "../../src/submissions/options.ts";
+import type { Submission, Summary } from "../../src/submissions/store/rows.ts";
+import { SubmissionStore } from "../../src/submissions/store/store.ts";
+import { ThreadHistory } from "../../src/submissions/store/threads.ts";
+import { givenLedger } from "../support/given.ts";
+import { within } from "../support/ledger.ts";
+import { limitMs, sizeOf } from "../support/sizes.ts";
 
 const RUNS = sizeOf("FOLLOWERS_RUNS", 8);
 const SEED = sizeOf("FOLLOWERS_SEED", 1);
@@ -49,10 +49,11 @@ class World {
     this.store = new SubmissionStore(this.storage, readLimits());
     const { store, storage } = this;
     return new Followers(
-      () => ({
+      {
         submissions: {
           inspect: async (id: string) => this.#inspected(store.find(id)) as never,
           now: () => this.now,
+          ready: async () => {},
         },
         historyOf: (thread: string) => new ThreadHistory(storage.sql, thread),
         threads: {
@@ -63,8 +64,8 @@ class World {
           }),
         },
         approvals: { inspect: async () => null },
-      }),
-      {},
+      },
+      1_000,
       2,
     );
   }

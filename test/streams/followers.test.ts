@@ -1,9 +1,9 @@
 /** The bounds of what follows an object. The contract tests following itself, on every host. */
 
 import { describe, expect, it } from "vitest";
-import { Followers } from "../../../src/hosts/streams/followers.ts";
-import { type FollowEvent, readFollowed } from "../../../src/streams/events.ts";
-import type { SubmissionInspection } from "../../../src/submissions/index.ts";
+import { type FollowEvent, readFollowed } from "../../src/streams/events.ts";
+import { Followers, followers } from "../../src/streams/followers.ts";
+import type { SubmissionInspection } from "../../src/submissions/index.ts";
 
 const running = (submissionId = "s", more: object = {}) =>
   ({
@@ -35,19 +35,20 @@ function historyOf(all: ReadonlyMap<string, SubmissionInspection>) {
 }
 
 /** An object with these submissions. */
-function given(settings: object = {}, submissions = [running()], aliveMs?: number) {
+function given(most = 1_000, submissions = [running()], aliveMs?: number) {
   const all = new Map(submissions.map((one) => [one.submissionId, one]));
   const followers = new Followers(
-    () => ({
+    {
       submissions: {
         inspect: async (id) => (all.get(id) ?? null) as never,
         now: () => 0,
+        ready: async () => {},
       },
       historyOf: () => historyOf(all) as never,
       threads: { message: async () => undefined },
       approvals: { inspect: async () => null },
-    }),
-    settings,
+    },
+    most,
     aliveMs,
   );
   const change = (one: SubmissionInspection) => {
@@ -69,21 +70,21 @@ const reading = async (stream: Promise<ReadableStream<Uint8Array> | null>) => {
 };
 
 describe("bounds", () => {
-  it("has at most maxFollowers, and one that leaves makes room", async () => {
-    const { followers } = given({ maxFollowers: 2 });
+  it("has at most `max` followers, and one that leaves makes room", async () => {
+    const { followers } = given(2);
     const one = await followers.submission("s", {});
     await followers.thread("main", {});
     await expect(followers.submission("s", {})).rejects.toMatchObject({
       name: "TooManyFollowersError",
-      maxFollowers: 2,
+      max: 2,
     });
     await one?.cancel();
     expect(await followers.submission("s", {})).not.toBeNull();
   });
 
   it("refuses an invalid option", () => {
-    expect(() => given({ maxFollowers: 0 })).toThrow(/maxFollowers 0/);
-    expect(() => given({ most: 1 })).toThrow('Unknown option "most"');
+    expect(() => followers({ max: 0 })).toThrow(/max 0/);
+    expect(() => followers({ most: 1 } as never)).toThrow('Unknown option "most"');
   });
 
   it.each(["", "s", "s:x.1", "s:12345678.x", 7, {}, "s:12345678.-1", `${"s".repeat(1_001)}:1.1`])(
@@ -108,7 +109,7 @@ describe("bounds", () => {
 
   it("each event has an id of its own, and nothing comes again after it", async () => {
     const ended = running("s", { status: "completed", thread: "isolated", output: "Hello" });
-    const { followers } = given({}, [ended]);
+    const { followers } = given(undefined, [ended]);
     const reply = followers.reply(ended, 1);
     reply.chunk({ type: "text-start", id: "1" });
     reply.end();
@@ -143,7 +144,7 @@ describe("bounds", () => {
   });
 
   it("ends a stream that does not read what has changed", async () => {
-    const { followers, change } = given({}, []);
+    const { followers, change } = given(undefined, []);
     const events = await reading(followers.thread("main", {}));
     expect(await next(events)).toMatchObject({ type: "reset" });
     const first = next(events);
@@ -158,7 +159,7 @@ describe("bounds", () => {
   });
 
   it("ends for a submission that is deleted, although nobody says so", async () => {
-    const { followers, remove } = given({}, [running()], 10);
+    const { followers, remove } = given(undefined, [running()], 10);
     const events = await reading(followers.submission("s", {}));
     expect(await next(events)).toMatchObject({ type: "status" });
     remove("s");
@@ -166,7 +167,7 @@ describe("bounds", () => {
   });
 
   it("gives a sign of life, so that the object hears of a reader that has left", async () => {
-    const { followers } = given({}, [running()], 10);
+    const { followers } = given(undefined, [running()], 10);
     const reader = (await followers.thread("main", {})).getReader();
     const text = async () => new TextDecoder().decode((await reader.read()).value);
     expect(await text()).toContain('"reset"');
@@ -176,7 +177,7 @@ describe("bounds", () => {
   });
 
   it("remembers the replies of the latest ended submissions only", async () => {
-    const { followers, change } = given({}, []);
+    const { followers, change } = given(undefined, []);
     for (let i = 0; i < 12; i++) {
       const one = running(`s${i}`);
       change(one);

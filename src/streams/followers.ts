@@ -5,31 +5,61 @@
  */
 
 import type { UIMessage } from "ai";
-import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
-import type { FollowEvent, ReplyPart } from "../../streams/events.ts";
-import { ISOLATED, publicThreadOf } from "../../submissions/host.ts";
-import type { SubmissionInspection, Submissions, Turn } from "../../submissions/index.ts";
-import type { ThreadHistory } from "../../submissions/store/threads.ts";
-import type { Approval } from "../../waits/index.ts";
-import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
+import { count, optionsOf, readOptions } from "../core/options/option-schemas.ts";
+import type { Feature } from "../kernel/features.ts";
+import { ReplyChunks } from "../kernel/reply-chunks.ts";
+import type { ReplyWatcher, Watcher } from "../kernel/watchers.ts";
+import { ISOLATED, publicThreadOf } from "../submissions/host.ts";
+import {
+  checkThread,
+  MAIN,
+  type SubmissionInspection,
+  type Submissions,
+  type Turn,
+} from "../submissions/index.ts";
+import { ThreadHistory } from "../submissions/store/threads.ts";
+import type { Approval } from "../waits/index.ts";
 import { cursorOf, END, type FollowOptions, fromOf, type Seen, textOf } from "./cursor.ts";
-import { ReplyChunks } from "./reply-chunks.ts";
+import type { FollowEvent, ReplyPart } from "./events.ts";
 import { ThreadPosition } from "./thread-position.ts";
 
 /** Bounds of what follows an object. */
-export type StreamSettings = {
+export type FollowerSettings = {
   /**
    * Streams that are open at the same time. One more fails with TooManyFollowersError.
    * @default 1_000
    */
-  readonly maxFollowers?: number;
+  readonly max?: number;
 };
 
-const SETTINGS = optionsOf<StreamSettings>()({ maxFollowers: count().default(1_000) });
+const SETTINGS = optionsOf<FollowerSettings>()({ max: count().default(1_000) });
+
+/**
+ * Lets callers follow submissions, threads and approvals of an agent, as streams of events: `followSubmission()`, `followThread()`
+ * and `followApproval()`. `streams()` serves them to browsers. Following stores nothing.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * export class Support extends DurableAgent<Env> {
+ *   static override readonly features = [followers()];
+ * }
+ */
+export function followers(settings: FollowerSettings = {}): Feature<"followers", Followers> {
+  const { max } = readOptions(SETTINGS, settings, "options of followers()");
+  return {
+    feature: "followers",
+    install: (kernel) => {
+      const historyOf = (thread: string) => new ThreadHistory(kernel.storage.sql, thread);
+      const made = new Followers({ ...kernel, historyOf }, max);
+      kernel.watchers.add(made);
+      return made;
+    },
+  };
+}
 
 /** What followers read of the object. */
-export type FollowedModules = {
-  readonly submissions: Pick<Submissions, "inspect" | "now">;
+type Followed = {
+  readonly submissions: Pick<Submissions, "inspect" | "now" | "ready">;
   readonly historyOf: (thread: string) => ThreadHistory;
   readonly threads: { message(thread: string, id: string): Promise<UIMessage | undefined> };
   readonly approvals: { inspect(approvalId: string): Promise<Approval | null> };
@@ -58,23 +88,18 @@ type Reply = {
   readonly stream: ReplyChunks;
 };
 
-export class Followers {
-  readonly #most: number;
+export class Followers implements Watcher {
   readonly #followers = new Set<Follower>();
   /** By submission. */
   readonly #replies = new Map<string, Reply>();
   readonly #ended: string[] = [];
 
-  /** @throws InvalidOptionError for an invalid option */
   constructor(
-    private readonly modules: () => FollowedModules,
-    settings: StreamSettings,
+    private readonly kernel: Followed,
+    private readonly most: number,
     private readonly aliveMs = ALIVE_MS,
-  ) {
-    this.#most = readOptions(SETTINGS, settings, "streams").maxFollowers;
-  }
+  ) {}
 
-  /** The status of a submission has changed. */
   status(submission: SubmissionInspection): void {
     const { submissionId } = submission;
     for (const follower of this.#followers)
@@ -87,10 +112,6 @@ export class Followers {
       if (follower.approvalId === approvalId) follower.changed(approvalId);
   }
 
-  /**
-   * An attempt begins to write its reply.
-   * @param base the message that it continues
-   */
   reply(
     { submissionId, thread }: Pick<Turn, "submissionId" | "thread">,
     attempt: number,
@@ -104,6 +125,10 @@ export class Followers {
     });
     this.#replies.set(submissionId, { id, attempt, base, stream });
     return stream;
+  }
+
+  chatReply(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher {
+    return this.reply({ submissionId, thread: MAIN }, attempt, base);
   }
 
   #forget(submissionId: string): void {
@@ -121,7 +146,7 @@ export class Followers {
   ): Promise<ReadableStream<Uint8Array> | null> {
     const from = fromOf("followSubmission()", options);
     const seen = from === END ? undefined : cursorOf(from);
-    const found = await this.modules().submissions.inspect(submissionId);
+    const found = await this.kernel.submissions.inspect(submissionId);
     if (!found) return null;
     const { submissionId: id } = found;
     const follower = this.#add(new Follower((turn) => turn.submissionId === id));
@@ -131,7 +156,9 @@ export class Followers {
   /** The events of a thread's open and later submissions, without an end. @throws TooManyFollowersError, InvalidFollowError */
   async thread(thread: string, options: FollowOptions): Promise<ReadableStream<Uint8Array>> {
     const from = fromOf("followThread()", options);
-    const { submissions, historyOf } = this.modules();
+    const { submissions, historyOf } = this.kernel;
+    checkThread(thread);
+    await submissions.ready();
     const history = historyOf(thread);
     const position =
       from === undefined
@@ -143,13 +170,13 @@ export class Followers {
 
   /** The events of an approval until it is decided; null for one that is unknown. @throws TooManyFollowersError */
   async approvalEvents(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
-    if (!(await this.modules().approvals.inspect(approvalId))) return null;
+    if (!(await this.kernel.approvals.inspect(approvalId))) return null;
     const follower = this.#add(new Follower(() => false, approvalId));
     return this.#stream(follower, this.#decisionEvents(follower, approvalId));
   }
 
   #add(follower: Follower): Follower {
-    if (this.#followers.size >= this.#most) throw new TooManyFollowersError(this.#most);
+    if (this.#followers.size >= this.most) throw new TooManyFollowersError(this.most);
     this.#followers.add(follower);
     return follower;
   }
@@ -192,7 +219,7 @@ export class Followers {
       if (seen?.status !== undefined && changed !== undefined && follower.onlyReply(changed))
         yield* this.#replyEvents(submissionId, seen, idOf);
       else {
-        const submission = seen && (await this.modules().submissions.inspect(submissionId));
+        const submission = seen && (await this.kernel.submissions.inspect(submissionId));
         if (seen && submission) yield* this.#changes(submission, seen, idOf);
         // It has ended, or was deleted.
         if (!submission || !isOpen(submission)) return yield { id: END, type: "end" };
@@ -216,7 +243,7 @@ export class Followers {
 
   /** Ends in their order, then open submissions in the order of acceptance. */
   async *#threadChanges(follower: Follower, position: ThreadPosition): Events {
-    const { submissions } = this.modules();
+    const { submissions } = this.kernel;
     for (let isOver = false; !isOver; ) {
       const { ended, open, isReset } = position.read(follower.take());
       if (isReset) yield { id: position.idOf(), type: "reset" };
@@ -239,7 +266,7 @@ export class Followers {
   async *#decisionEvents(follower: Follower, approvalId: string): Events {
     let seen = "";
     for (;;) {
-      const approval = await this.modules().approvals.inspect(approvalId);
+      const approval = await this.kernel.approvals.inspect(approvalId);
       const status = approval?.status ?? "";
       if (approval && status !== seen)
         yield { id: `${approvalId}:${status}`, type: "approval", approval };
@@ -279,9 +306,7 @@ export class Followers {
     output,
   }: SubmissionInspection): Promise<UIMessage | undefined> {
     if (thread !== ISOLATED)
-      return messageId === undefined
-        ? undefined
-        : this.modules().threads.message(thread, messageId);
+      return messageId === undefined ? undefined : this.kernel.threads.message(thread, messageId);
     if (typeof output !== "string") return undefined;
     return { id: submissionId, role: "assistant", parts: [{ type: "text", text: output }] };
   }
@@ -382,12 +407,12 @@ class Follower {
   }
 }
 
-/** `maxFollowers` streams of the object are open. */
+/** `max` streams of the object are open. */
 export class TooManyFollowersError extends Error {
   override readonly name = "TooManyFollowersError";
-  constructor(readonly maxFollowers: number) {
+  constructor(readonly max: number) {
     super(
-      `${maxFollowers} streams of this object are open, which is the limit. Close those that are not read, or raise streams.maxFollowers.`,
+      `${max} streams of this object are open, which is the limit. Close those that are not read, or raise it: followers({ max }).`,
     );
   }
 }

@@ -1,8 +1,8 @@
 /** The reply of one attempt while it is written, in parts of a tenth of a second. In memory only. */
 
 import type { UIMessageChunk } from "ai";
-import { isFinalAnswer } from "../sdk/final-answer.ts";
-import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
+import { isFinalAnswer } from "../submissions/index.ts";
+import type { ReplyWatcher } from "./watchers.ts";
 
 /** Characters of the chunks of one reply, as JSON. */
 export const MOST_REPLY = 1_048_576;

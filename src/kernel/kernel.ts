@@ -1,0 +1,199 @@
+/** Makes the kernel of an object, the same for every host: submissions, outbox and waits. Then installs the features of its class. */
+
+import type { Lifecycle } from "agents/lifecycle";
+import type { UIMessage } from "ai";
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { Capability } from "../core/lifecycle/capability.ts";
+import { checkNames, objectOf } from "../core/options/options.ts";
+import type { Problem } from "../core/problems.ts";
+import { type LinkSettings, Links } from "../hosts/agent/links.ts";
+import type { ThinkLedger } from "../hosts/think/think-ledger.ts";
+import { Inbound, type InboundSettings } from "../inbound/index.ts";
+import type { TelemetryOf } from "../outbox/destinations/otlp.ts";
+import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
+import type { Scheduler } from "../scheduler/index.ts";
+import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
+import {
+  type AgentToolPort,
+  AgentTools,
+  type Approval,
+  Approvals,
+  approvalKind,
+  BatchKind,
+  PromptKind,
+  Waits,
+  WebhookWaits,
+} from "../waits/index.ts";
+import { deliveryVerbs } from "./delivery-verbs.ts";
+import { type Feature, Features } from "./features.ts";
+import type { HostAgent } from "./host-agent.ts";
+import { type Watcher, Watchers } from "./watchers.ts";
+import { type OwnMethods, Workflows } from "./workflows.ts";
+
+/** Limits and retention, each with a default. */
+export type HostOptions = LedgerOptions & {
+  /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
+  /** Options of the log of inbound deliveries. */
+  readonly inbound?: InboundSettings;
+  /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
+  readonly links?: LinkSettings;
+};
+
+export const HOST_OPTIONS: readonly string[] = ["outbox", "inbound", "links", ...LEDGER_OPTIONS];
+
+/** The conversations of an object. */
+type Threads = {
+  messages(thread: string): Promise<UIMessage[]>;
+  clear(thread: string): Promise<void>;
+  message(thread: string, id: string): Promise<UIMessage | undefined>;
+};
+
+/** How a host runs turns: its ledger, and the conversations. */
+export type HostTurns = Threads & { readonly submissions: Submissions };
+
+export type TurnOptions = LedgerOptions & { readonly onProblem: OnProblem };
+
+type OnProblem = (problem: Problem) => void | Promise<void>;
+
+/** What differs between the hosts. */
+export type Host<Turns extends HostTurns = HostTurns> = {
+  /** The app's object, whose methods deliveries and the outbox call. */
+  readonly object: object;
+  readonly features: readonly Feature[];
+  readonly agent: HostAgent;
+  /** The object's verbs: the object itself, if its class has them. */
+  readonly verbs: object;
+  readonly lifecycle: Lifecycle;
+  readonly hooks: {
+    readonly onProblem: OnProblem;
+    readonly onDeadLetter: (letter: DeadLetter) => void | Promise<void>;
+  };
+  /** The SDK's own methods, which the object's class may override. */
+  readonly own: OwnMethods;
+  /** Whether the app does not override a verb. */
+  readonly isBuiltIn: (verb: string) => boolean;
+  /** An approval was opened, decided, expired or cancelled. */
+  readonly onApproval: (approval: Approval) => void | Promise<void>;
+  /** Undefined for a host without sub-agents. */
+  readonly agentTools?: AgentToolPort;
+  /** Submissions that Think itself has accepted. */
+  readonly think?: ThinkLedger | undefined;
+  /** Sends submissions and replies to the connected clients. */
+  readonly clients: Watcher;
+  readonly turns: (outbox: Outbox, options: TurnOptions, watchers: Watchers) => Turns;
+  readonly scheduler: (submissions: Submissions, onProblem: OnProblem) => Scheduler;
+};
+
+/** What every object has, for its verbs and for features. */
+export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
+  Host,
+  "object" | "agent" | "verbs" | "isBuiltIn" | "think"
+> & {
+  readonly env: object;
+  readonly storage: DurableObjectStorage;
+  readonly clock: Clock;
+  readonly onProblem: OnProblem;
+  readonly outbox: Outbox;
+  readonly submissions: Submissions;
+  readonly threads: Turns;
+  readonly waits: Waits;
+  readonly approvals: Approvals;
+  readonly workflows: Workflows;
+  /** A feature adds those that are to hear of turns and approvals. */
+  readonly watchers: Watchers;
+  readonly features: Features;
+  /** What has wakes. */
+  readonly waking: readonly Capability[];
+  /** Installs what a feature needs of the Lifecycle. */
+  readonly use: (capability: Capability) => void;
+  readonly scheduler: Scheduler;
+  /** Undefined for a host without sub-agents. */
+  readonly agentTools: AgentTools | undefined;
+  readonly webhookWaits: WebhookWaits;
+  readonly links: Links;
+  readonly inbound: Inbound;
+};
+
+/** A trace shows deliveries that have a row. */
+const KEPT_FOR_TRACES = {
+  keepDelivered: { maxAge: "1 hour", maxCount: 1_000 },
+} as const satisfies OutboxSettings;
+
+/**
+ * @param options as the app gave them
+ * @param name of the options, for errors
+ * @throws InvalidOptionError for an invalid option
+ * @throws FeatureNotInstalledError for an option of a feature that the class does not install
+ */
+export function kernelOf<Turns extends HostTurns>(
+  host: Host<Turns>,
+  options: HostOptions,
+  name: string,
+): Kernel<Turns> {
+  checkNames(name, options ?? null, HOST_OPTIONS);
+  const { agent, think, object, verbs, isBuiltIn, lifecycle } = host;
+  const { env, ctx } = agent;
+  const { outbox: sending = {}, inbound = {}, links: signing, ...limits } = options;
+  const { onProblem } = host.hooks;
+  const features = new Features(object.constructor.name);
+  const outbox = new Outbox({
+    ...(limits.tracing && KEPT_FOR_TRACES),
+    ...objectOf("outbox", sending),
+    ...host.hooks,
+    host: object,
+    env,
+    startWorkflow: (start, create) => workflows.start(start, create),
+    problemOfStart: (start) => workflows.problemOf(start),
+    telemetryOf: (event) =>
+      (features.get("operations", "tracing") as { telemetryOf: TelemetryOf }).telemetryOf(event),
+  });
+  const watchers = new Watchers();
+  watchers.add(host.clients);
+  const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
+  const { submissions } = threads;
+  const scheduler = host.scheduler(submissions, onProblem);
+  const agentTools = host.agentTools && new AgentTools(host.agentTools, () => waits);
+  const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
+  const waits: Waits = new Waits({
+    outbox,
+    kinds: () => ({
+      prompt: new PromptKind(submissions, think),
+      batch: new BatchKind(submissions),
+      approval: approvalKind((approval) => {
+        watchers.approval(approval);
+        // The app hears of an approval last: what it does may take long.
+        return host.onApproval(approval);
+      }),
+      ...(agentTools && { "agent-tool": agentTools }),
+      webhook: webhookWaits,
+    }),
+  });
+  const approvals = new Approvals(waits);
+  const links: Links = new Links(agent, signing, approvals);
+  const workflows = new Workflows(agent, host.own, outbox, waits, limits.tracing);
+  const deliveries: Inbound = new Inbound({
+    ...objectOf("inbound", inbound),
+    agent: object,
+    verbs: deliveryVerbs({ submissions, think, workflows, storage: ctx.storage }, isBuiltIn),
+    matchWaits: (delivery) => webhookWaits.match(delivery),
+    onProblem,
+  });
+  const waking: Capability[] = [];
+  const use = (capability: Capability) => {
+    lifecycle.use(capability);
+    waking.push(capability);
+  };
+  for (const capability of [outbox, submissions, waits, scheduler]) use(capability);
+  lifecycle.use(deliveries);
+  const kernel = {
+    ...{ object, agent, verbs, isBuiltIn, think, env, onProblem, use, waking },
+    ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
+    ...{ scheduler, agentTools, webhookWaits, links, inbound: deliveries },
+    storage: ctx.storage,
+    clock: systemClock,
+  };
+  features.install(host.features, kernel);
+  if (limits.tracing) features.get("operations", "The option tracing");
+  return kernel;
+}

@@ -1,0 +1,64 @@
+/** Who hears of turns and approvals while they happen: connected clients, and followers. Watching stores nothing, and no turn waits for it. */
+
+import type { UIMessage, UIMessageChunk } from "ai";
+import type { SubmissionInspection, Turn } from "../submissions/index.ts";
+import type { Approval } from "../waits/index.ts";
+
+/** Who sees a reply while it is written. */
+export type ReplyWatcher = {
+  chunk(chunk: UIMessageChunk): void;
+  /** The model says nothing more in this attempt. */
+  end(): void;
+};
+
+/** A turn whose reply is watched. */
+export type WatchedTurn = Pick<Turn, "submissionId" | "thread" | "isGivenUp">;
+
+export type Watcher = {
+  /** The status of a submission has changed. */
+  status?(submission: SubmissionInspection): void;
+  /**
+   * An attempt of a side turn begins to write its reply.
+   * @param base the message that the reply continues
+   */
+  reply?(turn: WatchedTurn, attempt: number, base?: UIMessage): ReplyWatcher | undefined;
+  /** The same for a turn of a chat, whose own clients get the reply from the SDK. */
+  chatReply?(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher;
+  /** An approval was opened, decided, expired or cancelled. */
+  approval?(approval: Approval): void;
+};
+
+export class Watchers {
+  readonly #all: Watcher[] = [];
+
+  add(watcher: Watcher): void {
+    this.#all.push(watcher);
+  }
+
+  status(submission: SubmissionInspection): void {
+    for (const watcher of this.#all) watcher.status?.(submission);
+  }
+
+  reply(turn: WatchedTurn, attempt: number, base?: UIMessage): ReplyWatcher {
+    return together(this.#all.map((watcher) => watcher.reply?.(turn, attempt, base)));
+  }
+
+  chatReply(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher {
+    return together(this.#all.map((watcher) => watcher.chatReply?.(submissionId, attempt, base)));
+  }
+
+  approval(approval: Approval): void {
+    for (const watcher of this.#all) watcher.approval?.(approval);
+  }
+}
+
+function together(watchers: readonly (ReplyWatcher | undefined)[]): ReplyWatcher {
+  return {
+    chunk: (chunk) => {
+      for (const watcher of watchers) watcher?.chunk(chunk);
+    },
+    end: () => {
+      for (const watcher of watchers) watcher?.end();
+    },
+  };
+}
