@@ -25,7 +25,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   inbound: { imports: ["core", "outbox", "submissions", "waits"] },
   webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
   scheduler: { imports: ["core"] },
-  workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
+  workflow: { imports: ["core"], typesOnly: ["submissions", "waits", "outbox"] },
   operator: { imports: [...INNER, "kernel"], typesOnly: ["hosts"] },
   hosts: { imports: [...INNER, "kernel"], typesOnly: ["operator", "streams"] },
   streams: { imports: ["core", "submissions", "kernel"], typesOnly: ["waits"] },

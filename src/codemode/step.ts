@@ -3,10 +3,11 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
-import type { Json } from "../core/json.ts";
+import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { flag, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
+import { noteCall } from "../core/steps.ts";
 import type { CodemodeEnd, CodemodeRequest } from "../waits/kinds/codemode/types.ts";
 import { KEY, outputOf, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";
 import { callOf, type StepAgent, type StepCall, useName } from "../workflow/step-call.ts";
@@ -103,7 +104,15 @@ interface CodemodeAgent extends StepAgent {
  *   output: z.object({ booking: z.string() }),
  * });
  */
-export async function codemode<Schema extends AnySchema | undefined = undefined>(
+export function codemode<Schema extends AnySchema | undefined = undefined>(
+  step: ThinkWorkflowStep,
+  name: string,
+  options: CodemodeOptions<Schema>,
+): Promise<CodemodeResult<Schema>> {
+  return noteCall(step, `codemode(${preview(name)})`, () => run(step, name, options));
+}
+
+async function run<Schema extends AnySchema | undefined>(
   step: ThinkWorkflowStep,
   name: string,
   options: CodemodeOptions<Schema>,

@@ -2,6 +2,7 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../core/json.ts";
+import { partName } from "../core/steps.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { isTerminal } from "../submissions/index.ts";
 import {
@@ -12,7 +13,7 @@ import {
 import { STATUS_OF } from "../waits/kinds/approval.ts";
 import { STORED_KINDS, type WaitKindName } from "../waits/protocol.ts";
 import { endRun as endRunOfWaits, type StepRow, stepsWithPrefix } from "../waits/steps.ts";
-import { keyPrefix, partName } from "../workflow/names.ts";
+import { keyPrefix } from "../workflow/names.ts";
 import { instanceOf, PLATFORM_MS } from "./instances.ts";
 import type { OperatedAgent } from "./operated.ts";
 import type { WorkflowStep } from "./protocol.ts";

@@ -34,7 +34,6 @@ export type {
   PromptTarget,
   ThinkPromptOptions,
 } from "./prompt-options.ts";
-export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export type { Rollback } from "./step-call.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";
 export type { WebhookDelivery, WebhookOptions, WebhookUrl, WebhookUrlOptions } from "./webhook.ts";

@@ -3,27 +3,16 @@
  * different steps.
  */
 
+import { headOf, type StepIdentity } from "../core/steps.ts";
 import { digest } from "../core/text.ts";
 import type { WaitKindName } from "../waits/protocol.ts";
-
-/**
- * The longest step name that the platform takes.
- * https://developers.cloudflare.com/workflows/reference/limits/
- */
-const MAX_STEP_NAME = 256;
 
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** What makes a step the same step within its workflow. */
-export type StepIdentity = {
-  readonly kind: WaitKindName | "sleep";
-  readonly stepName: string;
-  readonly key: string | undefined;
-};
-
-/** What makes it the same step of the same instance. */
+/** What makes a step the same step of the same instance. */
 export type InstanceIdentity = StepIdentity & {
+  readonly kind: WaitKindName;
   readonly workflowName: string;
   readonly workflowId: string;
 };
@@ -50,27 +39,6 @@ export function keyPrefix(
   const prefix =
     { prompt: "think-workflow", batch: "think-workflow-all" }[kind as string] ?? `perdure-${kind}`;
   return `${prefix}:${escaped(workflowName)}:${escaped(workflowId)}:`;
-}
-
-/**
- * The name of one of the platform steps that a step consists of. A step name that is short and plain is kept as it is;
- * any other, and any with a key, gets a digest behind a `~`, which no plain one has. Two kinds of steps share none: the
- * kind is part of the name, but for a prompt, whose names are Think's.
- */
-export function partName({ kind, stepName, key }: StepIdentity, part: string): string {
-  const suffixed = kind === "prompt" ? part : `${kind}-${part}`;
-  const plain = `${stepName}:${suffixed}`;
-  const isPlain = !stepName.includes("~") && headOf(stepName, "") === stepName;
-  if (key === undefined && isPlain && plain.length <= MAX_STEP_NAME) return plain;
-  const suffix = `~${digest(JSON.stringify([stepName, key]))}:${suffixed}`;
-  return headOf(stepName, suffix) + suffix;
-}
-
-/** The start of a step name that fits before its suffix, without the control characters that the platform refuses. */
-function headOf(stepName: string, suffix: string): string {
-  const head = stepName.replace(/\p{Cc}/gu, "").slice(0, MAX_STEP_NAME - suffix.length);
-  // A cut through a character would leave half of it.
-  return head.replace(/[\uD800-\uDBFF]$/, "").toWellFormed();
 }
 
 /** Without a ":" that would look like the border to the next part, and for any text at all. */

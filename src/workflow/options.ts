@@ -1,11 +1,12 @@
 /** Options of steps. An invalid one ends the workflow at the call, before anything is stored: no retry could make it valid. */
 
-import { NonRetryableError } from "cloudflare:workflows";
+import type { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
 import { failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/options/option-schemas.ts";
 import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
+import { invalidStep } from "../core/steps.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 
 /** Makes the error of an invalid option from a whole sentence. */
@@ -14,13 +15,6 @@ export type Refuse = (problem: string) => NonRetryableError;
 /** @param kind the method of the step, e.g. `"prompt"` */
 export function refusalOf(kind: string, name: string): Refuse {
   return (problem) => invalidStep(kind, `step.${kind}(${preview(name)}): ${problem}`);
-}
-
-export function invalidStep(kind: string, message: string): NonRetryableError {
-  return new NonRetryableError(
-    message,
-    `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
-  );
 }
 
 /** @throws the error of `refuse` for the first invalid option */

@@ -4,9 +4,9 @@ import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
+import { invalidStep, UNAWAITED } from "../core/steps.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
-import { invalidStep } from "./options.ts";
 
 /** What an agent offers to the steps of its workflows: the calls of the wait protocol. */
 export interface StepAgent {
@@ -107,46 +107,11 @@ export async function reportingEnd<Result>(
     if (!isStopped(failure.message)) await end(failure);
     throw error;
   }
-  warnOfUnawaited(step, workflowId);
+  const unawaited = (step as { [UNAWAITED]?: Map<unknown, string> })[UNAWAITED]?.values() ?? [];
+  const calls = [...unawaited].join(", ");
+  if (calls) console.warn(`[perdure] workflow ${workflowId} did not await ${shorten(calls)}.`);
   await end(reported());
   return result;
-}
-
-/** The calls that nobody has awaited. */
-type Open = Map<unknown, string>;
-const OPEN: unique symbol = Symbol("perdure.open");
-
-/** What a step returns. `await` calls `then()` of a promise whose class is not Promise itself. */
-class StepPromise<Result> extends Promise<Result> {
-  open?: Open;
-
-  // biome-ignore lint/suspicious/noThenProperty: it is the promise's own method.
-  override then<A = Result, B = never>(
-    onResult?: ((result: Result) => A | PromiseLike<A>) | null,
-    onError?: ((reason: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    this.open?.delete(this);
-    return super.then(onResult, onError);
-  }
-}
-
-/** The steps, whose calls are noted until something awaits them, or handles their errors. */
-export function noting<Steps extends object>(steps: Steps): Steps {
-  const open: Open = new Map();
-  const noted = Object.entries(steps).map(([verb, run]) => {
-    const call = (name: string, ...rest: unknown[]) => {
-      const promise = new StepPromise((resolve) => resolve(run(name, ...rest)));
-      promise.open = open.set(promise, `step.${verb}(${preview(name)})`);
-      return promise;
-    };
-    return [verb, call];
-  });
-  return { ...Object.fromEntries(noted), [OPEN]: open };
-}
-
-function warnOfUnawaited(step: WorkflowStep, workflowId: string): void {
-  const calls = [...(step as WorkflowStep & { [OPEN]: Open })[OPEN].values()].join(", ");
-  if (calls) console.warn(`[perdure] workflow ${workflowId} did not await ${shorten(calls)}.`);
 }
 
 /** A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. */

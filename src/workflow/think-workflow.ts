@@ -1,7 +1,6 @@
 /** The workflow base class: `AgentWorkflow` with the steps that agents need, and their signatures. */
 
 import type { WorkflowStep } from "cloudflare:workers";
-import { NonRetryableError } from "cloudflare:workflows";
 import type { Agent } from "agents";
 import {
   AgentWorkflow,
@@ -11,10 +10,10 @@ import {
   type WorkflowCallback,
 } from "agents/workflows";
 import { type Failure, failureOf } from "../core/failures.ts";
-import { HALF_CHARACTER, preview } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { text } from "../core/options/option-schemas.ts";
 import type { AnySchema } from "../core/schema/schema.ts";
-import type { Schedule } from "../scheduler/language/literal.ts";
+import { checkedName, noteCall, UNAWAITED } from "../core/steps.ts";
 import { type AgentPath, agentAt, agentBindings, isSubAgent, renewed } from "./agent-stub.ts";
 import {
   type AgentToolClass,
@@ -35,12 +34,10 @@ import type {
   PromptTarget,
   ThinkPromptOptions,
 } from "./prompt-options.ts";
-import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
 import {
   CALL_OF,
   durably,
   isStopped,
-  noting,
   reportingEnd,
   runOf,
   type StepAgent,
@@ -135,17 +132,6 @@ function wrapRun(prototype: ThinkWorkflow): void {
   };
 }
 
-/** @throws NonRetryableError for a name that no step can have */
-function checkedName(name: string): string {
-  const isText = typeof name === "string" && name !== "";
-  if (isText && name.isWellFormed()) return name;
-  const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
-  throw new NonRetryableError(
-    `A step got ${preview(name)} as its name${problem}`,
-    "InvalidStepNameError",
-  );
-}
-
 export interface ThinkWorkflowSteps {
   /**
    * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
@@ -191,16 +177,6 @@ export interface ThinkWorkflowSteps {
     items: readonly Item[],
     options: PromptAllOptions<Item, Schema, OnError>,
   ): Promise<PromptAllResults<Schema, OnError>>;
-
-  /**
-   * Sleeps to the first occurrence of a schedule after now, e.g. `"every monday at 09:00 in Europe/Paris"`, and returns
-   * it in epoch milliseconds; null, without a sleep, where there is none any more. A restart of the workflow sleeps to the one after then.
-   */
-  sleepUntilNext<const Text extends string>(
-    name: string,
-    schedule: Schedule<Text>,
-    options?: SleepUntilNextOptions,
-  ): Promise<number | null>;
 
   /**
    * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
@@ -269,7 +245,13 @@ export function withSteps<Step extends WorkflowStep>(
 ): Step & ThinkWorkflowSteps {
   const used = new Set<string>();
   const callOf = (name: string): StepCall => ({ ...run, step, name: checkedName(name), used });
-  return Object.assign(step, noting(stepsOf(env, callOf)), { [CALL_OF]: callOf });
+  const steps = Object.entries(stepsOf(env, callOf)).map(([verb, start]) => {
+    const call = (name: string, ...rest: unknown[]) =>
+      noteCall(step, `step.${verb}(${preview(name)})`, () => start(name, ...rest));
+    return [verb, call];
+  });
+  const added = { [CALL_OF]: callOf, [UNAWAITED]: new Map() };
+  return Object.assign(step, Object.fromEntries(steps) as ThinkWorkflowSteps, added);
 }
 
 /**
@@ -286,8 +268,6 @@ function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflow
     agentTool: async (name, child, options) => runAgentToolStep(callOf(name), child, options),
     webhook: (async (name: string, options: WebhookOptions) =>
       runWebhook(callOf(name), options)) as ThinkWorkflowSteps["webhook"],
-    sleepUntilNext: async (name, schedule, options = {}) =>
-      sleepUntilNext(callOf(name), schedule, options),
   };
 }
 

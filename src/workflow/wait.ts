@@ -5,6 +5,7 @@
 
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Json, preview } from "../core/json.ts";
+import { partName } from "../core/steps.ts";
 import type {
   Closing,
   WaitKindName,
@@ -13,7 +14,7 @@ import type {
   WaitRef,
   WaitStatus,
 } from "../waits/protocol.ts";
-import { type NameOf, partName, stepKey } from "./names.ts";
+import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
 
 /** What a step asks its agent for. */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { partName } from "../../src/core/steps.ts";
 import { digest } from "../../src/core/text.ts";
 import {
   type BatchIdentity,
@@ -8,7 +9,6 @@ import {
   batchItemKeys,
   batchStepName,
   type InstanceIdentity,
-  partName,
   stepKey,
 } from "../../src/workflow/names.ts";
 import { sizeOf } from "../support/sizes.ts";

@@ -27,7 +27,7 @@ export const PLAYED = {
     "refuseWait",
     "codemode",
     "rollbackCodemode",
-    "step.sleepUntilNext",
+    "sleepUntilNext",
     "step.webhook",
     "followLink",
     "step.prompt",

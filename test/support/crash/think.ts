@@ -49,8 +49,9 @@ type WorkflowScenario = ThinkScenario & {
 /** Verbs of Think and of agents that a DurableThink extends. */
 const MORE_VERBS = ["restartWorkflow", "runTurn"] as const;
 
-/** The step of `perdure/codemode`, a function that takes the step that `run()` receives. */
+/** The steps that are functions, which take the step that `run()` receives. */
 const CODEMODE = "codemode";
+const SLEEP = "sleepUntilNext";
 
 /** Every method of the layers of a DurableThink with Code Mode, and every step. */
 export function allVerbs(): string[] {
@@ -62,6 +63,7 @@ export function allVerbs(): string[] {
     ...new Set([...methods, ...MORE_VERBS]),
     ...steps.map((step) => `step.${step}`),
     CODEMODE,
+    SLEEP,
   ];
 }
 
@@ -135,7 +137,8 @@ function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep 
       const found: unknown = Reflect.get(target, name);
       if (typeof found !== "function") return found;
       return (...args: unknown[]) => {
-        note(agent, name === CALL_OF ? CODEMODE : `step.${String(name)}`);
+        const isSleep = name === "do" && String(args[0]).endsWith(":sleep-next");
+        note(agent, name === CALL_OF ? CODEMODE : isSleep ? SLEEP : `step.${String(name)}`);
         return Reflect.apply(found, target, args) as unknown;
       };
     },

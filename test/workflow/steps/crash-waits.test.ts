@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { z } from "zod";
 import { codemode } from "../../../src/codemode/index.ts";
+import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { charging, times } from "../../codemode/steps/codemode.ts";
 import { PLAYED } from "../../hosts/think/crash-verbs.ts";
@@ -289,12 +290,12 @@ const CODE: readonly ThinkScenario[] = [
 
 const SLEEPS: readonly ThinkScenario[] = [
   workflow({
-    name: "S2 step.sleepUntilNext, and a prompt after it",
-    verbs: ["step.sleepUntilNext", "step.prompt"],
+    name: "S2 sleepUntilNext(), and a prompt after it",
+    verbs: ["sleepUntilNext", "step.prompt"],
     soonAfter: ACCEPTED,
     stride: 101,
     body: async (step, id) => {
-      const at = await step.sleepUntilNext("second", "cron * * * * * * in UTC");
+      const at = await sleepUntilNext(step, "second", "cron * * * * * * in UTC");
       return [at !== null && at % 1_000, await step.prompt("ask", { prompt: input(id) })];
     },
     steps: [],

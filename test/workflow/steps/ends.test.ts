@@ -7,6 +7,7 @@ import { expect, it, vi } from "vitest";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { listWorkflows } from "../../../src/operator/listing.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
+import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { pauseAndResume } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
@@ -73,6 +74,7 @@ it("a run that returns warns once of the steps that nobody awaited", async () =>
     const asked = (name: string) => step.prompt(name, { prompt: ask({ text: name }) });
     void asked("lost");
     void step.promptResult("also lost", { prompt: ask({ text: "also" }) });
+    void sleepUntilNext(step, "slept", "once at 2020-01-01T09:00 in UTC");
     asked("caught").catch(() => {});
     const later = asked("later");
     await Promise.race([asked("raced"), step.sleep("moment", "1 second")]);
@@ -84,7 +86,7 @@ it("a run that returns warns once of the steps that nobody awaited", async () =>
   const { id } = workflow;
   const texts = warn.mock.calls.map(String).filter((text) => text.includes(id));
   expect(texts).toEqual([
-    `[perdure] workflow ${id} did not await step.prompt("lost"), step.promptResult("also lost").`,
+    `[perdure] workflow ${id} did not await step.prompt("lost"), step.promptResult("also lost"), sleepUntilNext("slept").`,
   ]);
 });
 

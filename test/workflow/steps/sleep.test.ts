@@ -1,15 +1,15 @@
-/** `step.sleepUntilNext()` in the real engine. */
+/** `sleepUntilNext()` in the real engine. */
 
 import { describe, expect, it, vi } from "vitest";
-import { nextOccurrence } from "../../../src/scheduler/index.ts";
+import { nextOccurrence, sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const MONDAYS = "every monday at 09:00 in Europe/Paris";
 
-describe("S2: step.sleepUntilNext()", () => {
+describe("S2: sleepUntilNext()", () => {
   it("S2: sleeps to the next occurrence and returns it", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => [
-      await step.sleepUntilNext("weekly", MONDAYS),
+      await sleepUntilNext(step, "weekly", MONDAYS),
     ]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
     const expected = nextOccurrence(MONDAYS);
@@ -20,7 +20,7 @@ describe("S2: step.sleepUntilNext()", () => {
   it("S2: the workflow sleeps until the next occurrence", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
       Promise.race([
-        step.sleepUntilNext("weekly", MONDAYS),
+        sleepUntilNext(step, "weekly", MONDAYS),
         step.sleep("a moment", 300).then(() => "still asleep"),
       ]),
     );
@@ -32,7 +32,7 @@ describe("S2: step.sleepUntilNext()", () => {
   it("sleeps longer than the platform's year in hops", async () => {
     const far = `once at ${new Date().getUTCFullYear() + 3}-06-01T09:00 in UTC` as string;
     await using workflow = await givenScriptedWorkflow(async (step) => [
-      await step.sleepUntilNext("far", far),
+      await sleepUntilNext(step, "far", far),
     ]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
     await workflow.start();
@@ -41,7 +41,7 @@ describe("S2: step.sleepUntilNext()", () => {
 
   it("a replay after the occurrence does not sleep", async () => {
     const at = "once at 2026-12-01T00:00 in UTC" as string;
-    await using workflow = await givenScriptedWorkflow((step) => step.sleepUntilNext("late", at));
+    await using workflow = await givenScriptedWorkflow((step) => sleepUntilNext(step, "late", at));
     await workflow.instance.modify((modifier) =>
       modifier.mockStepResult({ name: "late:sleep-next" }, { from: 0, until: 1_000 }),
     );
@@ -55,7 +55,7 @@ describe("S2: step.sleepUntilNext()", () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       // As in a run whose isolate went down right after the occurrence was told.
       vi.spyOn(Date, "now").mockReturnValueOnce(early);
-      const [at] = await Promise.all([step.sleepUntilNext("past", "every hour")]);
+      const [at] = await Promise.all([sleepUntilNext(step, "past", "every hour")]);
       return at;
     });
     await workflow.start();
@@ -65,7 +65,7 @@ describe("S2: step.sleepUntilNext()", () => {
 
   it("a schedule that is over returns null without a sleep", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
-      step.sleepUntilNext("over", "once at 2020-01-01T09:00 in UTC"),
+      sleepUntilNext(step, "over", "once at 2020-01-01T09:00 in UTC"),
     );
     await workflow.start();
     expect(await workflow.output()).toBeNull();
@@ -76,7 +76,7 @@ describe("S2: step.sleepUntilNext()", () => {
       const times: (number | null)[] = [];
       for (const key of ["a", "b"])
         times.push(
-          await step.sleepUntilNext("loop", "every day at 09:00", { timezone: "Asia/Tokyo", key }),
+          await sleepUntilNext(step, "loop", "every day at 09:00", { timezone: "Asia/Tokyo", key }),
         );
       return times;
     });
@@ -91,11 +91,34 @@ describe("S2: step.sleepUntilNext()", () => {
     ["every monday at 09:00", "zone"],
   ])("invalid options are refused at once: %s", async (text, expected) => {
     await using workflow = await givenScriptedWorkflow((step) =>
-      step.sleepUntilNext("bad", text as string),
+      sleepUntilNext(step, "bad", text as string),
     );
     await workflow.start();
     const { message } = await workflow.error();
-    expect(message).toContain('step.sleepUntilNext("bad"): ');
+    expect(message).toContain('sleepUntilNext("bad"): ');
     expect(message).toContain(expected);
+  });
+
+  it("the compiler checks a literal schedule", async () => {
+    await using workflow = await givenScriptedWorkflow((step) =>
+      // @ts-expect-error There is no hour 25.
+      sleepUntilNext(step, "bad", "every day at 25:00 in UTC"),
+    );
+    await workflow.start();
+    expect((await workflow.error()).message).toContain("25:00");
+  });
+
+  it("a workflow of the platform's own class can sleep", async () => {
+    const done: string[] = [];
+    const step = {
+      do: async (name: string, work: () => Promise<unknown>) => {
+        done.push(name);
+        return work();
+      },
+      sleep: async (name: string) => void done.push(name),
+    };
+    const at = await sleepUntilNext(step as never, "soon", "every hour");
+    expect(at).toBeGreaterThan(Date.now());
+    expect(done).toEqual(["soon:sleep-next", "soon:sleep-hop-0"]);
   });
 });

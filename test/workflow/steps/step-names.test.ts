@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { codemode } from "../../../src/codemode/index.ts";
+import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { outputOf } from "../../support/engine.ts";
@@ -49,7 +50,7 @@ describe("W1: step names with control characters", () => {
           prompt: () => say("all"),
           key: () => name,
         });
-        await step.sleepUntilNext(name, "once at 2020-01-01T09:00 in UTC", { key: name });
+        await sleepUntilNext(step, name, "once at 2020-01-01T09:00 in UTC", { key: name });
         const { approved } = await step.approval(name, { title: name, data: { [name]: name } });
         return [...said, ...all, approved];
       });
@@ -82,6 +83,7 @@ describe("L1: half of a surrogate pair is refused at the call, and nothing is st
       (step) => step.promptAll("s", [1], { prompt: () => "hi", key: () => HALF }),
     ],
     ["the key of an approval", (step) => step.approval("s", { key: HALF })],
+    ["the name of a sleep", (step) => sleepUntilNext(step, HALF, "every hour")],
     ["a title", (step) => step.approval("s", { title: HALF })],
     ["the key of an agent tool", (step) => step.agentTool("s", "Child", { input: 1, key: HALF })],
     ["a child", (step) => step.agentTool("s", HALF, { input: 1 })],
@@ -89,7 +91,7 @@ describe("L1: half of a surrogate pair is refused at the call, and nothing is st
     ["the key of code", (step) => codemode(step, "s", { code: "async () => 1", key: HALF })],
     [
       "the key of a sleep",
-      (step) => step.sleepUntilNext("s", "every day at 09:00 in Europe/Paris", { key: HALF }),
+      (step) => sleepUntilNext(step, "s", "every day at 09:00 in Europe/Paris", { key: HALF }),
     ],
   ])("L1: %s", async (_, call) => {
     const error = await refusal(outcomeOf((step) => call(step)));
