@@ -31,6 +31,7 @@ const library = defineConfig({
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",
     react: "src/react/index.ts",
+    zod3: "src/core/schema/zod3.ts",
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",
     scheduler: "src/scheduler/index.ts",

@@ -67,10 +67,6 @@ export function formsOf(name: string, schema: AnySchema, refuse: Refuse): JsonFo
   try {
     return jsonFormsOf(schema);
   } catch (error) {
-    throw refuse(
-      `Invalid ${name}: it has no JSON Schema form: ${failureOf(error).message}. ` +
-        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
-        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot.',
-    );
+    throw refuse(`Invalid ${name}: it has no JSON Schema form: ${failureOf(error).message}.`);
   }
 }

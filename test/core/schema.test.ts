@@ -4,16 +4,19 @@ import { toStandardJsonSchema } from "@valibot/to-json-schema";
 import { type } from "arktype";
 import fc from "fast-check";
 import * as v from "valibot";
-import { describe, expect, it } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { mismatchesOf } from "../../src/core/schema/json-schema.ts";
 import { type AnySchema, jsonFormsOf, validated } from "../../src/core/schema/schema.ts";
+import { zod3 } from "../../src/core/schema/zod3.ts";
 
 const valibot = (schema: v.GenericSchema) => toStandardJsonSchema(schema) as unknown as AnySchema;
+/** As an app passes it. */
+const passed = (schema: AnySchema) => (schema instanceof z3.ZodType ? zod3(schema) : schema);
 
 function problemsOf(schema: AnySchema, value: unknown): string[] {
-  const { schema: shown, check = shown } = jsonFormsOf(schema);
+  const { schema: shown, check = shown } = jsonFormsOf(passed(schema));
   return mismatchesOf("answer", value, check);
 }
 
@@ -203,8 +206,35 @@ describe("a schema that no JSON value can match is refused", () => {
     ["Valibot Date", valibot(v.object({ when: v.date() })), "when is a Date"],
     ["Valibot Map", valibot(v.object({ m: v.map(v.string(), v.string()) })), "m is a Map"],
   ])("W4: a schema that no JSON value can match is refused: %s", (_, schema, problem) => {
-    expect(() => jsonFormsOf(schema)).toThrow(`${problem}, which no JSON value can be`);
+    expect(() => jsonFormsOf(passed(schema))).toThrow(`${problem}, which no JSON value can be`);
   });
+});
+
+describe("zod3()", () => {
+  it("W4: a schema of Zod 3 without it is refused, with the line to write", () => {
+    expect(() => jsonFormsOf(z3.string())).toThrow(
+      'schemas of Zod 3 do not say what they are in JSON: import { zod3 } from "perdure/zod3", and pass zod3(schema)',
+    );
+  });
+
+  it("W4: returns a schema of the same type that validates the same, with the library's error", async () => {
+    const schema = z3.object({ n: z3.number().default(3) });
+    const wrapped = zod3(schema);
+    expectTypeOf(wrapped).toEqualTypeOf<typeof schema>();
+    expect(await validated(wrapped, {})).toEqual({ n: 3 });
+    await expect(validated(wrapped, { n: "x" })).rejects.toMatchObject({
+      cause: expect.any(z3.ZodError),
+    });
+    expect(z3.array(wrapped).parse([{}])).toEqual([{ n: 3 }]);
+    expect(jsonFormsOf(zod3(wrapped))).toEqual(jsonFormsOf(wrapped));
+  });
+
+  it.each([z.string(), type("string"), { type: "string" }, undefined])(
+    "refuses a value that is not a schema of Zod 3: %o",
+    (value) => {
+      expect(() => zod3(value as AnySchema)).toThrow("expected a schema of Zod 3.24 or newer");
+    },
+  );
 });
 
 /** A schema in all libraries, and values that are often right, and else nearly so. */
@@ -423,7 +453,7 @@ const RECORD = {
 
 function givenBy({ schemas }: Both, library: string): AnySchema {
   const schema = schemas[library] as AnySchema;
-  return library === "v" ? valibot(schema as never) : schema;
+  return library === "v" ? valibot(schema as never) : passed(schema);
 }
 
 const formsOf = (both: Both, library: string) => jsonFormsOf(givenBy(both, library));

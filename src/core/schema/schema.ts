@@ -10,7 +10,6 @@ import type { $ZodType } from "zod/v4/core";
 import { impossibleIn, type LibraryForms, withoutImpossible } from "./impossible.ts";
 import { type Standard, standardForms } from "./standard.ts";
 import { zodForms } from "./zod.ts";
-import { zod3Forms } from "./zod3.ts";
 
 /** A schema of Zod, ArkType, Valibot (by `toStandardJsonSchema()`), or any other library that follows Standard Schema. */
 export type AnySchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
@@ -39,7 +38,11 @@ export function jsonFormsOf(schema: AnySchema): JsonForms {
   const impossible = impossibleIn(shown);
   if (impossible) {
     const { path, what } = impossible;
-    throw new Error(`${path || "the schema itself"} is ${what}, which no JSON value can be`);
+    throw new Error(
+      `${path || "the schema itself"} is ${what}, which no JSON value can be. ` +
+        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
+        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot',
+    );
   }
   const isSame = JSON.stringify(check) === JSON.stringify(shown);
   return { schema: withoutImpossible(shown), ...(!isSame && { check }) };
@@ -71,6 +74,24 @@ export function isStandard(value: unknown): value is AnySchema {
   return (value as Partial<AnySchema> | null | undefined)?.["~standard"]?.version === 1;
 }
 
+/** The JSON Schemas of a schema that `zod3()` has wrapped; registered, so that two copies of this module share it. */
+export const FORMS: unique symbol = Symbol.for("perdure.schemaForms");
+
+type Remedy = { readonly library?: string; readonly remedy: string };
+
+/** What to do with a schema without a JSON Schema, by its library. */
+const REMEDIES: Readonly<Record<string, Remedy>> = {
+  valibot: { remedy: "wrap it in toStandardJsonSchema() of @valibot/to-json-schema" },
+  zod: {
+    library: "schemas of Zod 3",
+    remedy: 'import { zod3 } from "perdure/zod3", and pass zod3(schema)',
+  },
+};
+const OTHERS: Remedy = {
+  remedy:
+    "use the form of it that follows Standard JSON Schema (https://standardschema.dev/json-schema)",
+};
+
 function libraryFormsOf(schema: AnySchema): LibraryForms {
   if (!isStandard(schema)) {
     throw new Error("it is no Standard Schema (https://standardschema.dev), e.g. of Zod");
@@ -79,12 +100,10 @@ function libraryFormsOf(schema: AnySchema): LibraryForms {
   const { jsonSchema, vendor } = standard;
   if ("_zod" in schema) return zodForms(schema as unknown as $ZodType);
   if (jsonSchema) return standardForms({ ...standard, jsonSchema });
-  if (vendor === "zod") return zod3Forms(schema);
-  const remedy =
-    vendor === "valibot"
-      ? "wrap it in toStandardJsonSchema() of @valibot/to-json-schema"
-      : "use the form of it that follows Standard JSON Schema (https://standardschema.dev/json-schema)";
-  throw new Error(`schemas of ${vendor} do not say what they are in JSON: ${remedy}`);
+  const { [FORMS]: forms } = schema as { [FORMS]?: () => LibraryForms };
+  if (forms) return forms();
+  const { library = `schemas of ${vendor}`, remedy } = REMEDIES[vendor] ?? OTHERS;
+  throw new Error(`${library} do not say what they are in JSON: ${remedy}`);
 }
 
 /** A value that does not match its schema. `cause` is the library's own error, or the issues where there is none. */

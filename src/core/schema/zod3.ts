@@ -1,7 +1,9 @@
-/** JSON Schemas of Zod 3, for the model and for the agent's check. Pure. */
+/** `perdure/zod3`: schemas of Zod 3, with their JSON Schemas for the model and for the agent's check. Pure. */
 
 import { zodToJsonSchema } from "zod-to-json-schema";
+import { preview } from "../json.ts";
 import { impossibleIn, type LibraryForms, NOT_IN_JSON, notInJson } from "./impossible.ts";
+import { type AnySchema, FORMS, isStandard } from "./schema.ts";
 
 type Node = Record<string, unknown>;
 
@@ -20,8 +22,25 @@ type Def = {
     | ReadonlyMap<unknown, { readonly _def: Def }>;
 };
 
-export function zod3Forms(schema: unknown): LibraryForms {
-  return { shown: formOf(schema, show), check: formOf(schema, loosen) };
+/**
+ * A schema of Zod 3 for Perdure, wherever it takes a schema. Schemas of Zod 4 need no call.
+ *
+ * @param schema of Zod 3.24 or newer, also of `zod/v3`; it does not change
+ * @throws TypeError for any other value
+ * @example
+ * const { city } = await step.prompt("where", { prompt, output: zod3(z.object({ city: z.string() })) });
+ */
+export function zod3<Schema extends AnySchema>(schema: Schema): Schema {
+  if (!isStandard(schema) || schema["~standard"].vendor !== "zod" || "_zod" in schema) {
+    throw new TypeError(
+      `zod3() got ${preview(schema)}: expected a schema of Zod 3.24 or newer. Pass any other schema without zod3().`,
+    );
+  }
+  const value = (): LibraryForms => ({
+    shown: formOf(schema, show),
+    check: formOf(schema, loosen),
+  });
+  return Object.create(schema, { [FORMS]: { value } }) as Schema;
 }
 
 function formOf(schema: unknown, change: (node: Node, def: Def) => Node): object {

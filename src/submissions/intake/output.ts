@@ -1,6 +1,7 @@
 /** Reads the output schema that a caller passes. Looks at the arguments alone. */
 
 import { RpcStub } from "cloudflare:workers";
+import { failureOf } from "../../core/failures.ts";
 import { lostInJson } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { isKnownType } from "../../core/schema/json-schema.ts";
@@ -65,10 +66,7 @@ function formsOf(output: unknown): JsonForms {
   try {
     return jsonFormsOf(output as AnySchema);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    const remedy =
-      "Use types that JSON has (no Date, bigint or custom), and convert the output afterwards";
-    return refuse(output, `it has no JSON Schema form: ${why}. ${remedy}`);
+    return refuse(output, `it has no JSON Schema form: ${failureOf(error).message}`);
   }
 }
 

@@ -1,10 +1,18 @@
 /** `durableTool()`: its types, its bounds, and what it stores. The contract tests it with crashes on every host. */
 
-import { type InferToolInput, type InferToolOutput, jsonSchema, type ToolSet, tool } from "ai";
+import {
+  asSchema,
+  type InferToolInput,
+  type InferToolOutput,
+  jsonSchema,
+  type ToolSet,
+  tool,
+} from "ai";
 import { type } from "arktype";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
+import { zod3 } from "../../../src/core/schema/zod3.ts";
 import { durableOf, durableTool, type ToolStep } from "../../../src/hosts/sdk/durable-tool.ts";
 import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
 import type { AttemptRef, Turn, TurnEnd } from "../../../src/submissions/index.ts";
@@ -401,7 +409,7 @@ describe("durableTool()", () => {
     expect(() => durableTool(given as never)).toThrow(message);
   });
 
-  it("infers the input from the schema, and the output from the function", () => {
+  it("infers the input from the schema, and the output from the function", async () => {
     const zod = durableTool({
       name: "act",
       inputSchema,
@@ -417,6 +425,11 @@ describe("durableTool()", () => {
       inputSchema: z3.object({ old: z3.boolean() }),
       execute: ({ old }) => old,
     });
+    // The AI SDK reads it, with and without zod3().
+    const wrapped = { ...old, inputSchema: zod3(z3.object({ old: z3.boolean() })) };
+    for (const { inputSchema: read } of [old, wrapped]) {
+      expect(await asSchema(read).jsonSchema).toMatchObject({ required: ["old"] });
+    }
     expectTypeOf<InferToolInput<typeof old>>().toEqualTypeOf<{ old: boolean }>();
     const standard = durableTool({
       name: "act",

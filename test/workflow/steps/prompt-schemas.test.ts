@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
+import { zod3 } from "../../../src/core/schema/zod3.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, message, until } from "../../support/given.ts";
@@ -23,7 +24,7 @@ function script(rest: Script = {}): string {
 describe("W4: an answer is what any schema takes", () => {
   const SCHEMAS = {
     "Zod 4": z.object({ title: z.string(), count: z.number().int() }),
-    "Zod 3": z3.object({ title: z3.string(), count: z3.number().int() }),
+    "Zod 3": zod3(z3.object({ title: z3.string(), count: z3.number().int() })),
     Valibot: toStandardJsonSchema(
       v.object({ title: v.string(), count: v.pipe(v.number(), v.integer()) }),
     ),

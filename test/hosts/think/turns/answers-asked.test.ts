@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
+import { zod3 } from "../../../../src/core/schema/zod3.ts";
 import { jsonSchemaOf, type OutputSchema, readOutput } from "../../../../src/submissions/public.ts";
 import type { AnswerSpec } from "../../../../src/submissions/types.ts";
 import {
@@ -328,7 +329,7 @@ describe("L7: submitMessages() with an output", () => {
 
   it.each<[string, OutputSchema, string]>([
     ["Zod 4", city, "main"],
-    ["Zod 3", z3.object({ city: z3.string() }), "side"],
+    ["Zod 3", zod3(z3.object({ city: z3.string() })), "side"],
     ["ArkType", type({ city: "string" }), "isolated"],
     ["Valibot", toStandardJsonSchema(valibot), "isolated"],
     ["JSON Schema", SCHEMA, "side"],
