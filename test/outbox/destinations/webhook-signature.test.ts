@@ -1,10 +1,11 @@
 /** What a webhook's request holds and how it is signed, as two receivers see it: the library's, and one from the spec. */
 
+import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { webhooks } from "../../../src/outbox/destinations/webhook.ts";
-import { refusalOf } from "../../support/receivers/signature.ts";
-import { arrivalOf, env, NEW, OLD, STRANGER, some } from "./webhooks.ts";
+import { refusalOf, type SignedHeaders } from "../../support/receivers/signature.ts";
+import { arrivalOf, attempt, env, NEW, OLD, STRANGER, some, taken, to } from "./webhooks.ts";
 
 describe("the independent receiver", () => {
   const headers = {
@@ -92,6 +93,41 @@ describe("a request", () => {
 });
 
 describe("the signature", () => {
+  it("O2: the headers are those of the library, for any secrets, id, time and event", async () => {
+    const secrets = fc.array(fc.uint8Array({ minLength: 1, maxLength: 200 }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    const times = fc.integer({ min: 0, max: 4_102_444_800_000 });
+    const ids = fc.string({ unit: "binary", maxLength: 50 });
+    const requests: RequestInit[] = [];
+    vi.spyOn(globalThis, "fetch").mockImplementation(async (_, init) => {
+      requests.push(init ?? {});
+      return new Response();
+    });
+    await fc.assert(
+      fc.asyncProperty(secrets, ids, times, fc.jsonValue(), async (bytes, id, at, event) => {
+        const texts = bytes.map((one) => `whsec_${one.toBase64()}`);
+        const names = texts.map((_, index) => `S${index}`);
+        const by = webhooks.connect({
+          env: Object.fromEntries(names.map((name, index) => [name, texts[index]])),
+          allowPrivateAddresses: false,
+          now: () => at,
+        });
+        const sent = { id, attempt: 1, event: event as never };
+        const result = await attempt(to("https://example.com/", ...names), { delivery: sent, by });
+        expect(result).toMatchObject(taken);
+        const { headers, body } = requests.pop() as { headers: SignedHeaders; body: string };
+        expect(headers["webhook-timestamp"]).toBe(String(Math.floor(at / 1_000)));
+        const signed = texts.map((text) =>
+          new Webhook(text).sign(headers["webhook-id"], new Date(at), body),
+        );
+        expect(headers["webhook-signature"]).toBe(signed.join(" "));
+      }),
+    );
+    vi.restoreAllMocks();
+  });
+
   it.each(["NEW", "BARE", "PASTED", "STORED"])(
     "by the secret %s fits, for the library and for the spec",
     async (name) => {
