@@ -1,13 +1,15 @@
 /**
  * `npm test`: runs every check, the cheap ones first, and stops after the first stage with a failure. Prints a line per check,
  * the output of a failed check, and the counts. A failed check counts as one failed test.
+ *
+ * With `--fast`, as `npm run test:fast`: types, lint, and the tests that need neither Think nor long waits.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { type TestProcess, testProcesses } from "../test/manifest.ts";
+import { fastProcesses, type TestProcess, testProcesses } from "../test/manifest.ts";
 import { offline } from "./offline.ts";
 import { repeatOf, type TestReport } from "./repeat.ts";
 
@@ -33,7 +35,8 @@ const scratch = mkdtempSync(path.join(storageRoot(), "perdure-test-"));
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-const PROCESSES = testProcesses();
+const isFast = process.argv.includes("--fast");
+const PROCESSES = isFast ? fastProcesses() : testProcesses();
 
 /** Runs Vitest with a report file. */
 function tests(run: TestProcess): string[] {
@@ -49,15 +52,19 @@ function reportOf(run: TestProcess): string {
 
 type Check = readonly [name: string, script: string[]];
 
+const FAST_CHECKS: readonly Check[] = [
+  ["types", ["check:types"]],
+  ["lint", ["check:lint"]],
+  ["imports", ["check:imports"]],
+];
+const SLOW_CHECKS: readonly Check[] = [
+  ["unused", ["check:unused"]],
+  ["docs", ["check:docs"]],
+];
+
 /** The stages. Checks of a stage run in parallel. */
 const STAGES: readonly (readonly Check[])[] = [
-  [
-    ["types", ["check:types"]],
-    ["lint", ["check:lint"]],
-    ["imports", ["check:imports"]],
-    ["unused", ["check:unused"]],
-    ["docs", ["check:docs"]],
-  ],
+  isFast ? FAST_CHECKS : [...FAST_CHECKS, ...SLOW_CHECKS],
   PROCESSES.map((run): Check => [run.name, tests(run)]),
 ];
 
@@ -138,7 +145,7 @@ const passed = sumOf("numPassedTests") + late.length;
 const failed = sumOf("numFailedTests") - late.length;
 for (const name of late)
   console.log(`failed beside the other processes, and passed alone: ${name}`);
-console.log(readCrashes(outputs));
+if (!isFast) console.log(readCrashes(outputs));
 const shown = isOk ? failed : Math.max(failed, 1);
 console.log(`${passed} passed, ${shown} failed`);
 process.exitCode = shown > 0 ? 1 : 0;

@@ -84,6 +84,16 @@ export function testProcesses(): TestProcess[] {
   ];
 }
 
+/** Tests that try many crashes or random inputs. */
+const MANY = /crash|model|scale/;
+
+/** `npm run test:fast`: tests of the modules and in Node that take less than 6 seconds, without those that try many inputs. */
+export function fastProcesses(): TestProcess[] {
+  const fast = (project: Project) =>
+    filesOf(project).filter((file) => secondsOf(file) < 6 && !MANY.test(file));
+  return [...dealt("modules", fast("modules"), 3), ...dealt("pure", fast("pure"), 1)];
+}
+
 /** The default duration of a file, in seconds. */
 const SHORT = 2;
 
@@ -92,50 +102,61 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/workflow/steps/agent-tools-again.test.ts": 55,
   "test/hosts/think/turns/tools.test.ts": 48,
   "test/workflow/steps/forged-events.test.ts": 44,
+  "test/workflow/steps/prompt-boundaries.test.ts": 40,
+  "test/workflow/steps/crash-waits.test.ts": 38,
   "test/workflow/steps/agent-tools.test.ts": 37,
   "test/hosts/think/schedules.test.ts": 36,
   "test/hosts/think/turns/reset.test.ts": 34,
-  "test/submissions/turns/answers.test.ts": 30,
-  "test/operator/actions/bulk.test.ts": 10,
-  "test/outbox/crash.test.ts": 18,
-  "test/submissions/crash.test.ts": 14,
-  "test/workflow/prompt-answers.test.ts": 13,
-  "test/waits/webhooks.test.ts": 12,
-  "test/testing/crash.test.ts": 12,
-  "test/submissions/turns/joining.test.ts": 11,
-  "test/webhooks/email/email.test.ts": 10,
-  "test/submissions/store/scale.test.ts": 8,
-  "test/outbox/delivery/trouble.test.ts": 8,
-  "test/waits/model.test.ts": 7,
-  "test/submissions/options.test.ts": 7,
-  "test/core/lost-alarms.test.ts": 7,
-  "test/submissions/model.test.ts": 7,
-  "test/waits/approvals.test.ts": 6,
-  "test/submissions/submissions.test.ts": 6,
-  "test/core/schema.test.ts": 6,
-  "test/waits/crash.test.ts": 6,
+  "test/outbox/delivery/hanging.test.ts": 32,
+  "test/workflow/steps/prompt-all.test.ts": 30,
+  "test/workflow/steps/crash-prompts.test.ts": 28,
+  "test/outbox/delivery/deadly.test.ts": 26,
   "test/hosts/think/turns/crash.test.ts": 24,
   "test/codemode/steps/crash.test.ts": 24,
-  "test/workflow/steps/prompt-all.test.ts": 30,
+  "test/operator/otlp/otlp.test.ts": 23,
   "test/workflow/steps/prompt-schemas.test.ts": 21,
-  "test/hosts/think/turns/crash-turns.test.ts": 20,
-  "test/peers/peers.test.ts": 18,
   "test/hosts/think/workflow-start.test.ts": 21,
-  "test/workflow/steps/prompt-boundaries.test.ts": 40,
-  "test/workflow/steps/crash-prompts.test.ts": 28,
+  "test/hosts/think/turns/crash-turns.test.ts": 20,
   "test/workflow/steps/prompt.test.ts": 19,
+  "test/peers/peers.test.ts": 18,
+  "test/submissions/crash.test.ts": 17,
+  "test/cli/process.test.ts": 16,
   "test/codemode/steps/codemode.test.ts": 13,
-  "test/workflow/steps/crash-waits.test.ts": 38,
+  "test/outbox/delivery/trouble.test.ts": 12,
   "test/hosts/think/turns/answers-asked.test.ts": 11,
+  "test/outbox/crash.test.ts": 11,
+  "test/operator/actions/bulk.test.ts": 10,
   "test/hosts/think/turns/edges.test.ts": 10,
+  "test/testing/crash.test.ts": 10,
+  "test/submissions/turns/joining.test.ts": 10,
   "test/hosts/think/ids.test.ts": 9,
   "test/hosts/think/work-in-flight.test.ts": 9,
+  "test/waits/model.test.ts": 9,
   "test/hosts/think/turns/answers.test.ts": 8,
+  "test/core/lost-alarms.test.ts": 8,
+  "test/submissions/turns/answers.test.ts": 8,
   "test/workflow/steps/approval.test.ts": 7,
   "test/hosts/think/approval-clients.test.ts": 7,
+  "test/core/idle.test.ts": 7,
+  "test/outbox/model.test.ts": 7,
+  "test/cli/agents.test.ts": 7,
   "test/hosts/think/turns/crash-tools.test.ts": 6,
   "test/hosts/think/turns/threads.test.ts": 6,
   "test/workflow/steps/approval-crash.test.ts": 6,
+  "test/waits/prompt-batches.test.ts": 6,
+  "test/webhooks/refusals.test.ts": 6,
+  "test/submissions/model.test.ts": 5,
+  "test/submissions/submissions.test.ts": 5,
+  "test/submissions/trouble.test.ts": 5,
+  "test/waits/approvals.test.ts": 5,
+  "test/outbox/scale.test.ts": 5,
+  "test/outbox/turns.test.ts": 5,
+  "test/operator/trace/native/native-spans.test.ts": 5,
+  "test/testing/clock.test.ts": 4,
+  "test/waits/webhooks.test.ts": 4,
+  "test/outbox/outbox.test.ts": 4,
+  "test/submissions/turns/spending.test.ts": 4,
+  "test/outbox/destinations/webhook.test.ts": 4,
 };
 
 const secondsOf = (file: string): number => SECONDS[file] ?? SHORT;

@@ -11,7 +11,7 @@ it("L1: a turn of 200 seconds sets at most 4 alarms, and one is always set", asy
   const alarm = () => within(stub, (_, { storage }) => storage.getAlarm());
   await submit(stub, { delayMs: 60_000 }, { submissionId: "s" });
   await until(async () => (await stub.inspect("s"))?.status === "running");
-  const from = Date.now();
+  const from = (await stub.inspect("s"))?.startedAt ?? Number.NaN;
   const alarms = new Set([await alarm()]);
   for (let seconds = 0; seconds < 200; seconds += 10) {
     await clock.advance("10 seconds", stub);
