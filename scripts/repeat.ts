@@ -1,4 +1,4 @@
-/** Which tests `npm test` runs a second time, without its other processes. */
+/** Which tests `npm test` runs a second time, without its other processes, and how they count. */
 
 /** The parts of a report of Vitest that are read. */
 export type TestReport = {
@@ -42,4 +42,26 @@ export function repeatOf(
   if (files.some((file) => /crash|model/.test(file) || CHANCE.test(sourceOf(file))))
     return undefined;
   return { files, tests: tests.flat() };
+}
+
+/** `.ci/run` finds the lines by these words. */
+const LATE = "failed beside the other processes, and passed alone";
+
+/**
+ * The last lines of a run, and how many tests failed.
+ *
+ * @param late the tests that failed, and passed alone. They count as failed if the run is strict
+ * @param isOk false if a check failed, or a test that counts at once
+ */
+export function resultOf(
+  reports: readonly TestReport[],
+  late: readonly string[],
+  { isOk, isStrict }: { isOk: boolean; isStrict: boolean },
+): { lines: string[]; failed: number } {
+  const sumOf = (count: "numPassedTests" | "numFailedTests") =>
+    reports.reduce((sum, report) => sum + report[count], 0);
+  const excused = isStrict ? 0 : late.length;
+  const failed = Math.max(sumOf("numFailedTests") - excused, isOk ? 0 : 1);
+  const counts = `${sumOf("numPassedTests") + excused} passed, ${failed} failed`;
+  return { lines: [...late.map((name) => `${LATE}: ${name}`), counts], failed };
 }

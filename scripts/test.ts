@@ -3,6 +3,7 @@
  * the output of a failed check, and the counts. A failed check counts as one failed test.
  *
  * With `--fast`, as `npm run test:fast`: types, lint, and the tests that need neither Think nor long waits.
+ * With `--strict`, as `npm run prove`: a test that fails beside the others fails the run, also if it passes alone.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
@@ -11,7 +12,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { fastProcesses, type TestProcess, testProcesses } from "../test/manifest.ts";
 import { offline } from "./offline.ts";
-import { repeatOf, type TestReport } from "./repeat.ts";
+import { repeatOf, resultOf, type TestReport } from "./repeat.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const MEMORY = "/dev/shm";
@@ -36,6 +37,7 @@ process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 const isFast = process.argv.includes("--fast");
+const isStrict = process.argv.includes("--strict");
 const PROCESSES = isFast ? fastProcesses() : testProcesses();
 
 /** Runs Vitest with a report file. */
@@ -138,14 +140,7 @@ for (const stage of STAGES) {
   }
   if (!isOk) break;
 }
-const reports = PROCESSES.map(readReport);
-const sumOf = (count: "numPassedTests" | "numFailedTests") =>
-  reports.reduce((sum, report) => sum + report[count], 0);
-const passed = sumOf("numPassedTests") + late.length;
-const failed = sumOf("numFailedTests") - late.length;
-for (const name of late)
-  console.log(`failed beside the other processes, and passed alone: ${name}`);
 if (!isFast) console.log(readCrashes(outputs));
-const shown = isOk ? failed : Math.max(failed, 1);
-console.log(`${passed} passed, ${shown} failed`);
-process.exitCode = shown > 0 ? 1 : 0;
+const { lines, failed } = resultOf(PROCESSES.map(readReport), late, { isOk, isStrict });
+for (const line of lines) console.log(line);
+process.exitCode = failed > 0 ? 1 : 0;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { repeatOf, type TestReport } from "../../scripts/repeat.ts";
+import { repeatOf, resultOf, type TestReport } from "../../scripts/repeat.ts";
 
 type File = TestReport["testResults"][number];
 
@@ -36,4 +36,24 @@ it.each<[string, TestReport, string?, string?]>([
   ["a file that crashes at every write", report(slow), "", "await crashAtEveryWrite({"],
 ])("%s counts as failed at once", (_, given, output = "", text = "") => {
   expect(repeatOf(given, output, () => text)).toBeUndefined();
+});
+
+const counted = { ...report(slow), numPassedTests: 5, numFailedTests: 1 };
+const named = "failed beside the other processes, and passed alone: is late";
+
+it("a test that fails beside others and passes alone is named before the counts", () => {
+  const { lines, failed } = resultOf([counted], ["is late"], { isOk: true, isStrict: false });
+  expect(lines).toEqual([named, "6 passed, 0 failed"]);
+  expect(failed).toBe(0);
+});
+
+it("a test that fails beside others fails the long form", () => {
+  const { lines, failed } = resultOf([counted], ["is late"], { isOk: true, isStrict: true });
+  expect(lines).toEqual([named, "5 passed, 1 failed"]);
+  expect(failed).toBe(1);
+});
+
+it("a failed check counts as one failed test", () => {
+  const { lines, failed } = resultOf([report()], [], { isOk: false, isStrict: false });
+  expect([...lines, failed]).toEqual(["0 passed, 1 failed", 1]);
 });
