@@ -28,7 +28,6 @@ import {
   type CancelSubmissionResult,
   checkThread,
   type DeleteSubmissionsOptions,
-  InvalidSubmissionError,
   type ListSubmissionsOptions,
   type OutputOfRef,
   type OutputSchema,
@@ -108,10 +107,7 @@ export abstract class AgentVerbs {
     messages: UIMessage[],
     options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
-    const { submissions, think } = this[CAPABILITIES];
-    if (think?.isThinkPrompt(options)) return think.submit(messages, options);
-    const known = await think?.find(options);
-    return known ? { ...known, accepted: false } : submissions.submit(messages, options);
+    return this[CAPABILITIES].submissions.submit(messages, options);
   }
 
   /**
@@ -121,41 +117,19 @@ export abstract class AgentVerbs {
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
-    const { submissions: ledger, think } = this[CAPABILITIES];
-    if (!Array.isArray(submissions) || !think || (await think.isEmpty())) {
-      return ledger.submitMany(submissions);
-    }
-    const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
-    const unknown = submissions.filter((_, index) => !known[index]);
-    const accepted = unknown.length > 0 ? await ledger.submitMany(unknown) : [];
-    return known.map((found) =>
-      found ? { ...found, accepted: false } : (accepted.shift() as SubmitMessagesResult),
-    );
+    return this[CAPABILITIES].submissions.submitMany(submissions);
   }
 
   /** The submission as it is now, or null for an unknown id. */
   async inspectSubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[CAPABILITIES];
-    const found = (await submissions.inspect(submissionId)) ?? (await think?.inspect(submissionId));
-    // Think's outputs are texts, and no id of Think's has another type.
-    return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
+    return this[CAPABILITIES].submissions.inspect(submissionId);
   }
 
-  /** Submissions, newest first; after them up to 100 of each status that Think itself has accepted. */
+  /** Submissions, newest first. */
   async listSubmissions(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
-    const { submissions, think } = this[CAPABILITIES];
-    const { before, limit = 100 } = options ?? {};
-    if (before !== undefined && (await think?.inspect(before))) return think?.list(options) ?? [];
-    const page = await submissions.list(options);
-    if (page.length >= limit || !think || (await think.isEmpty())) return page;
-    // A page can be shorter than its limit and not the last.
-    const last = page.at(-1)?.submissionId;
-    const rest = last ? await submissions.list({ ...options, before: last, limit: 1 }) : [];
-    if (rest.length > 0) return page;
-    const { before: _, ...others } = options;
-    return [...page, ...(await think.list({ ...others, limit: limit - page.length }))];
+    return this[CAPABILITIES].submissions.list(options);
   }
 
   /**
@@ -165,36 +139,17 @@ export abstract class AgentVerbs {
   async retrySubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[CAPABILITIES];
-    const again = await submissions.retry(submissionId);
-    if (again || !(await think?.inspect(submissionId))) return again;
-    throw new InvalidSubmissionError(
-      "submissionId",
-      `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
-        "Its messages cannot be read. Submit them again, with another key.",
-    );
+    return this[CAPABILITIES].submissions.retry(submissionId);
   }
 
   /** How many submissions are open, and since when the oldest is pending. */
   async submissionStats(): Promise<SubmissionStats> {
-    const { submissions, think } = this[CAPABILITIES];
-    const ours = await submissions.stats();
-    if (!think) return ours;
-    const thinks = await think.stats();
-    const since = [ours, thinks].flatMap(({ oldestPendingAt: at }) => (at === undefined ? [] : at));
-    return {
-      pending: ours.pending + thinks.pending,
-      running: ours.running + thinks.running,
-      ...(since.length > 0 && { oldestPendingAt: Math.min(...since) }),
-    };
+    return this[CAPABILITIES].submissions.stats();
   }
 
   /** Cancels a submission that has not ended. It waits for `onSubmissionStatus()` to return. Returns what the call did. */
   async cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
-    const { submissions, think } = this[CAPABILITIES];
-    const result = await submissions.cancel(submissionId, reason);
-    if (!think || result.outcome !== "not_found") return result;
-    return think.cancel(submissionId, reason);
+    return this[CAPABILITIES].submissions.cancel(submissionId, reason);
   }
 
   /**
@@ -206,10 +161,7 @@ export abstract class AgentVerbs {
     submissionId: Ref,
     options: WaitForSubmissionOptions = {},
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[CAPABILITIES];
-    const found =
-      (await submissions.wait(submissionId, options)) ?? (await think?.wait(submissionId, options));
-    return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
+    return this[CAPABILITIES].submissions.wait(submissionId, options);
   }
 
   // Streams
@@ -245,20 +197,12 @@ export abstract class AgentVerbs {
 
   /** Deletes an ended submission. Returns whether there was one. */
   async deleteSubmission(submissionId: string): Promise<boolean> {
-    const { submissions, think } = this[CAPABILITIES];
-    return (await submissions.delete(submissionId)) || (think?.delete(submissionId) ?? false);
+    return this[CAPABILITIES].submissions.delete(submissionId);
   }
 
-  /**
-   * Deletes ended submissions, the oldest first; those that Think itself has accepted come last.
-   * Returns how many were deleted.
-   */
+  /** Deletes ended submissions, the oldest first. Returns how many were deleted. */
   async deleteSubmissions(options: DeleteSubmissionsOptions = {}): Promise<number> {
-    const { submissions, think } = this[CAPABILITIES];
-    const count = await submissions.deleteMany(options);
-    const left = (options?.limit ?? 100) - count;
-    if (!think || left <= 0) return count;
-    return count + (await think.deleteMany({ ...options, limit: left }));
+    return this[CAPABILITIES].submissions.deleteMany(options);
   }
 
   // Threads

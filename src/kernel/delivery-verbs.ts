@@ -1,7 +1,6 @@
 /** The verbs that a delivery calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
 
 import type { UIMessage } from "ai";
-import type { ThinkLedger } from "../hosts/think/think-ledger.ts";
 import type { TransactionalVerb } from "../inbound/index.ts";
 import type {
   Submissions,
@@ -16,7 +15,6 @@ import type { RunWorkflow, Workflows } from "./workflows.ts";
 type Item = { messages: UIMessage[]; options?: SubmitMessagesOptions };
 type Of = {
   readonly submissions: Submissions;
-  readonly think: ThinkLedger | undefined;
   readonly workflows: Workflows;
   readonly storage: DurableObjectStorage;
 };
@@ -27,7 +25,7 @@ type Of = {
  * @param isBuiltIn whether the app does not override a verb
  */
 export function deliveryVerbs(
-  { submissions, think, workflows, storage }: Of,
+  { submissions, workflows, storage }: Of,
   isBuiltIn: (verb: string) => boolean,
 ): Readonly<Record<string, TransactionalVerb>> {
   const accept = (
@@ -48,9 +46,8 @@ export function deliveryVerbs(
     });
   const submitMessages: TransactionalVerb = async (args, commit) => {
     const [messages, options] = args as [UIMessage[], SubmitMessagesOptions];
-    if (think?.isThinkPrompt(options)) return commit(await think.submit(messages, options));
-    const known = await think?.find(options);
-    if (known) return commit({ ...known, accepted: false });
+    const known = await submissions.acceptedElsewhere(messages, options);
+    if (known) return commit(known);
     checkPublic(options);
     await accept(
       [{ messages, options }],
@@ -61,13 +58,15 @@ export function deliveryVerbs(
   const submitMany: TransactionalVerb = async (args, commit) => {
     const [items] = args as [Item[]];
     checkMany(items);
-    const known = await Promise.all(items.map(({ options = null }) => think?.find(options)));
+    const known = await Promise.all(
+      items.map(({ messages, options = null }) => submissions.acceptedElsewhere(messages, options)),
+    );
     const unknown = items.filter((_, index) => !known[index]);
     await accept(
       unknown,
       (accepted) => {
         const rest = [...accepted];
-        commit(known.map((found) => (found ? { ...found, accepted: false } : rest.shift())));
+        commit(known.map((found) => found ?? rest.shift()));
       },
       (index, work) => ofItem("submitMany()", index, work),
     );

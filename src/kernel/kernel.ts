@@ -7,7 +7,6 @@ import type { Capability } from "../core/lifecycle/capability.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { type LinkSettings, Links } from "../hosts/agent/links.ts";
-import type { ThinkLedger } from "../hosts/think/think-ledger.ts";
 import { Inbound, type InboundSettings } from "../inbound/index.ts";
 import type { TelemetryOf } from "../outbox/destinations/otlp.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
@@ -77,18 +76,16 @@ export type Host<Turns extends HostTurns = HostTurns> = {
   readonly onApproval: (approval: Approval) => void | Promise<void>;
   /** Undefined for a host without sub-agents. */
   readonly agentTools?: AgentToolPort;
-  /** Submissions that Think itself has accepted. */
-  readonly think?: ThinkLedger | undefined;
   /** Sends submissions and replies to the connected clients. */
   readonly clients: Watcher;
   readonly turns: (outbox: Outbox, options: TurnOptions, watchers: Watchers) => Turns;
-  readonly scheduler: (submissions: Submissions, onProblem: OnProblem) => Scheduler;
+  readonly scheduler: (submissions: Turns["submissions"], onProblem: OnProblem) => Scheduler;
 };
 
 /** What every object has, for its verbs and for features. */
 export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   Host,
-  "object" | "agent" | "verbs" | "isBuiltIn" | "think"
+  "object" | "agent" | "verbs" | "isBuiltIn"
 > & {
   readonly env: object;
   readonly storage: DurableObjectStorage;
@@ -132,7 +129,7 @@ export function kernelOf<Turns extends HostTurns>(
   name: string,
 ): Kernel<Turns> {
   checkNames(name, options ?? null, HOST_OPTIONS);
-  const { agent, think, object, verbs, isBuiltIn, lifecycle } = host;
+  const { agent, object, verbs, isBuiltIn, lifecycle } = host;
   const { env, ctx } = agent;
   const { outbox: sending = {}, inbound = {}, links: signing, ...limits } = options;
   const { onProblem } = host.hooks;
@@ -158,7 +155,7 @@ export function kernelOf<Turns extends HostTurns>(
   const waits: Waits = new Waits({
     outbox,
     kinds: () => ({
-      prompt: new PromptKind(submissions, think),
+      prompt: new PromptKind(submissions),
       batch: new BatchKind(submissions),
       approval: approvalKind((approval) => {
         watchers.approval(approval);
@@ -175,7 +172,7 @@ export function kernelOf<Turns extends HostTurns>(
   const deliveries: Inbound = new Inbound({
     ...objectOf("inbound", inbound),
     agent: object,
-    verbs: deliveryVerbs({ submissions, think, workflows, storage: ctx.storage }, isBuiltIn),
+    verbs: deliveryVerbs({ submissions, workflows, storage: ctx.storage }, isBuiltIn),
     matchWaits: (delivery) => webhookWaits.match(delivery),
     onProblem,
   });
@@ -187,7 +184,7 @@ export function kernelOf<Turns extends HostTurns>(
   for (const capability of [outbox, submissions, waits, scheduler]) use(capability);
   lifecycle.use(deliveries);
   const kernel = {
-    ...{ object, agent, verbs, isBuiltIn, think, env, onProblem, use, waking },
+    ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
     ...{ scheduler, agentTools, webhookWaits, links, inbound: deliveries },
     storage: ctx.storage,

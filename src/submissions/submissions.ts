@@ -50,6 +50,7 @@ import type {
   WaitForSubmissionOptions,
 } from "./types.ts";
 
+const TURN_RESET = { name: "TurnResetError", message: "Submission was skipped by turn reset." };
 const ON_PROBLEM = hook().optional();
 
 export class Submissions extends Capability implements TurnLedger {
@@ -120,6 +121,19 @@ export class Submissions extends Capability implements TurnLedger {
     return all;
   }
 
+  /** For hosts whose SDK has a ledger of its own: the submission there, which this ledger must not accept again. */
+  async acceptedElsewhere(
+    _messages: UIMessage[],
+    _options: SubmitMessagesOptions | null,
+  ): Promise<SubmitMessagesResult | null> {
+    return null;
+  }
+
+  /** Those submissions, newest first. */
+  async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
+    return [];
+  }
+
   /** For the waits: the ledger's rows, and what commits with them. */
   get engine(): TurnEngine {
     return this.#engine;
@@ -160,8 +174,7 @@ export class Submissions extends Capability implements TurnLedger {
   /** Submissions, newest first. @throws InvalidSubmissionError, UnknownCursorError, ListScanLimitError */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const { history } = this.#store;
-    const page = inspectPage(history.list(readList(options)));
+    const page = inspectPage(this.#store.history.list(readList(options)));
     const { before } = options;
     if (page.length > 0 || before === undefined || this.#store.find(before)) return page;
     throw new UnknownCursorError(before);
@@ -213,9 +226,7 @@ export class Submissions extends Capability implements TurnLedger {
   /** Cancels everything that a workflow instance waits for. */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const submissionId of this.#store.open.forWorkflow(of)) {
-      await this.#cancel(submissionId, reason);
-    }
+    for (const id of this.#store.open.forWorkflow(of)) await this.#cancel(id, reason);
     const failure = { name: CANCELLED, message: reason };
     for (const batch of this.#store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
   }
@@ -281,8 +292,8 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /** For hosts: ends all that is open in the main thread, because its conversation is reset. May be called before the start. */
-  reset(failure: Failure): void {
-    this.#engine.reset(MAIN, failure);
+  reset(): void {
+    this.#engine.reset(MAIN, TURN_RESET);
   }
 
   /** For hosts: the ledger's time, epoch milliseconds. */
@@ -295,33 +306,22 @@ export class Submissions extends Capability implements TurnLedger {
     return this.#ledger.limits.maxThreadMessages;
   }
 
-  /** For hosts: resolves when the object has started. */
-  async ready(): Promise<void> {
-    await this.lifecycle.ready();
-  }
-
   /** For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages. */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
     checkNamedThread(thread);
-    const failure = { name: "ThreadClearedError", message: `The thread ${thread} was cleared.` };
-    await this.#clear(thread, failure, empty);
+    const message = `The thread ${thread} was cleared.`;
+    await this.#clear(thread, { name: "ThreadClearedError", message }, empty);
   }
 
-  /** For hosts that keep the main conversation as a thread: the same for that. */
-  async clearMain(empty: () => Promise<void>): Promise<void> {
-    const failure = { name: "TurnResetError", message: "Submission was skipped by turn reset." };
-    await this.#clear(MAIN, failure, empty);
+  /** For hosts that keep the main conversation as a thread: clears that conversation. */
+  clearMain(empty: () => Promise<void>): Promise<void> {
+    return this.#clear(MAIN, TURN_RESET, empty);
   }
 
   async #clear(thread: string, failure: Failure, empty: () => Promise<void>): Promise<void> {
     await this.lifecycle.ready();
     this.#engine.clear(thread, failure);
     await empty();
-  }
-
-  /** For hosts. */
-  hasKey(idempotencyKey: string): boolean {
-    return this.#store.findByKey(idempotencyKey) !== undefined;
   }
 
   /** For hosts: the submission that one of these messages came with, open or recent. */

@@ -296,11 +296,6 @@ export class Waits extends Capability implements WaitKind {
     this.#store.releaseKey(waitId);
   }
 
-  /** Resolves when the object has started. */
-  async ready(): Promise<void> {
-    await this.lifecycle.ready();
-  }
-
   /** The rows, for a kind whose waits are found by topics: within a transaction, once the object has started. */
   get rows(): Pick<
     WaitStore,

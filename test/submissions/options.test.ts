@@ -399,7 +399,7 @@ describe("submitMany", () => {
         many.map(({ options }) => options.submissionId),
       );
       expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
-      submissions.reset({ name: "Test", message: "enough" });
+      submissions.reset();
     }));
 
   it.each<[string, object, object, RegExp]>([
@@ -576,7 +576,7 @@ describe("list", () => {
         },
       }));
       await submissions.submitMany(many);
-      submissions.reset({ name: "Test", message: "enough" });
+      submissions.reset();
       const ids: string[] = [];
       for (let before: string | undefined; ; ) {
         const page = await submissions.list({ limit: 60, ...(before && { before }) });

@@ -308,7 +308,10 @@ describe("reset", () => {
     const stub = await givenMany();
     await stub.reset();
     for (const id of ["pending-1", "pending-2"]) {
-      await expectState(stub, id, "skipped", { error: "reset", errorName: "TurnResetError" });
+      await expectState(stub, id, "skipped", {
+        error: "Submission was skipped by turn reset.",
+        errorName: "TurnResetError",
+      });
     }
     await expectState(stub, "running", "aborted", { errorName: "TurnResetError" });
     for (const id of ["completed", "error", "aborted"] as const) await expectState(stub, id, id);

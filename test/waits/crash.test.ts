@@ -422,7 +422,6 @@ playMatrix(
       "Waits.list": READS,
       "Waits.inside": READS,
       "Waits.rows": READS,
-      "Waits.ready": READS,
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
       "WebhookWaits.announce": "reports what has committed",

@@ -35,6 +35,11 @@ export abstract class Capability extends LifecycleCapability {
     await this.wake.restore();
   }
 
+  /** Resolves when the object has started. */
+  async ready(): Promise<void> {
+    await this.lifecycle.ready();
+  }
+
   /** For hosts: expedites the wakes of a sub-agent before it is deleted, and removes them afterwards. */
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
     await this.lifecycle.ready();

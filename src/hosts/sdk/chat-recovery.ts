@@ -52,10 +52,7 @@ export class ChatRecovery {
   reset(): void {
     // By the clock of `createdAt`. It commits with the ends.
     this.#kv.put(RESET_AT, Date.now());
-    this.submissions.reset({
-      name: "TurnResetError",
-      message: "Submission was skipped by turn reset.",
-    });
+    this.submissions.reset();
   }
 
   /** Whether the conversation was reset, and maybe cleared, after the turn had begun. */

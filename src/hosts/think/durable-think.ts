@@ -32,7 +32,7 @@ import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { thinkScheduler } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
-import { ThinkLedger } from "./think-ledger.ts";
+import { ThinkPromptKind } from "./think-submissions.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableThinkOptions = HostOptions;
@@ -68,7 +68,6 @@ export class DurableThink<
     const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
     const agent = this as unknown as HookedThink;
-    const think = new ThinkLedger(agent);
     const hasHook = hooksOf(this, isBuiltIn);
     const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
     const hasStatusHook = () => hasHook("onSubmissionStatus");
@@ -87,15 +86,15 @@ export class DurableThink<
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
         agentTools: agentToolPort(agent, "finishAgentToolStep"),
-        think,
         clients,
         turns: (outbox, limits, watchers) =>
-          new ThinkHost({ agent, think, watchers, hasStatusHook }, outbox, limits),
-        scheduler: (submissions, onProblem) => thinkScheduler(agent, think, submissions, onProblem),
+          new ThinkHost({ agent, watchers, hasStatusHook }, outbox, limits),
+        scheduler: (submissions, onProblem) => thinkScheduler(agent, submissions, onProblem),
       },
       options,
       "options of DurableThink",
     );
+    kernel.waits.install("prompt", new ThinkPromptKind(kernel.threads.submissions));
     this[CAPABILITIES] = kernel;
     this.outbox = kernel.outbox;
     this.#host = kernel.threads;
@@ -242,12 +241,17 @@ export interface DurableThink<
   inspectSubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null>;
+  /** Submissions, newest first; after them up to 100 of each status that Think itself has accepted. */
   listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]>;
   cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult>;
   waitForSubmission<Ref extends string>(
     submissionId: Ref,
     options?: WaitForSubmissionOptions,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null>;
+  /**
+   * Deletes ended submissions, the oldest first; those that Think itself has accepted come last.
+   * Returns how many were deleted.
+   */
   deleteSubmissions(options?: DeleteSubmissionsOptions): Promise<number>;
   runWorkflow<P = unknown>(
     workflowName: Parameters<Think<Env, State, Props>["runWorkflow"]>[0],

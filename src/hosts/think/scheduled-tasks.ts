@@ -9,9 +9,8 @@ import {
   type ScheduledTasks,
   Scheduler,
 } from "../../scheduler/index.ts";
-import type { Submissions } from "../../submissions/index.ts";
 import { callOnError, promptsTo } from "../scheduled-tasks.ts";
-import type { ThinkLedger } from "./think-ledger.ts";
+import type { ThinkSubmissions } from "./think-submissions.ts";
 
 /**
  * What `getScheduledTasks()` returns, with its schedules checked by the compiler. A text that is built
@@ -34,18 +33,17 @@ type ThinkAgent = Think & { onError(error: unknown): void | Promise<void> };
 
 /**
  * The scheduler of a Think agent.
- * @param think knows whether Think has submitted the prompt of an occurrence
+ * @param submissions knows whether Think has submitted the prompt of an occurrence
  */
 export function thinkScheduler(
   agent: ThinkAgent,
-  think: ThinkLedger,
-  submissions: Submissions,
+  submissions: ThinkSubmissions,
   onProblem: (problem: Problem) => void | Promise<void>,
 ): Scheduler {
   const onFailure = (error: unknown) => callOnError(agent, error);
   const scheduler: Scheduler = new Scheduler({
     tasks: takeOver(agent, {
-      beforeDisarming: () => scheduler.adopt(() => armedByThink(agent, think)),
+      beforeDisarming: () => scheduler.adopt(() => armedByThink(agent, submissions)),
       afterStart: () => scheduler.reconcile(),
     }),
     defaultTimezone: () => agent.getDefaultTimezone(),
@@ -64,7 +62,7 @@ const THINK_CALLBACK = "_runDeclaredScheduledTask";
 /** The occurrences that Think has armed for an earlier version of the app, by task. Think disarms them at this start. */
 async function armedByThink(
   agent: Think,
-  think: ThinkLedger,
+  submissions: ThinkSubmissions,
 ): Promise<Map<string, ArmedOccurrence>> {
   const armed = new Map<string, ArmedOccurrence>();
   // In a sub-agent the root is asked.
@@ -74,7 +72,7 @@ async function armedByThink(
     if (callback !== THINK_CALLBACK) continue;
     const { taskId, scheduledFor } = payload as { taskId: string; scheduledFor: number };
     const metadata = { source: "scheduled-task", taskId, scheduledFor };
-    const isDone = (await think.list({ metadata, limit: 1 })).length > 0;
+    const isDone = (await submissions.listElsewhere({ metadata, limit: 1 })).length > 0;
     armed.set(taskId, { at: scheduledFor, isDone });
   }
   return armed;

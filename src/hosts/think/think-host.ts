@@ -13,7 +13,7 @@ import {
   type ConversationState,
   MAIN,
   type SubmissionInspection,
-  Submissions,
+  type Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
@@ -24,13 +24,13 @@ import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
-import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
+import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
+import { ThinkSubmissions } from "./think-submissions.ts";
 import { ThinkTurns } from "./turns/think-turns.ts";
 import { TurnIds } from "./turns/turn-ids.ts";
 
 export type ThinkHostOptions = {
   readonly agent: HookedThink;
-  readonly think: ThinkLedger;
   readonly watchers: Watchers;
   readonly hasStatusHook: () => boolean;
 };
@@ -38,7 +38,7 @@ export type ThinkHostOptions = {
 type SideTurn = { readonly submissionId: string; isOver: boolean };
 
 export class ThinkHost implements TurnHost {
-  readonly submissions: Submissions;
+  readonly submissions: ThinkSubmissions;
   readonly recovery: ChatRecovery;
   readonly #mainTurns: ThinkTurns;
   readonly ids: TurnIds;
@@ -53,11 +53,12 @@ export class ThinkHost implements TurnHost {
     outbox: Outbox,
     limits: ConstructorParameters<typeof Submissions>[2],
   ) {
-    const { agent, think, watchers } = options;
-    this.submissions = new Submissions(this, outbox, limits);
+    const { agent, watchers } = options;
+    const think = new ThinkLedger(agent);
+    this.submissions = new ThinkSubmissions(think, this, outbox, limits);
     this.ids = new TurnIds(agent, this.submissions);
     this.recovery = new ChatRecovery(agent, this.submissions, Think.CHAT_FIBER_NAME);
-    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery, think);
+    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery);
     this.frames = new ChatFrames(
       watchers,
       (requestId) => this.#mainTurns.turnOf(requestId),
@@ -110,7 +111,7 @@ export class ThinkHost implements TurnHost {
 
   async run(turn: Turn): Promise<TurnEnd> {
     if (turn.thread === MAIN) {
-      await this.options.think.caughtUp(turn.signal);
+      await this.submissions.think.caughtUp(turn.signal);
       return this.#mainTurns.run(turn);
     }
     const sideTurn: SideTurn = { submissionId: turn.submissionId, isOver: false };

@@ -159,10 +159,10 @@ async function countSubmissions(
   const selection = selectionOf(action);
   const range = rangeOf(operated, cursor);
   const { count, next } = countSelected(sql, selection, range);
-  const ofThink = next ? [] : await ofThinkItself(operated, action);
+  const others = next ? [] : await elsewhere(operated, action);
   const own = select(sql, selection, range, SHOWN).rows.map(({ id, error }) => ({ id, error }));
-  const rows = [...own, ...ofThink.map((id) => ({ id, error: "" }))].slice(0, SHOWN);
-  return { count: count + ofThink.length, rows, cursor: next && cursorOfRange(next) };
+  const rows = [...own, ...others.map((id) => ({ id, error: "" }))].slice(0, SHOWN);
+  return { count: count + others.length, rows, cursor: next && cursorOfRange(next) };
 }
 
 async function submissionPage(
@@ -185,7 +185,7 @@ async function submissionPage(
     if (page.isOver && left) return page.effect(cursorOfRange(left));
   }
   if (next) return page.effect(cursorOfRange(next));
-  for (const id of await ofThinkItself(operated, action)) await page.item(id, () => change(id));
+  for (const id of await elsewhere(operated, action)) await page.item(id, () => change(id));
   return page.effect(undefined);
 }
 
@@ -200,14 +200,14 @@ function selectionOf(action: SubmissionAction): Selection {
   };
 }
 
-/** Open submissions that Think itself has accepted, at most 100 of each status. Those that have ended cannot be retried. */
-async function ofThinkItself(
+/** Open submissions in the SDK's own ledger, at most 100 of each status. Those that have ended cannot be retried. */
+async function elsewhere(
   { capabilities }: OperatedAgent,
   action: SubmissionAction,
 ): Promise<string[]> {
-  const { think } = capabilities;
-  if (!think || action.do === "retry") return [];
-  const found = await think.list({ ...action.filter, status: statusesOf(action) });
+  if (action.do === "retry") return [];
+  const filter = { ...action.filter, status: statusesOf(action) };
+  const found = await capabilities.submissions.listElsewhere(filter);
   return found.map(({ submissionId }) => submissionId);
 }
 

@@ -18,11 +18,8 @@ export async function traceSubmission(
   operated: OperatedAgent,
   submissionId: string,
 ): Promise<Trace | null> {
-  const { submissions, think } = operated.capabilities;
-  const found = await submissions.inspect(submissionId);
-  if (found) return submissionTrace(operated, found.submissionId);
-  const thinks = await think?.inspect(submissionId);
-  return thinks ? thinkTrace(thinks) : null;
+  const found = await operated.capabilities.submissions.inspect(submissionId);
+  return found && (submissionTrace(operated, found.submissionId) ?? thinkTrace(found));
 }
 
 /**
@@ -66,7 +63,7 @@ export async function workflowTrace(
   return spans.trace(spans.idOf(rootKey(of)));
 }
 
-/** Of a submission that Think itself accepted, only its times are known. */
+/** A submission without a row was accepted by Think itself. Only its times are known. */
 function thinkTrace(found: SubmissionInspection): Trace {
   const { submissionId, status, createdAt, startedAt, completedAt, error, errorName } = found;
   const row = { submissionId, run: undefined, metadata: undefined, traceParent: undefined };

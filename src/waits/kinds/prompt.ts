@@ -47,21 +47,8 @@ export type ThinkPromptReceipt = {
   readonly hasEnded: boolean;
 };
 
-/** Prompts that Think itself accepted, before the app changed its base class. */
-type ThinkPrompts = {
-  find(options: {
-    idempotencyKey: string;
-  }): Promise<Pick<SubmitMessagesResult, "submissionId" | "status"> | null>;
-  /** Undefined for a submission that is not Think's. */
-  expirePrompt(id: string, options: { cancel: boolean }): Promise<PromptEnd | null | undefined>;
-  cancelFor(of: InstanceOf, reason: string): Promise<void>;
-};
-
 export class PromptKind implements WaitKind {
-  constructor(
-    private readonly submissions: Submissions,
-    private readonly think?: ThinkPrompts,
-  ) {}
+  constructor(private readonly submissions: Submissions) {}
 
   /** Accepts a prompt, or finds the one that was accepted before. Null where a refused answer has no repair left. */
   async open(
@@ -80,12 +67,7 @@ export class PromptKind implements WaitKind {
       });
       return entry ? this.#receiptOf(resultOf(entry.taken), proof) : null;
     }
-    const { messages, thinkKey, thread = MAIN, ...settings } = request;
-    const known =
-      thinkKey === undefined ? null : await this.think?.find({ idempotencyKey: thinkKey });
-    if (known && !this.submissions.hasKey(idempotencyKey)) {
-      return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
-    }
+    const { messages, thinkKey: _, thread = MAIN, ...settings } = request;
     const options = { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify };
     const result = await this.submissions.accept(withIds(messages), options);
     return this.#receiptOf(result, proof);
@@ -110,9 +92,8 @@ export class PromptKind implements WaitKind {
     return this.#endOf(waitId, true);
   }
 
-  async cancelFor(of: InstanceOf, reason: string): Promise<void> {
-    await this.submissions.cancelFor(of, reason);
-    await this.think?.cancelFor(of, reason);
+  cancelFor(of: InstanceOf, reason: string): Promise<void> {
+    return this.submissions.cancelFor(of, reason);
   }
 
   async #receiptOf(
@@ -130,8 +111,6 @@ export class PromptKind implements WaitKind {
 
   /** A submission that was deleted never ends, and must not run again unless the workflow is restarted: that is an end, too. */
   async #endOf(submissionId: string, cancel: boolean): Promise<PromptEnd | null> {
-    const thinks = await this.think?.expirePrompt(submissionId, { cancel });
-    if (thinks !== undefined) return thinks;
     const found = await this.#find(submissionId);
     if (!found) return notFound(submissionId);
     if (isTerminal(found.status)) return shortEndOf(found);

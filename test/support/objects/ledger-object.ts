@@ -303,7 +303,7 @@ export class LedgerObject extends MeteredObject {
   }
 
   reset() {
-    this.submissions.reset({ name: "TurnResetError", message: "reset" });
+    this.submissions.reset();
   }
 
   /** How many rows a table has. */

@@ -20,7 +20,6 @@ import {
   type AttemptRef,
   isFinalAnswer,
   MAIN,
-  type Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
@@ -37,7 +36,7 @@ import {
 } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import type { ThinkLedger } from "../think-ledger.ts";
+import type { ThinkSubmissions } from "../think-submissions.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
@@ -54,10 +53,9 @@ export class ThinkTurns {
 
   constructor(
     private readonly agent: Think,
-    private readonly ledger: Submissions,
+    private readonly ledger: ThinkSubmissions,
     private readonly ids: TurnIds,
     private readonly recovery: ChatRecovery,
-    private readonly think: ThinkLedger,
   ) {
     this.conversation = new MainConversation(agent);
   }
@@ -287,7 +285,7 @@ export class ThinkTurns {
     // Its partial reply must not come back.
     if (this.recovery.isReset(ctx)) return DROPPED;
     // Think ends the submission as interrupted.
-    if (await this.think.isOvertaken(ctx.recoveryRootRequestId)) return DROPPED;
+    if (await this.ledger.think.isOvertaken(ctx.recoveryRootRequestId)) return DROPPED;
     const submission = this.ids.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
