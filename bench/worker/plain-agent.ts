@@ -7,12 +7,7 @@ import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts"
 import { Outbox } from "../../src/outbox/index.ts";
 import type { Submissions } from "../../src/submissions/index.ts";
 import type { Meter } from "../../src/testing/meter.ts";
-import {
-  PromptKind,
-  type WaitKindName,
-  type WaitRef,
-  type WaitRequest,
-} from "../../src/waits/index.ts";
+import { PromptKind, type StepCalls } from "../../src/waits/index.ts";
 import { type Cost, costOf, counting, meterOf } from "./cost.ts";
 import type { Env } from "./env.ts";
 import { ledgerOf } from "./loaded-ledger.ts";
@@ -44,24 +39,20 @@ export class PlainAgent extends Agent<Env> {
     return this.runWorkflow("PERDURE_WORKFLOW", params, { id, agentBinding: "PlainAgent" });
   }
 
-  openWait(request: WaitRequest): Promise<object | null> {
-    return this.#prompts.open(request as Parameters<PromptKind["open"]>[0]);
+  callKernel(name: keyof StepCalls, ...args: never[]): unknown {
+    return (this.#calls[name] as ((...args: never[]) => unknown) | undefined)?.(...args);
   }
 
-  checkWait(wait: WaitRef): Promise<object | null> {
-    return this.#prompts.check(wait);
-  }
-
-  readWait(wait: WaitRef, part: number): Promise<object | null> {
-    return this.#prompts.read(wait, part);
-  }
-
-  refuseWait(_kind: WaitKindName, waitIds: readonly string[]): Promise<void> {
-    return this.#prompts.refuse(waitIds);
-  }
-
-  closeWait(wait: WaitRef): Promise<object | null> {
-    return this.#prompts.close(wait);
+  get #calls(): Partial<StepCalls> {
+    const prompts = this.#prompts;
+    return {
+      openWait: (request) => prompts.open(request as Parameters<PromptKind["open"]>[0]),
+      checkWait: (wait) => prompts.check(wait),
+      readWait: (wait, part) => prompts.read(wait, part),
+      refuseWait: (_kind, waitIds) => prompts.refuse(waitIds),
+      closeWait: (wait) => prompts.close(wait),
+      finishWorkflowRun: async () => {},
+    };
   }
 
   async reset(): Promise<void> {

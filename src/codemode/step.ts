@@ -81,9 +81,9 @@ const OPTIONS = optionsOf<CodemodeOptions<AnySchema | undefined>>()({
 });
 
 /** What an agent offers to `codemode()`. */
-interface CodemodeAgent extends StepAgent {
+type CodemodeAgent = StepAgent & {
   rollbackCodemode(waitId: string): Promise<CodemodeRollback>;
-}
+};
 
 /**
  * Runs code in the agent's Code Mode runtime, waits for the approvals that its calls need, and returns what it returned.

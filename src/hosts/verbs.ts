@@ -3,7 +3,7 @@
 import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
-import type { Failure } from "../core/failures.ts";
+import { preview } from "../core/json.ts";
 import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
@@ -39,15 +39,11 @@ import {
   type WaitForSubmissionOptions,
 } from "../submissions/index.ts";
 import type {
-  Closing,
   GrantApprovalOptions,
   LinkAnswer,
   LinkCall,
   ListApprovalsOptions,
   RejectApprovalOptions,
-  WaitKindName,
-  WaitRef,
-  WaitRequest,
 } from "../waits/index.ts";
 import type { ApprovalLinkOptions } from "./agent/links.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
@@ -513,43 +509,17 @@ export abstract class AgentVerbs {
     return featureOf(this, "operations", "traceSubmission").traceSubmission(submissionId);
   }
 
-  // For workflows: their steps call these methods.
-
-  /** Opens a wait, or finds the one that was opened before. */
-  openWait(request: WaitRequest): Promise<object | null> {
-    return this[CAPABILITIES].waits.kind(request.kind).open(request);
-  }
-
-  /** How a wait has ended, or null while it is open. */
-  checkWait(wait: WaitRef): Promise<object | null> {
-    return this[CAPABILITIES].waits.kind(wait.kind).check(wait);
-  }
-
-  /** A part of a large result, or null if it does not exist. */
-  readWait(wait: WaitRef, part: number): Promise<object | null> {
-    return this[CAPABILITIES].waits.kind(wait.kind).read(wait, part);
-  }
-
-  /** The step cannot take these results: a later run of the workflow asks again. */
-  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void> {
-    return this[CAPABILITIES].waits.kind(kind).refuse(waitIds);
-  }
-
-  /** The step's time is over. Returns the end, or null if there is none. */
-  closeWait(wait: WaitRef, closing: Closing): Promise<object | null> {
-    return this[CAPABILITIES].waits.kind(wait.kind).close(wait, closing);
-  }
-
-  /** For workflows: a run has ended, with its error or null. */
-  async finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void> {
-    const { submissions, workflows } = this[CAPABILITIES];
-    await submissions.ready();
-    await workflows.ended(workflowId, failure);
-  }
-
-  /** For workflows of a sub-agent: where it is. */
-  agentPath(): AgentPathStep[] {
-    return [...this[CAPABILITIES].agent.selfPath];
+  /**
+   * Calls between Perdure's own parts, such as a step of a workflow and its agent.
+   * @internal
+   * @throws Error for a call that the agent does not know
+   */
+  async callKernel(name: string, ...args: unknown[]): Promise<object | null | void> {
+    const call = this[CAPABILITIES].calls.get(name);
+    if (call) return call(...(args as never[])) as object | null | void;
+    throw new Error(
+      `The agent does not know the call ${preview(name)}. Deploy the agent, its workflows and its receivers with one version of Perdure.`,
+    );
   }
 
   /** For `links()` of `perdure/webhooks`: does what a signed link asks for, here or in the sub-agent at the end of the path. */

@@ -20,6 +20,7 @@ import {
   approvalKind,
   BatchKind,
   PromptKind,
+  type StepCalls,
   Waits,
   WebhookWaits,
 } from "../waits/index.ts";
@@ -102,6 +103,8 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   readonly features: Features;
   /** What has wakes. */
   readonly waking: readonly Capability[];
+  /** What other parts of Perdure call by `callKernel()` of the agent, by name. */
+  readonly calls: Map<string, (...args: never[]) => unknown>;
   /** Installs what a feature needs of the Lifecycle. */
   readonly use: (capability: Capability) => void;
   readonly scheduler: Scheduler;
@@ -187,10 +190,31 @@ export function kernelOf<Turns extends HostTurns>(
     ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
     ...{ scheduler, agentTools, webhookWaits, links, inbound: deliveries },
+    calls: new Map(Object.entries(stepCalls({ agent, waits, workflows, submissions }))),
     storage: ctx.storage,
     clock: systemClock,
   };
   features.install(host.features, kernel);
   if (limits.tracing) features.get("operations", "The option tracing");
   return kernel;
+}
+
+function stepCalls({
+  agent,
+  waits,
+  workflows,
+  submissions,
+}: Pick<Kernel, "agent" | "waits" | "workflows" | "submissions">): StepCalls {
+  return {
+    openWait: (request) => waits.kind(request.kind).open(request),
+    checkWait: (wait) => waits.kind(wait.kind).check(wait),
+    readWait: (wait, part) => waits.kind(wait.kind).read(wait, part),
+    refuseWait: (kind, waitIds) => waits.kind(kind).refuse(waitIds),
+    closeWait: (wait, closing) => waits.kind(wait.kind).close(wait, closing),
+    finishWorkflowRun: async (workflowId, failure) => {
+      await submissions.ready();
+      await workflows.ended(workflowId, failure);
+    },
+    agentPath: async () => [...agent.selfPath],
+  };
 }

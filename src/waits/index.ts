@@ -20,10 +20,7 @@ export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export { WebhookWaits } from "./kinds/webhook.ts";
 export type { LinkAnswer, LinkCall } from "./links.ts";
 export type {
-  Closing,
+  StepCalls,
   StoredKind,
-  WaitKindName,
-  WaitRef,
-  WaitRequest,
 } from "./protocol.ts";
 export { Waits } from "./waits.ts";

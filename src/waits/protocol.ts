@@ -3,6 +3,8 @@
  * ended, `read` a large result, `refuse` a result, `close` the wait when its time is over.
  */
 
+import type { AgentPathStep } from "agents";
+import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 
@@ -62,6 +64,24 @@ export type WaitReceipt<End = WaitEnd> = {
   readonly proof: string | undefined;
   /** Set when the wait has ended. */
   readonly end?: End;
+};
+
+/** What the steps of workflows call at their agent. */
+export type StepCalls = {
+  /** Opens a wait, or finds the one that was opened before. */
+  openWait(request: WaitRequest): Promise<object | null>;
+  /** How a wait has ended, or null while it is open. */
+  checkWait(wait: WaitRef): Promise<object | null>;
+  /** A part of a large result, or null if it does not exist. */
+  readWait(wait: WaitRef, part: number): Promise<object | null>;
+  /** The step cannot take these results: a later run of the workflow asks again. */
+  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
+  /** The step's time is over. Returns the end, or null if there is none. */
+  closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
+  /** A run has ended, with its error or null. */
+  finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void>;
+  /** Where a sub-agent is. */
+  agentPath(): Promise<readonly AgentPathStep[]>;
 };
 
 /** How a wait with a row was closed, in a form that the result of a step can hold. */

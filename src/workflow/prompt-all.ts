@@ -160,7 +160,8 @@ async function submitChunks(
   const submissionIds: (string | null)[] = [];
   for (let chunk = 0; submissionIds.length < count; chunk++) {
     const request = () => requestFrom(submissionIds.length);
-    const open = async () => (await agent()).openWait({ ...asked, request: request() });
+    const open = async () =>
+      (await agent()).callKernel("openWait", { ...asked, request: request() });
     const receipt = await durably(step, batchStepName(name, batch, `submit-${chunk}`), open);
     submissionIds.push(...(receipt as BatchReceipt).submissionIds);
   }
@@ -198,7 +199,8 @@ async function wait(
     failsFast,
   };
   const nameOf = (part: string) => batchStepName(prompts.name, batch, part);
-  const check = async () => (await agent()).checkWait(ref) as Promise<BatchEnd | null>;
+  const check = async () =>
+    (await agent()).callKernel("checkWait", ref) as Promise<BatchEnd | null>;
   const first = async () => ({ end: plain(await check()), at: Date.now() });
   const { end: known, at } = await durably(step, nameOf("check-0"), first);
   if (known) return { ...known, at };
@@ -215,7 +217,7 @@ async function read(prompts: Prompts, { batch, submissionIds, indexes }: Round):
   for (let page = 0, first = 0; first < submissionIds.length; page++) {
     const asked = submissionIds.slice(first, first + PAGE_ITEMS);
     const ref = { kind: "batch", waitId: batch, submissionIds: asked } as const;
-    const pageOf = async () => (await agent()).readWait(ref, 0);
+    const pageOf = async () => (await agent()).callKernel("readWait", ref, 0);
     const found = await durably(step, batchStepName(name, batch, `results-${page}`), pageOf);
     const { ends, count } = found as BatchPage;
     const byId = new Map(ends.map((end) => [end.submissionId, end]));

@@ -2,21 +2,15 @@
 
 import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
+import type { CallsKernel } from "../core/calls.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
+import type { StepCalls, WaitKindName } from "../waits/protocol.ts";
 
-/** What an agent offers to the steps of its workflows: the calls of the wait protocol. */
-export interface StepAgent {
-  openWait(request: WaitRequest): Promise<object | null>;
-  checkWait(wait: WaitRef): Promise<object | null>;
-  readWait(wait: WaitRef, part: number): Promise<object | null>;
-  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
-  closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
-  finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void>;
-}
+/** The agent of a workflow, for its steps. */
+export type StepAgent = CallsKernel<StepCalls>;
 
 /** One step of one run of a workflow. */
 export type StepCall<Agent = StepAgent> = {
@@ -93,7 +87,7 @@ export async function reportingEnd<Result>(
   reported: () => Failure | null = () => null,
 ): Promise<Result> {
   const end = async (failure: Failure | null) => {
-    const report = async () => (await agent()).finishWorkflowRun(workflowId, failure);
+    const report = async () => (await agent()).callKernel("finishWorkflowRun", workflowId, failure);
     // A stub stays broken when its agent went down.
     await withTimeout(report().catch(report), REPORT_MS).catch((cause: unknown) => {
       console.warn(`[perdure] the end of workflow ${workflowId} was not reported:`, cause);

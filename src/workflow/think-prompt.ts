@@ -45,7 +45,8 @@ export async function thinkPromptEnd(
   const nameOf = namesOf(call, ask);
   const { submissionId = "", hasEnded } = given;
   const wait = { kind: "prompt", waitId: submissionId } as const;
-  const check = async () => (await agent()).checkWait(wait) as Promise<PromptEnd | null>;
+  const check = async () =>
+    (await agent()).callKernel("checkWait", wait) as Promise<PromptEnd | null>;
   const look = async () => ({ hasEnded: (await check()) !== null, at: Date.now() });
   const timedOut = new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
   const isOwn = hasEnded === undefined;
@@ -57,7 +58,9 @@ export async function thinkPromptEnd(
   if (event) return event;
   if (!found.hasEnded) {
     const close = async () =>
-      (closing ? (await agent()).closeWait(wait, closing) : check()) as Promise<PromptEnd | null>;
+      (closing
+        ? (await agent()).callKernel("closeWait", wait, closing)
+        : check()) as Promise<PromptEnd | null>;
     const end = await durably(step, nameOf("close"), close);
     if (end) return end;
     throw timedOut;

@@ -54,12 +54,15 @@ import {
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
 export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
 
+/** Of the members of an agent on a host of Perdure, one that another agent does not have. */
+type PerdureAgent = { readonly outbox: object };
+
 /**
  * A Workflow whose agent can be prompted. Start it from the agent with
  * `runWorkflow()`, which passes the agent.
  */
 export class ThinkWorkflow<
-  AgentType extends Agent & StepAgent = Agent & StepAgent,
+  AgentType extends Agent & PerdureAgent = Agent & PerdureAgent,
   Params = unknown,
   ProgressType = DefaultProgress,
   Env extends Cloudflare.Env = Cloudflare.Env,
@@ -102,8 +105,8 @@ export class ThinkWorkflow<
   /** Finds out where the agent is, if it is a sub-agent. */
   async #locate(step: AgentWorkflowStep): Promise<void> {
     if (!isSubAgent(this.agent)) return;
-    const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
-    this.#path = await durably(step, "perdure:agent", () => agent.agentPath());
+    const agent = this.agent as unknown as StepAgent;
+    this.#path = await durably(step, "perdure:agent", () => agent.callKernel("agentPath"));
   }
 }
 

@@ -61,7 +61,10 @@ export async function openWait<Receipt extends object = WaitReceipt>(
     const left = again ? timeoutMs - (Date.now() - again.startedAt) : timeoutMs;
     const asked = { kind, idempotencyKey, run, workflow, request, timeoutMs: Math.max(1, left) };
     const stub = await agent();
-    const opening = stub.openWait(again ? { ...asked, refuses: again.refuses } : asked);
+    const opening = stub.callKernel(
+      "openWait",
+      again ? { ...asked, refuses: again.refuses } : asked,
+    );
     const receipt = plain(await opening) as Receipt | null;
     return receipt && { ...receipt, at: Date.now() };
   };
@@ -111,7 +114,10 @@ export async function waitForEnd<End extends object>(
   const timeoutMs = again ? allMs - (startedAt - again.startedAt) : allMs;
   const ask = async (isOver: boolean) => {
     const stub = await agent();
-    const end = isOver && closing ? stub.closeWait(wait, closing) : stub.checkWait(wait);
+    const end =
+      isOver && closing
+        ? stub.callKernel("closeWait", wait, closing)
+        : stub.callKernel("checkWait", wait);
     return (await end) as End | null;
   };
   const found = await eventOrEnd(step, nameOf, { type, proof, timeoutMs, startedAt }, ask);
@@ -127,7 +133,8 @@ export async function readLarge(
   const texts: string[] = [];
   for (let parts = 1; texts.length < parts; ) {
     const part = texts.length;
-    const read = async () => (await (await agent()).readWait(wait, part)) as WaitPart | null;
+    const read = async () =>
+      (await (await agent()).callKernel("readWait", wait, part)) as WaitPart | null;
     const found = await durably(step, nameOf(`result-${part}`), read);
     if (!found) return undefined;
     texts.push(found.text);
@@ -191,7 +198,7 @@ export async function refuseWait(
   kind: WaitKindName,
   waitIds: readonly string[],
 ): Promise<void> {
-  await durably(step, name, async () => (await agent()).refuseWait(kind, waitIds));
+  await durably(step, name, async () => (await agent()).callKernel("refuseWait", kind, waitIds));
 }
 
 /**

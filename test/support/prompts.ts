@@ -19,8 +19,8 @@ export function asWait({
 
 /** Has an agent accept a prompt. Returns the id of its submission. */
 export async function acceptPrompt(
-  agent: { openWait(request: WaitRequest): unknown },
+  agent: { callKernel(name: "openWait", request: WaitRequest): unknown },
   asked: AskedPrompt,
 ): Promise<string> {
-  return ((await agent.openWait(asWait(asked))) as { waitId: string }).waitId;
+  return ((await agent.callKernel("openWait", asWait(asked))) as { waitId: string }).waitId;
 }

@@ -25,7 +25,6 @@ import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 import type { WaitedDelivery } from "../../src/waits/kinds/webhook/types.ts";
-import type { WaitRef } from "../../src/waits/protocol.ts";
 import { ALL } from "./features.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
@@ -236,9 +235,9 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return {};
   }
 
-  override async readWait(wait: WaitRef, part: number) {
-    appHooks.get(this.name)?.onRead?.(part, this);
-    return super.readWait(wait, part);
+  override async callKernel(name: string, ...args: unknown[]) {
+    if (name === "readWait") appHooks.get(this.name)?.onRead?.(args[1] as number, this);
+    return super.callKernel(name, ...args);
   }
 
   /** Ends what waits for a delivery, as its acceptance does. Returns the ids of the waits. */

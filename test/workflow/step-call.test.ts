@@ -22,12 +22,12 @@ describe("a call of the agent", () => {
   );
 
   it.each([
-    'The RPC receiver does not implement the method "openWait"',
-    'Method "openWait" not found on Triage.',
+    'The RPC receiver does not implement the method "callKernel"',
+    'Method "callKernel" not found on Triage.',
   ])("of an object that is no agent of Perdure is final, and says what to do: %s", async (text) => {
     const error = new TypeError(text);
     await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toThrow(
-      /openWait.*has to extend DurableThink/,
+      /callKernel.*has to extend DurableThink/,
     );
   });
 

@@ -44,9 +44,7 @@ function note(name: string, ...status: string[]) {
 // The class keeps its name, of which Think makes keys.
 const First = class MovedAgent extends Think<Cloudflare.Env> {
   // The test runtime looks methods up in the second version; what an object has of its own is no method to it.
-  readonly openWait = undefined;
-  readonly checkWait = undefined;
-  readonly closeWait = undefined;
+  readonly callKernel = undefined;
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
     return new ScriptedModel();

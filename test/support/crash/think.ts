@@ -107,7 +107,7 @@ function watchVerbs(object: object): void {
       configurable: true,
       writable: true,
       value(this: { ctx: DurableObjectState }, ...args: unknown[]) {
-        note(this.ctx.id.name, verb);
+        note(this.ctx.id.name, verb === "callKernel" ? String(args[0]) : verb);
         return Reflect.apply(work, this, args) as unknown;
       },
     });

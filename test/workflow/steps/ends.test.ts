@@ -198,7 +198,7 @@ it("a run that fails and is restarted elsewhere is complete when it returns", as
 it("an end that could not be reported is asked for once, when instances are listed", async () => {
   await using workflow = await given(async () => "done");
   await workflow.inside((agent) => {
-    agent.finishWorkflowRun = () => Promise.reject(new Error("down"));
+    agent[CAPABILITIES].calls.set("finishWorkflowRun", () => Promise.reject(new Error("down")));
   });
   await workflow.start();
   expect(await workflow.output()).toBe("done");
@@ -228,7 +228,7 @@ it("an end that could not be reported is asked for once, when instances are list
 it("an instance that the platform has deleted is unknown, and is not asked for again", async () => {
   await using workflow = await given(async () => "done");
   await workflow.inside((agent) => {
-    agent.finishWorkflowRun = async () => {};
+    agent[CAPABILITIES].calls.set("finishWorkflowRun", async () => {});
   });
   await workflow.start();
   await workflow.output();
