@@ -21,7 +21,8 @@ import {
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import { PromptKind, type WaitRef } from "../../waits/index.ts";
+import { PromptKind } from "../../waits/index.ts";
+import type { WaitRef } from "../../waits/protocol.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 type SubmissionOf<Ref extends string> = SubmissionInspection<OutputOfRef<Ref>> | null;
