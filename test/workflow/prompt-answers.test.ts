@@ -385,7 +385,9 @@ describe("W4: schemas whose JSON form is read with care", () => {
     const answers = [{ city: { city: 7 } }, { city: null }];
     const end = await prompted(stub, { ...unique(), answers }, { schema, repair: 1 });
     expect(end).toMatchObject({ output: { city: null }, attempts: 2 });
-    expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain("city.city: expected string, got number");
+    expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain(
+      'city.city: Instance type "number" is invalid. Expected "string"',
+    );
   });
 });
 

@@ -1,17 +1,13 @@
 /**
  * Validates a value against a JSON Schema from RPC or from a row. The check is never stricter than the original schema: it
- * reads only keywords that mean the same in all schema libraries, so no `format`, `not` or `multipleOf`. The workflow, which
- * has the schema itself, checks the rest. Pure.
+ * omits keywords that schema libraries read differently. The workflow, which has the schema itself, checks the rest. Pure.
  */
 
-import { stableJson } from "../json.ts";
-import { isPlainObject } from "../options/options.ts";
+import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
 import { pointerSteps } from "./impossible.ts";
 
 /** The most problems that are reported of one value. */
 const MAX_PROBLEMS = 20;
-
-type Node = Readonly<Record<string, unknown>>;
 
 /**
  * The problems of a value, one line each; an empty list if it matches. An unreadable schema accepts every value.
@@ -19,16 +15,33 @@ type Node = Readonly<Record<string, unknown>>;
  * @param name what the lines call the value itself
  */
 export function mismatchesOf(name: string, value: unknown, schema: object): string[] {
-  if (value === undefined) return [];
-  let found: string[];
+  const errors = errorsOf(value, schema);
+  const causes = errors.filter(({ keyword }) => !OUTER.has(keyword));
+  const lines = (causes.length > 0 ? causes : errors).map((error) => lineOf(name, error));
+  const all = [...new Set(lines)];
+  const more = all.length - MAX_PROBLEMS;
+  return more > 0 ? [...all.slice(0, MAX_PROBLEMS), `and ${more} more problems`] : all;
+}
+
+/** Keywords whose errors only say that something inside them did not match. */
+const OUTER = new Set(["properties", "items", "prefixItems", "allOf", "$ref", "false"]);
+
+function errorsOf(value: unknown, schema: object): readonly OutputUnit[] {
   try {
-    found = [...new Set(problemsBy(schema, name)(schema, value, ""))];
+    const isClosed = !JSON.stringify(schema).includes('"allOf"');
+    return new Validator(checked(schema, isClosed), "2020-12", false).validate(value).errors;
   } catch {
     return [];
   }
-  const more = found.length - MAX_PROBLEMS;
-  return more > 0 ? [...found.slice(0, MAX_PROBLEMS), `and ${more} more problems`] : found;
 }
+
+function lineOf(name: string, { instanceLocation, keyword, error }: OutputUnit): string {
+  const where = pointerSteps(instanceLocation).join(".") || name;
+  const what = keyword === "anyOf" ? "matches none of the allowed forms" : error.replace(/\.$/, "");
+  return `${where}: ${what}`;
+}
+
+type Node = Readonly<Record<string, unknown>>;
 
 const TYPE = /^(null|boolean|number|integer|string|array|object)$/;
 
@@ -37,164 +50,81 @@ export function isKnownType(type: unknown): boolean {
   return [type].flat().every((name) => typeof name === "string" && TYPE.test(name));
 }
 
+/** Keywords that mean the same in all libraries. */
+const SAME = [
+  "$ref",
+  "const",
+  "enum",
+  "required",
+  "minimum",
+  "maximum",
+  "maxItems",
+  "maxLength",
+] as const;
+
 /**
- * Returns the function that lists the problems of a value at a path.
+ * The schema with only the keywords that a value certainly has to match: no `format`, `not`, `multipleOf` or others.
  *
- * @param root the schema that a `$ref` is part of
+ * @param isClosed whether `additionalProperties` counts: members of an `allOf` would refuse each other's properties
  */
-function problemsBy(root: object, name: string) {
-  // Members of an `allOf` would refuse each other's properties.
-  const isClosed = !JSON.stringify(root).includes('"allOf"');
-  /** References that are followed at a path, so that one that leads to itself ends. */
-  const open = new Set<string>();
-
-  function find(schema: unknown, value: unknown, path: string): string[] {
-    const place = path || name;
-    if (schema === false) return [`${place}: is not allowed`];
-    if (!isPlainObject(schema)) return [];
-    const { anyOf, oneOf, allOf = [], $ref } = schema;
-    return [
-      ...ownProblems(schema, value).map((problem) => `${place}: ${problem}`),
-      ...(typeof $ref === "string" ? findReferenced($ref, value, path) : []),
-      // The members of a `oneOf` may overlap where a keyword is not read.
-      ...[anyOf, oneOf].flatMap((members) => findAny(members, value, path)),
-      ...(allOf as unknown[]).flatMap((member) => find(member, value, path)),
-      ...(Array.isArray(value) ? findInList(schema, value, path) : []),
-      ...(isPlainObject(value) ? findInObject(schema, value, path) : []),
-    ];
+function checked(schema: unknown, isClosed: boolean): Schema {
+  if (typeof schema !== "object" || schema === null) return schema as Schema;
+  const node = schema as Node;
+  const one = (value: unknown) => checked(value, isClosed);
+  const all = (value: unknown) => (value as unknown[]).map(one);
+  const result: Record<string, unknown> = {};
+  for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
+  if (isKnownType(node.type)) result.type = node.type;
+  for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
+    if (typeof node[keyword] === "number") result[keyword] = node[keyword];
   }
-
-  function findReferenced($ref: string, value: unknown, path: string): string[] {
-    const followed = JSON.stringify([$ref, path]);
-    if (!$ref.startsWith("#") || open.has(followed)) return [];
-    let target: unknown = root;
-    for (const step of pointerSteps($ref)) target = (target as Node | undefined)?.[step];
-    open.add(followed);
-    const problems = find(target, value, path);
-    open.delete(followed);
-    return problems;
+  for (const keyword of ["properties", "$defs", "definitions"]) {
+    if (node[keyword]) result[keyword] = eachOf(node[keyword] as Node, one);
   }
-
-  function findAny(members: unknown, value: unknown, path: string): string[] {
-    if (!Array.isArray(members)) return [];
-    const problems = members.map((member) => find(member, value, path));
-    if (problems.some(({ length }) => length === 0)) return [];
-    return [`${path || name}: matches none of the allowed forms`, ...problems.flat()];
+  const { pattern, minLength, additionalProperties, patternProperties, allOf, anyOf, oneOf } = node;
+  if (typeof pattern === "string" && isPortable(pattern)) result.pattern = pattern;
+  // Libraries count UTF-16 code units; the validator counts characters.
+  if (typeof minLength === "number") result.minLength = Math.ceil(minLength / 2);
+  if (isClosed && patternProperties === undefined && additionalProperties !== undefined) {
+    result.additionalProperties = one(additionalProperties);
   }
-
-  function findInList(schema: Node, value: readonly unknown[], path: string): string[] {
-    const isTuple = Array.isArray(schema.items);
-    const first = (isTuple ? schema.items : (schema.prefixItems ?? [])) as readonly unknown[];
-    const rest = isTuple ? schema.additionalItems : schema.items;
-    return value.flatMap((item, index) =>
-      find(index < first.length ? first[index] : rest, item, join(path, index)),
-    );
-  }
-
-  function findInObject(schema: Node, value: Node, path: string): string[] {
-    const { properties = {}, additionalProperties, patternProperties, anyOf, oneOf, $ref } = schema;
-    const known = properties as Node;
-    const isOpen = !isClosed || [patternProperties, anyOf, oneOf, $ref].some(Boolean);
-    return Object.entries(value).flatMap(([key, item]) => {
-      if (Object.hasOwn(known, key)) return find(known[key], item, join(path, key));
-      if (isOpen) return [];
-      if (additionalProperties === false) {
-        return [`${path || name}: unknown property ${JSON.stringify(key)}`];
-      }
-      return find(additionalProperties, item, join(path, key));
-    });
-  }
-
-  return find;
+  if (anyOf) result.anyOf = all(anyOf);
+  // Checked as `anyOf`: the reduced members of a `oneOf` may overlap.
+  const together = [...(allOf ? all(allOf) : []), ...(oneOf ? [{ anyOf: all(oneOf) }] : [])];
+  if (together.length > 0) result.allOf = together;
+  return { ...result, ...itemsOf(node, one) } as Schema;
 }
 
-function join(path: string, key: string | number): string {
-  return path === "" ? String(key) : `${path}.${key}`;
-}
-
-/** What is wrong with a value, without a look at what it contains. */
-function ownProblems(schema: Node, value: unknown): string[] {
-  const { type, enum: values } = schema;
-  const problems: (string | false | undefined)[] = [
-    type !== undefined && isKnownType(type) && problemOfType([type].flat() as string[], value),
-    "const" in schema && problemOfValue([schema.const], value),
-    Array.isArray(values) && problemOfValue(values, value),
-  ];
-  if (typeof value === "string") problems.push(...problemsOfText(schema, value));
-  if (typeof value === "number") {
-    problems.push(
-      ...LIMITS.map(([keyword, isWithin, what]) => {
-        const limit = schema[keyword];
-        if (typeof limit !== "number" || isWithin(value, limit)) return undefined;
-        return `expected ${what} ${limit}, got ${value}`;
-      }),
-    );
-  }
-  if (Array.isArray(value)) {
-    const { minItems, maxItems, prefixItems, items } = schema;
-    // The last items of a tuple may be missing.
-    const isTuple = prefixItems !== undefined || Array.isArray(items);
-    problems.push(!isTuple && tooFew(value.length, minItems, "items"));
-    problems.push(tooMany(value.length, maxItems, "items"));
-  }
-  if (isPlainObject(value) && Array.isArray(schema.required)) {
-    const missing = schema.required.filter((key) => !Object.hasOwn(value, key as string));
-    problems.push(...missing.map((key) => `missing property ${JSON.stringify(key)}`));
-  }
-  return problems.filter((problem) => typeof problem === "string");
-}
-
-function problemOfType(types: readonly string[], value: unknown): string | undefined {
-  const actual = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
-  const isOne = types.some(
-    (type) => type === actual || (type === "integer" && Number.isInteger(value)),
-  );
-  return isOne ? undefined : `expected ${types.join(" or ")}, got ${actual}`;
-}
-
-function problemOfValue(values: readonly unknown[], value: unknown): string | undefined {
-  const texts = values.map(stableJson);
-  if (texts.includes(stableJson(value))) return undefined;
-  return `expected ${texts.length === 1 ? "" : "one of "}${texts.join(", ")}`;
-}
-
-type Limit = readonly [
-  keyword: string,
-  isWithin: (value: number, limit: number) => boolean,
-  what: string,
-];
-
-const LIMITS: readonly Limit[] = [
-  ["minimum", (value, limit) => value >= limit, "at least"],
-  ["maximum", (value, limit) => value <= limit, "at most"],
-  ["exclusiveMinimum", (value, limit) => value > limit, "more than"],
-  ["exclusiveMaximum", (value, limit) => value < limit, "less than"],
-];
-
-/** JSON Schema counts characters, libraries count UTF-16 code units: a text that either accepts has no problem. */
-function problemsOfText({ minLength, maxLength, pattern }: Node, value: string) {
-  const matches = (text: string, flags: string) => {
-    try {
-      return new RegExp(text, flags).test(value);
-    } catch {
-      return true;
-    }
+/** The items of a list or a tuple. The last items of a tuple may be missing. */
+function itemsOf(node: Node, one: (value: unknown) => unknown): Node {
+  const isTuple = Array.isArray(node.items);
+  const prefix = (isTuple ? node.items : node.prefixItems) as unknown[] | undefined;
+  const rest = isTuple ? node.additionalItems : node.items;
+  return {
+    ...(prefix
+      ? { prefixItems: prefix.map(one) }
+      : "minItems" in node && { minItems: node.minItems }),
+    ...(rest !== undefined && { items: one(rest) }),
   };
-  return [
-    tooFew(value.length, minLength, "characters"),
-    value.length > Number(maxLength) && tooMany([...value].length, maxLength, "characters"),
-    typeof pattern === "string" &&
-      !["", "u"].some((flags) => matches(pattern, flags)) &&
-      `expected a text that matches ${pattern}`,
-  ];
 }
 
-function tooFew(length: number, least: unknown, what: string): string | undefined {
-  if (typeof least !== "number" || length >= least) return undefined;
-  return `expected at least ${least} ${what}, got ${length}`;
+function eachOf(schemas: Node, one: (value: unknown) => unknown): Node {
+  return Object.fromEntries(Object.entries(schemas).map(([key, value]) => [key, one(value)]));
 }
 
-function tooMany(length: number, most: unknown, what: string): string | undefined {
-  if (typeof most !== "number" || length <= most) return undefined;
-  return `expected at most ${most} ${what}, got ${length}`;
+/**
+ * Whether a pattern matches the same texts by characters (the validator) and by UTF-16 code units (the libraries): it
+ * compiles with the `u` flag, and every part that can match half of a character is repeated with `*`.
+ */
+function isPortable(pattern: string): boolean {
+  if (!/^[ -~]*$/.test(pattern) || /\\[uxpPkc\d]/.test(pattern)) return false;
+  try {
+    new RegExp(pattern, "u");
+  } catch {
+    return false;
+  }
+  const plain = pattern
+    .replace(/\\[^WDS]/g, "a")
+    .replace(/\[[^^\]][^\]]*\]/g, (set) => (/\\[WDS]/.test(set) ? "." : "a"));
+  return !/(\.|\\[WDS]|\[\^[^\]]*\])(?!\*)/.test(plain);
 }
