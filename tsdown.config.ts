@@ -34,6 +34,7 @@ const library = defineConfig({
     zod3: "src/core/schema/zod3.ts",
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",
+    replies: "src/replies/index.ts",
     scheduler: "src/scheduler/index.ts",
     schedule: "src/scheduler/pure.ts",
     codemode: "src/codemode/index.ts",

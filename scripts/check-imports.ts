@@ -18,7 +18,8 @@ const INNER = ["core", "outbox", "submissions", "waits", "inbound", "scheduler",
 /** A module that is in no list is not imported by any other module. */
 const MODULES: Readonly<Record<string, ModuleRule>> = {
   core: { imports: [] },
-  outbox: { imports: ["core"] },
+  outbox: { imports: ["core"], typesOnly: ["replies"] },
+  replies: { imports: ["core", "outbox"] },
   submissions: { imports: ["core", "outbox"] },
   waits: { imports: ["core", "outbox", "submissions"] },
   kernel: { imports: [...INNER, "hosts"] },

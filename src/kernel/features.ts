@@ -3,8 +3,9 @@
 import { invalidOption } from "../core/options/options.ts";
 import type { Kernel } from "./kernel.ts";
 
-/** The features by name, with the entry that exports each. */
+/** The features by name, with the entry that exports each, in the order of their installation. */
 const ENTRIES = {
+  replies: "perdure/replies",
   operations: "perdure/operator",
   followers: "perdure/streams",
 } as const;
@@ -31,7 +32,13 @@ export class Features {
   install(features: readonly Feature[], kernel: Kernel): void {
     const expected = "a list of different features, such as [operations()]";
     if (!Array.isArray(features)) throw invalidOption("features", features, expected);
-    for (const one of features as (Feature | undefined)[]) {
+    const order = Object.keys(ENTRIES);
+    const placeOf = (feature: FeatureName | undefined) => order.indexOf(feature ?? "");
+    // Not in the app's order: operations() sends alerts by kinds of destinations that others install.
+    const ordered = [...(features as readonly (Feature | undefined)[])].sort(
+      (one, other) => placeOf(one?.feature) - placeOf(other?.feature),
+    );
+    for (const one of ordered) {
       if (typeof one?.install !== "function" || this.#installed.has(one.feature))
         throw invalidOption("features", features, expected);
       this.#installed.set(one.feature, one.install(kernel));

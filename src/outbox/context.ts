@@ -64,7 +64,7 @@ export class OutboxContext {
   #open(): Stores {
     const { storage } = this.loop.lifecycle;
     this.#stores ??= {
-      entries: new EntryStore(storage),
+      entries: new EntryStore(storage, () => this.destinations.installed),
       deadLetters: new DeadLetterStore(storage, this.limits.deadLetters),
       endpoints: new EndpointStore(storage.sql),
     };
@@ -97,6 +97,17 @@ export class OutboxContext {
     const message = `Traces and metrics are dropped: ${reason}`;
     const ids = { to: this.destinations.labelOf(destination) };
     this.reportProblem({ type: "outbox:telemetry", level: "warn", message, ids });
+  }
+
+  /** Deliveries of an earlier version of the class stay as they are. */
+  reportUninstalled(kind: string, waiting: number): void {
+    const message = `${waiting} deliveries wait for ${kind}, which is not installed. ${this.destinations.remedyOf(kind)}`;
+    this.reportProblem({
+      type: "outbox:uninstalled",
+      level: "error",
+      message,
+      ids: { kind, waiting },
+    });
   }
 
   reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {

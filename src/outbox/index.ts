@@ -14,7 +14,6 @@ export type {
   AttemptContext,
   Delivery,
   FieldProblem,
-  ProviderApis,
   ReferencedDelivery,
 } from "./destinations/adapter.ts";
 export { type AgentDestination, agent } from "./destinations/agent.ts";
@@ -22,14 +21,6 @@ export type { AdapterOverrides, Destination } from "./destinations/index.ts";
 export { type MethodDestination, method } from "./destinations/method.ts";
 export { type OtlpDestination, otlp } from "./destinations/otlp.ts";
 export { type QueueDestination, queue } from "./destinations/queue.ts";
-export { type DiscordDestination, discord } from "./destinations/replies/discord.ts";
-export { type EmailDestination, email } from "./destinations/replies/email.ts";
-export {
-  type GithubCommentDestination,
-  githubComment,
-} from "./destinations/replies/github-comment.ts";
-export { type SlackDestination, slack } from "./destinations/replies/slack.ts";
-export { type TelegramDestination, telegram } from "./destinations/replies/telegram.ts";
 export { type WebhookDestination, webhook } from "./destinations/webhook.ts";
 export {
   type InstanceOf,

@@ -8,13 +8,9 @@ import {
   hook,
   optionsOf,
   readOptions,
-  text,
 } from "../core/options/option-schemas.ts";
-import { invalidAt, invalidMessage } from "../core/options/options.ts";
 import type { OnProblem } from "../core/problems.ts";
 import { type DeliveryPolicy, POLICY } from "./delivery/policy.ts";
-import type { ProviderApis } from "./destinations/adapter.ts";
-import { isPrivateHost } from "./destinations/private-hosts.ts";
 import type { DeadLetter } from "./types.ts";
 
 export type OutboxSettings = {
@@ -64,8 +60,6 @@ export type OutboxSettings = {
    * @default false
    */
   readonly allowPrivateAddresses?: boolean;
-  /** Base URLs of the APIs of `slack()`, `discord()`, `telegram()` and `githubComment()`, e.g. of GitHub Enterprise. */
-  readonly apis?: ProviderApis;
   /** Called for each dead letter, at least once. An error of the hook is logged, and changes nothing. */
   readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
   /**
@@ -88,20 +82,6 @@ const keep = (maxAge: Duration) =>
     .transform(({ maxAge, maxCount }): KeepLimits => ({ maxAgeMs: maxAge, maxCount }))
     .prefault({});
 
-const api = () =>
-  text({ maxLength: 1_024 })
-    .refine(isBaseUrl, {
-      error:
-        'expected an https: URL without a slash at its end, such as "https://github.example.com/api/v3"',
-    })
-    .optional();
-const APIS = optionsOf<ProviderApis>()({
-  slack: api(),
-  discord: api(),
-  telegram: api(),
-  github: api(),
-});
-
 const SETTINGS = optionsOf<OutboxSettings>()({
   concurrency: count({ max: 64 }).default(8),
   policy: POLICY.prefault({}),
@@ -110,7 +90,6 @@ const SETTINGS = optionsOf<OutboxSettings>()({
   maxWaiting: count({ infinity: true }).default(10_000),
   keepDeadLetters: keep("30 days"),
   allowPrivateAddresses: flag().default(false),
-  apis: APIS.prefault({}),
   onDeadLetter: hook().optional(),
   onProblem: hook().optional(),
 });
@@ -118,11 +97,6 @@ const SETTINGS = optionsOf<OutboxSettings>()({
 /** @throws InvalidOptionError naming the option */
 export function readSettings(settings: OutboxSettings) {
   const { keepDelivered, keepDeadLetters, ...limits } = readOptions(SETTINGS, settings, "outbox");
-  for (const [name, url] of Object.entries(limits.apis)) {
-    if (limits.allowPrivateAddresses || !isPrivateHost(new URL(url).hostname)) continue;
-    const expected = "expected a public host. For development, set allowPrivateAddresses";
-    throw invalidAt(`apis.${name}`, invalidMessage(`apis.${name}`, JSON.stringify(url), expected));
-  }
   return {
     ...limits,
     /** `all`: whether all delivered entries are kept, or only those whose receiver got a reference. */
@@ -133,13 +107,3 @@ export function readSettings(settings: OutboxSettings) {
 
 /** The settings with every default filled in. */
 export type OutboxLimits = ReturnType<typeof readSettings>;
-
-/** Whether paths can be appended to it. Plain `http:` is for private addresses. */
-function isBaseUrl(text: string): boolean {
-  const url = URL.parse(text);
-  if (url === null || url.href.replace(/\/$/, "") !== text || url.search + url.hash !== "")
-    return false;
-  const isSafe =
-    url.protocol === "https:" || (url.protocol === "http:" && isPrivateHost(url.hostname));
-  return isSafe && url.username + url.password === "";
-}

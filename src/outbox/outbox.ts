@@ -13,6 +13,7 @@ import { withTimeout } from "../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";
+import type { DestinationKind } from "./destinations/adapter.ts";
 import {
   type AdapterOverrides,
   type Destination,
@@ -125,7 +126,6 @@ export class Outbox extends Capability {
         objectInstance: this.#objectInstance,
         startWorkflow,
         telemetryOf,
-        apis: limits.apis,
         reportProblem: (problem) => this.#context.reportProblem(problem),
       },
       adapters,
@@ -141,6 +141,15 @@ export class Outbox extends Capability {
 
   protected override async drive(): Promise<number | null> {
     return this.#dispatcher.drive();
+  }
+
+  /**
+   * Adds kinds of destinations. Call it in the object's constructor, so that stored deliveries find their kind.
+   *
+   * @internal
+   */
+  install(kinds: Readonly<Record<string, DestinationKind>>): void {
+    this.#destinations.install(kinds);
   }
 
   /**

@@ -155,7 +155,7 @@ export type SubmitMessagesOptions<
   notify?: Destination | readonly Destination[];
   /**
    * Where the answer goes, one destination or a list, e.g. `delivery.reply` of `perdure/webhooks`: it is added to `notify`.
-   * `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of `perdure/outbox` send the output as text, and
+   * `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of `perdure/replies` send the output as text, and
    * one sentence for a submission without output.
    * @default none
    */

@@ -18,7 +18,6 @@ export function contextOf(env: object, options: Partial<AdapterContext> = {}): A
     allowPrivateAddresses: false,
     inHostContext: (work) => work(),
     objectInstance: "test",
-    apis: {},
     reportProblem: () => {},
     ...options,
   };

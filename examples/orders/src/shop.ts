@@ -1,7 +1,7 @@
 /** The shop: starts a workflow for each order, makes the links that approve them, and sends the e-mails. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { email } from "perdure/outbox";
+import { email, replies } from "perdure/replies";
 import { DurableThink } from "perdure/think";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
 
@@ -41,6 +41,8 @@ export class OrderWorkflow extends ThinkWorkflow<Shop, Order> {
 }
 
 export class Shop extends DurableThink<Env> {
+  static override readonly features = [replies()];
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, { links: { url: `${env.PUBLIC_URL}/hooks/links`, secret: "LINK_SECRET" } });
     this.sql`CREATE TABLE IF NOT EXISTS replies (order_id TEXT PRIMARY KEY)`;

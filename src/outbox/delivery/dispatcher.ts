@@ -55,7 +55,12 @@ export class Dispatcher {
     const { context } = this;
     context.start();
     context.prune();
-    const hasWork = !context.entries.isEmpty() || context.deadLetters.nextToNotify() !== undefined;
+    const { installed } = context.destinations;
+    let hasWork = context.deadLetters.nextToNotify() !== undefined;
+    for (const { kind, waiting } of context.entries.waitingByKind()) {
+      if (installed.includes(kind)) hasWork = true;
+      else context.reportUninstalled(kind, waiting);
+    }
     if (hasWork) await context.wake.noLaterThan(context.clock.now());
   }
 

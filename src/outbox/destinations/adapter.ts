@@ -1,5 +1,6 @@
 /** The interface that each kind of destination implements. */
 
+import type * as z from "zod";
 import type { Clock } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
 import type { Problem } from "../../core/problems.ts";
@@ -98,18 +99,6 @@ export interface Adapter<To = AnyDestination> {
   isGone?(destination: To): Promise<boolean>;
 }
 
-/** Base URLs of the providers' APIs. */
-export type ProviderApis = {
-  /** @default "https://slack.com/api" */
-  readonly slack?: string;
-  /** @default "https://discord.com/api/v10" */
-  readonly discord?: string;
-  /** @default "https://api.telegram.org" */
-  readonly telegram?: string;
-  /** Of GitHub Enterprise Server: `https://<host>/api/v3`. @default "https://api.github.com" */
-  readonly github?: string;
-};
-
 /** What an adapter may use. */
 export type AdapterContext = {
   /** The object that has the outbox. */
@@ -122,7 +111,12 @@ export type AdapterContext = {
   readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
   /** Identifies this instance of the object: another after each restart. */
   readonly objectInstance: string;
-  /** Base URLs that replace those of the providers. */
-  readonly apis: ProviderApis;
   readonly reportProblem: (problem: Problem) => void;
+};
+
+/** A kind of destination. */
+export type DestinationKind = {
+  /** Of its destinations, which are stored as JSON. */
+  readonly schema: z.ZodType<AnyDestination>;
+  connect(context: AdapterContext): Adapter<never>;
 };

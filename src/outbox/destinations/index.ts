@@ -1,23 +1,19 @@
 /**
- * All kinds of destinations. To add one, write its file (a type, a function that makes one, and its kind) and add the kind
- * to the list.
+ * The kinds of destinations: those of the outbox, and those that features install. To add one, write its file (a type, a function
+ * that makes one, and its kind). Add the kind to the list here, or install it with `outbox.install()` and add its type here.
  */
 
 import * as z from "zod";
 import { type Json, preview } from "../../core/json.ts";
 import { readOptions } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
+import type { ReplyDestination } from "../../replies/index.ts";
 import { InvalidDestinationError } from "../errors.ts";
-import type { Adapter, AdapterContext, AnyDestination } from "./adapter.ts";
+import type { Adapter, AdapterContext, AnyDestination, DestinationKind } from "./adapter.ts";
 import { agents } from "./agent.ts";
 import { methods } from "./method.ts";
 import { otlpCollectors, type TelemetryOf } from "./otlp.ts";
 import { queues } from "./queue.ts";
-import { discordMessages } from "./replies/discord.ts";
-import { emails } from "./replies/email.ts";
-import { githubComments } from "./replies/github-comment.ts";
-import { slackMessages } from "./replies/slack.ts";
-import { telegramMessages } from "./replies/telegram.ts";
 import { webhooks } from "./webhook.ts";
 import { workflowEvents } from "./workflow-event.ts";
 import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
@@ -30,22 +26,29 @@ const KINDS = {
   queue: queues,
   method: methods,
   agent: agents,
-  slack: slackMessages,
-  discord: discordMessages,
-  telegram: telegramMessages,
-  "github-comment": githubComments,
-  email: emails,
   otlp: otlpCollectors,
 };
 
 type Kinds = typeof KINDS;
-type DestinationOf<Kind extends keyof Kinds> = z.input<Kinds[Kind]["schema"]>;
 
-export type Destination = { [Kind in keyof Kinds]: DestinationOf<Kind> }[keyof Kinds];
+export type Destination = z.input<Kinds[keyof Kinds]["schema"]> | ReplyDestination;
+type KindOf = Destination["kind"];
+
+/** Of kinds that a feature installs: the feature, and the entry that exports it. */
+const REPLIES = ["replies", "perdure/replies"] as const;
+const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> = new Map(
+  Object.entries({
+    slack: REPLIES,
+    discord: REPLIES,
+    telegram: REPLIES,
+    "github-comment": REPLIES,
+    email: REPLIES,
+  } satisfies Record<Exclude<KindOf, keyof Kinds>, typeof REPLIES>),
+);
 
 /** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
 export type AdapterOverrides = {
-  readonly [Kind in keyof Kinds]?: Partial<Adapter<DestinationOf<Kind>>>;
+  readonly [Kind in KindOf]?: Partial<Adapter<Extract<Destination, { readonly kind: Kind }>>>;
 };
 
 /** Of a destination as JSON, which is stored with each entry. */
@@ -65,32 +68,60 @@ export function withoutSecrets(destination: Destination): Destination {
   return Object.fromEntries(fields.filter(([, value]) => value !== undefined)) as Destination;
 }
 
+type Context = AdapterContext & {
+  readonly startWorkflow?: StartWorkflow | undefined;
+  readonly telemetryOf?: TelemetryOf | undefined;
+};
+
 export class Destinations {
-  readonly #adapters: ReadonlyMap<string, Adapter>;
+  readonly #adapters = new Map<string, Adapter>();
+  readonly #schemas = new Map<string, z.ZodType>();
+  /** All that this version of Perdure knows, installed or not. */
+  readonly kinds: readonly unknown[] = [...Object.keys(KINDS), ...FEATURES.keys()];
   readonly host: object;
-  readonly kinds: readonly string[] = Object.keys(KINDS);
 
   constructor(
-    context: AdapterContext & {
-      readonly startWorkflow?: StartWorkflow | undefined;
-      readonly telemetryOf?: TelemetryOf | undefined;
-    },
-    overrides: AdapterOverrides = {},
+    private readonly context: Context,
+    private readonly overrides: AdapterOverrides = {},
   ) {
     this.host = context.host;
-    this.#adapters = new Map(
-      Object.entries(KINDS).map(([kind, { connect }]) => {
-        const override = overrides[kind as keyof Kinds];
-        return [kind, { ...connect(context), ...override } as Adapter];
-      }),
-    );
+    this.install(KINDS);
   }
 
-  /** @throws Error for an unknown kind, which a newer version of Perdure may have stored */
+  install(
+    kinds: Readonly<
+      Record<
+        string,
+        Pick<DestinationKind, "schema"> & { connect(context: Context): Adapter<never> }
+      >
+    >,
+  ): void {
+    for (const [kind, { schema, connect }] of Object.entries(kinds)) {
+      const override = this.overrides[kind as KindOf];
+      this.#schemas.set(kind, schema);
+      this.#adapters.set(kind, { ...connect(this.context), ...override } as Adapter);
+    }
+  }
+
+  /** The kinds that deliveries can go to. */
+  get installed(): readonly string[] {
+    return [...this.#adapters.keys()];
+  }
+
+  /** What an app does so that a kind can be delivered to. */
+  remedyOf(kind: string): string {
+    const [feature, entry] = FEATURES.get(kind) ?? [];
+    if (feature === undefined) return "Deploy a version of Perdure that has it";
+    return `Add to the class: static readonly features = [${feature}()], from ${JSON.stringify(entry)}`;
+  }
+
+  /** @throws Error for a kind that is not installed */
   adapterOf({ kind }: AnyDestination): Adapter {
     const adapter = this.#adapters.get(kind);
     if (adapter) return adapter;
-    throw new Error(`This version of Perdure knows no destination of the kind ${preview(kind)}`);
+    throw new Error(
+      `No destination of the kind ${preview(kind)} is installed. ${this.remedyOf(kind)}.`,
+    );
   }
 
   /** Entries with the same key are delivered one after the other. Of an unknown kind it is the kind. */
@@ -148,11 +179,13 @@ export class Destinations {
       throw new InvalidDestinationError(invalidMessage(name, preview(destination), EXPECTED));
     }
     const { kind } = destination as AnyDestination;
-    if (typeof kind !== "string" || !Object.hasOwn(KINDS, kind)) {
-      const expected = `expected one of ${this.kinds.join(", ")}`;
+    const schema = this.#schemas.get(kind);
+    if (!schema) {
+      const expected = FEATURES.has(kind)
+        ? `expected an installed kind. ${this.remedyOf(kind)}`
+        : `expected one of ${this.kinds.join(", ")}`;
       throw new InvalidDestinationError(invalidMessage(`${name}.kind`, preview(kind), expected));
     }
-    const schema: z.ZodType = KINDS[kind as keyof Kinds].schema;
     const invalid = (_: string, message: string) => new InvalidDestinationError(message);
     try {
       readOptions(schema, destination, name, invalid);

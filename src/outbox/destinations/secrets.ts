@@ -2,7 +2,6 @@
 
 import * as z from "zod";
 import type { FieldProblem } from "./adapter.ts";
-import { unlessAborted } from "./requests.ts";
 
 export type Problem = Omit<FieldProblem, "field">;
 
@@ -54,23 +53,4 @@ export function problemOfSecret(
   const given = "(not shown, because it may be the secret itself)";
   const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${field.toUpperCase()}`;
   return { field, given, expected };
-}
-
-/**
- * A token that is sent in a header or a URL.
- *
- * @throws Error without its value where it is missing or malformed, which is retried: to set it is all the repair that is needed
- */
-export async function tokenOf(env: object, name: string, signal: AbortSignal): Promise<string> {
-  const remedy = `Set it: wrangler secret put ${name}`;
-  const reading = readSecret(Reflect.get(env, name)).catch(() => {
-    throw new Error(`The secret ${name} could not be read. Check its binding and its store.`);
-  });
-  const value = await unlessAborted(reading, signal);
-  if (typeof value !== "string" || value.trim() === "") {
-    throw new Error(`The secret ${name} is not set. ${remedy}`);
-  }
-  const token = value.trim();
-  if (/^[!-~]+$/.test(token)) return token;
-  throw new Error(`The secret ${name} has characters that no token has. ${remedy}`);
 }

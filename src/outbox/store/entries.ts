@@ -47,13 +47,22 @@ type Row = Pick<
   payload: string | null;
 };
 
+/** The first word of the destination key. */
+const KIND = "substr(destination_key, 1, instr(destination_key || ' ', ' ') - 1)";
+/** Entries of other kinds stay as they are, until a feature installs their kind again. */
+const IS_INSTALLED = `${KIND} IN (SELECT value FROM json_each(?))`;
+
 export class EntryStore {
   readonly #sql: SqlStorage;
   #lastSeq: number | undefined;
   /** An upper bound of the waiting entries; undefined: to be counted. Counted again where it reaches the limit. */
   #maxWaiting: number | undefined;
 
-  constructor(private readonly storage: DurableObjectStorage) {
+  /** @param installed the kinds of destinations that can be delivered to */
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly installed: () => readonly string[],
+  ) {
     this.#sql = storage.sql;
   }
 
@@ -136,11 +145,13 @@ export class EntryStore {
              FROM perdure_outbox
              WHERE destination_key NOT IN (SELECT value FROM json_each(?))
                AND id NOT IN (SELECT value FROM json_each(?))
+               AND ${IS_INSTALLED}
            ) WHERE iif(is_ordered, all_due_at, due_at) <= ?
          ) WHERE place <= ? ORDER BY place, seq LIMIT ?`,
         startedAt,
         JSON.stringify(except.keys),
         JSON.stringify(except.ids),
+        this.#installed,
         now,
         MAX_LOADED_PER_KEY,
         MAX_LOADED,
@@ -204,10 +215,9 @@ export class EntryStore {
 
   /** When the next entry becomes due, and whether any entry waits. */
   waiting(now: number): { next: number | null; isEmpty: boolean } {
-    const query =
-      "SELECT MIN(due_at) FILTER (WHERE due_at > ?) AS next, COUNT(*) AS count FROM perdure_outbox";
+    const query = `SELECT MIN(due_at) FILTER (WHERE due_at > ?) AS next, COUNT(*) AS count FROM perdure_outbox WHERE ${IS_INSTALLED}`;
     const { next, count } = this.#sql
-      .exec<{ next: number | null; count: number }>(query, now)
+      .exec<{ next: number | null; count: number }>(query, now, this.#installed)
       .one();
     return { next, isEmpty: count === 0 };
   }
@@ -224,8 +234,20 @@ export class EntryStore {
     return this.#sql.exec(query, id).toArray().length > 0;
   }
 
+  /** Whether there is no entry that can be delivered. */
   isEmpty(): boolean {
-    return this.#sql.exec("SELECT 1 FROM perdure_outbox LIMIT 1").toArray().length === 0;
+    const query = `SELECT 1 FROM perdure_outbox WHERE ${IS_INSTALLED} LIMIT 1`;
+    return this.#sql.exec(query, this.#installed).toArray().length === 0;
+  }
+
+  get #installed(): string {
+    return JSON.stringify(this.installed());
+  }
+
+  /** How many entries wait, by the kind of destination. */
+  waitingByKind(): { kind: string; waiting: number }[] {
+    const query = `SELECT ${KIND} AS kind, COUNT(*) AS waiting FROM perdure_outbox GROUP BY kind`;
+    return this.#sql.exec<{ kind: string; waiting: number }>(query).toArray();
   }
 
   /** How many entries wait, and when the oldest of them was put. */

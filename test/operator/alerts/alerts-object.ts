@@ -6,6 +6,7 @@ import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
 import { type Delivery, method, UndeliverableError } from "../../../src/outbox/index.ts";
+import { replies } from "../../../src/replies/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { MeteredObject } from "../../support/objects/metered-object.ts";
 
@@ -26,8 +27,11 @@ export const heardBy = (name: string) => [...(heard.get(name)?.values() ?? [])];
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class AlertsObject extends MeteredObject {
   readonly durable = durable(this, {
-    features: [operations(optionsOf(this.ctx.id.name ?? ""))],
-    outbox: { allowPrivateAddresses: true, apis: { slack: "http://127.0.0.1:9" } },
+    features: [
+      operations(optionsOf(this.ctx.id.name ?? "")),
+      replies({ apis: { slack: "http://127.0.0.1:9" } }),
+    ],
+    outbox: { allowPrivateAddresses: true },
     model: () => new ScriptedModel(),
   });
 

@@ -7,7 +7,8 @@ import type { ModuleEvent } from "../../../src/core/lifecycle/events.ts";
 import { Durable } from "../../../src/hosts/object/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
-import { slack, webhook } from "../../../src/outbox/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
+import { replies, slack } from "../../../src/replies/index.ts";
 import { inObject, wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
@@ -286,7 +287,8 @@ it("refuses at the start a destination that the outbox refuses, or that takes no
         lifecycle: { value: { use: () => other.lifecycle } },
         ctx: { value: ctx },
       }) as AlertsObject;
-      const features = [operations({ alerts: { to } as never })];
+      // In any order.
+      const features = [operations({ alerts: { to } as never }), replies()];
       expect(() => new Durable(other, { model: "none", features })).toThrow(problem);
     });
   }

@@ -14,6 +14,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
 } from "../../../src/outbox/index.ts";
+import { type ProviderApis, replies } from "../../../src/replies/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type Sent = Delivery | ReferencedDelivery;
@@ -30,8 +31,12 @@ export type OutboxScript = {
     object: OutboxObject,
     attempt: AttemptContext,
   ) => Promise<void> | void;
+  /** Base URLs of the providers of replies. */
+  readonly apis?: ProviderApis;
   /** Whether `deliver` also stands for Telegram, which does not recognize a repetition. */
   readonly isTelegram?: boolean;
+  /** Whether `replies()` is not installed. */
+  hasNoReplies?: boolean;
   /** The hook of dead letters. */
   readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
   /** Called at each construction, before the start. */
@@ -77,6 +82,7 @@ export class OutboxObject extends MeteredObject {
         ...(script.isTelegram && { telegram: scripted(({ chat }) => `telegram ${chat}`) }),
       },
     });
+    if (!script.hasNoReplies) replies(script.apis && { apis: script.apis }).install(this);
     this.lifecycle.use(this.outbox);
     script.born?.(this, ctx);
   }

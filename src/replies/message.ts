@@ -5,14 +5,10 @@
  * output, or one sentence where there is none.
  */
 
-import { preview } from "../../../core/json.ts";
-import {
-  invalidMessage,
-  isPlainObject,
-  unknownOptionMessage,
-} from "../../../core/options/options.ts";
-import { UndeliverableError } from "../../errors.ts";
-import type { AdapterContext, Delivery } from "../adapter.ts";
+import { preview } from "../core/json.ts";
+import { invalidMessage, isPlainObject, unknownOptionMessage } from "../core/options/options.ts";
+import { type Delivery, UndeliverableError } from "../outbox/index.ts";
+import type { AdapterContext } from "../outbox/internal.ts";
 
 /** What a person reads of a submission that has no output. The reason stays in the agent: it may name internals. */
 const ENDS: Readonly<Record<string, string>> = {

@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Problem } from "../../../../src/core/problems.ts";
-import { slack } from "../../../../src/outbox/index.ts";
+import type { Problem } from "../../src/core/problems.ts";
+import { slack } from "../../src/replies/index.ts";
 import { type Answer, givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, endOf, INTERACTION, NAMES, type Name, sendTo, TO, TOKEN } from "./kinds.ts";
 

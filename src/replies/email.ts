@@ -8,16 +8,20 @@
  * https://developers.cloudflare.com/email-service/reference/headers/
  */
 
-import { failureOf } from "../../../core/failures.ts";
-import { byteLength, preview } from "../../../core/json.ts";
-import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../../core/options/options.ts";
-import { digest } from "../../../core/text.ts";
-import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError, UndeliverableError } from "../../errors.ts";
-import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
-import { NAME } from "../bindings.ts";
-import { checked } from "../secrets.ts";
+import { failureOf } from "../core/failures.ts";
+import { byteLength, preview } from "../core/json.ts";
+import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
+import { digest } from "../core/text.ts";
+import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type AdapterContext,
+  type AttemptContext,
+  checked,
+  NAME,
+  POLICY,
+  type WithPolicy,
+} from "../outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 
 /** An e-mail address. */

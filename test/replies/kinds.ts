@@ -5,21 +5,22 @@ import type {
   AdapterContext,
   AttemptContext,
   Delivery,
-} from "../../../../src/outbox/destinations/adapter.ts";
-import { discordMessages } from "../../../../src/outbox/destinations/replies/discord.ts";
-import { emails } from "../../../../src/outbox/destinations/replies/email.ts";
-import { githubComments } from "../../../../src/outbox/destinations/replies/github-comment.ts";
-import { slackMessages } from "../../../../src/outbox/destinations/replies/slack.ts";
-import { telegramMessages } from "../../../../src/outbox/destinations/replies/telegram.ts";
+} from "../../src/outbox/destinations/adapter.ts";
+import type { Destination } from "../../src/outbox/index.ts";
+import { discordMessages } from "../../src/replies/discord.ts";
+import { emails } from "../../src/replies/email.ts";
+import { githubComments } from "../../src/replies/github-comment.ts";
 import {
-  type Destination,
   discord,
   email,
   githubComment,
+  type ProviderApis,
   slack,
   telegram,
-} from "../../../../src/outbox/index.ts";
-import { contextOf, FIRST } from "../../../support/attempts.ts";
+} from "../../src/replies/index.ts";
+import { slackMessages } from "../../src/replies/slack.ts";
+import { telegramMessages } from "../../src/replies/telegram.ts";
+import { contextOf, FIRST } from "../support/attempts.ts";
 import type { Answer } from "./fake-provider.ts";
 
 /** Not real ones. */
@@ -67,12 +68,14 @@ export async function sendTo(
     env = SECRETS,
     attempt = {},
     id = "e:0",
+    apis = {},
     ...context
   }: {
     env?: object;
     attempt?: Partial<AttemptContext>;
     id?: string;
-  } & Partial<Pick<AdapterContext, "apis" | "reportProblem">>,
+    apis?: ProviderApis;
+  } & Partial<Pick<AdapterContext, "reportProblem">>,
 ) {
   const all = contextOf(env, context);
   const adapter = {
@@ -81,7 +84,7 @@ export async function sendTo(
     telegram: telegramMessages,
     "github-comment": githubComments,
     email: emails,
-  }[to.kind as "slack"].connect(all) as Adapter<Destination>;
+  }[to.kind as "slack"].connect(all, apis) as Adapter<Destination>;
   let marks = 0;
   const delivery: Delivery = { id, attempt: 1, event };
   const failure = await adapter

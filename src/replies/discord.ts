@@ -8,21 +8,29 @@
  * https://docs.discord.com/developers/interactions/receiving-and-responding#edit-original-interaction-response
  */
 
-import { preview } from "../../../core/json.ts";
-import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
-import { digest } from "../../../core/text.ts";
-import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError, UndeliverableError } from "../../errors.ts";
-import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
-import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
+import { preview } from "../core/json.ts";
+import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
+import { digest } from "../core/text.ts";
+import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type AdapterContext,
+  type AttemptContext,
+  checked,
+  POLICY,
+  problemOfSecret,
+  SECRET_NAME,
+  type WithPolicy,
+} from "../outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 import {
   failureIn,
   millisecondsOf,
   objectIn,
+  type ProviderApis,
   type ProviderRequest,
   type ProviderResponse,
   request,
+  tokenOf,
 } from "./provider.ts";
 
 /** A channel of Discord, or an interaction. */
@@ -126,9 +134,10 @@ export const discordMessages = {
     }
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
+    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
+    apis: ProviderApis,
   ): Adapter<DiscordDestination> {
-    const { env, apis, now } = context;
+    const { env, now } = context;
     const send = (call: Omit<ProviderRequest, "provider" | "now">) =>
       request({
         provider: "Discord",

@@ -8,15 +8,29 @@
  * https://docs.slack.dev/interactivity/handling-user-interaction#message_responses
  */
 
-import { preview } from "../../../core/json.ts";
-import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
-import { digest } from "../../../core/text.ts";
-import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError, UndeliverableError } from "../../errors.ts";
-import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
-import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
+import { preview } from "../core/json.ts";
+import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
+import { digest } from "../core/text.ts";
+import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type AdapterContext,
+  type AttemptContext,
+  checked,
+  POLICY,
+  problemOfSecret,
+  SECRET_NAME,
+  type WithPolicy,
+} from "../outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import { failureIn, millisecondsOf, objectIn, type ProviderResponse, request } from "./provider.ts";
+import {
+  failureIn,
+  millisecondsOf,
+  objectIn,
+  type ProviderApis,
+  type ProviderResponse,
+  request,
+  tokenOf,
+} from "./provider.ts";
 
 /** A channel of Slack, or the `response_url` of a command or a click. */
 export type SlackDestination = WithPolicy & { readonly kind: "slack" } & (
@@ -147,9 +161,10 @@ export const slackMessages = {
     }
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
+    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
+    apis: ProviderApis,
   ): Adapter<SlackDestination> {
-    const { env, apis, now } = context;
+    const { env, now } = context;
     const requestOf = async (to: SlackDestination, signal: AbortSignal) => {
       if (to.responseUrl !== undefined) {
         const { responseUrl: url } = to;

@@ -1,20 +1,14 @@
 /** Replies through the outbox: which attempts are repeated, which are not, and what a rate limit holds. */
 
 import { describe, expect, it } from "vitest";
-import type { DeadLetter, Destination } from "../../../../src/outbox/index.ts";
-import { discord, slack, telegram } from "../../../../src/outbox/index.ts";
-import { until } from "../../../support/given.ts";
-import { forever, givenLedgerWith, sleep, submit, within } from "../../../support/ledger.ts";
-import { Recorder, type Statement } from "../../../support/ledger-scale.ts";
-import type { OutboxScript } from "../../../support/objects/outbox-object.ts";
-import {
-  type Box,
-  crashBox,
-  givenOutbox,
-  inside,
-  putAll,
-  wakeBox,
-} from "../../../support/outbox.ts";
+import type { DeadLetter, Destination } from "../../src/outbox/index.ts";
+import { discord, replies, slack, telegram } from "../../src/replies/index.ts";
+import { givenLedger, until } from "../support/given.ts";
+import { forever, sleep, submit, within } from "../support/ledger.ts";
+import { Recorder, type Statement } from "../support/ledger-scale.ts";
+import { births } from "../support/objects/ledger-object.ts";
+import type { OutboxScript } from "../support/objects/outbox-object.ts";
+import { type Box, crashBox, givenOutbox, inside, putAll, wakeBox } from "../support/outbox.ts";
 import { type Answer, type Asked, givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, INTERACTION, SECRETS, TO, TOKEN } from "./kinds.ts";
 
@@ -23,7 +17,7 @@ const MAY_HAVE_ARRIVED =
   /It may have been delivered: check that, then send it again with redriveDeadLetter\(id\)/;
 const QUICK = { backoff: { base: 1, cap: 1 } };
 
-type Options = Omit<OutboxScript, "deliver">;
+type Options = Omit<OutboxScript, "deliver" | "apis">;
 
 /** An outbox whose replies go to a provider that answers as planned. */
 function givenReplies(
@@ -37,7 +31,8 @@ function givenReplies(
     env,
     deliver: () => {},
     onDeadLetter: (letter) => void letters.push(letter),
-    settings: { policy: QUICK, apis: apisAt(url), ...settings },
+    apis: apisAt(url),
+    settings: { policy: QUICK, ...settings },
   });
   return { box, asked, letters };
 }
@@ -389,9 +384,9 @@ it("O3: a reply that was cut is reported once it was delivered", async () => {
   const cut = givenOutbox({
     deliver: () => {},
     env: SECRETS,
+    apis: apisAt(url),
     settings: {
       policy: QUICK,
-      apis: apisAt(url),
       onProblem: ({ type, message }) => void problems.push(`${type}: ${message}`),
     },
   });
@@ -433,7 +428,8 @@ it("O2: an attempt that has ended cannot mark itself, and is retried", async () 
 
 it("O1: the output of a submission is sent to its reply as text", async () => {
   const { url, asked } = givenProvider(() => DONE.slack);
-  const stub = givenLedgerWith({ apis: apisAt(url) });
+  const stub = givenLedger();
+  births.set(stub.name ?? "", (object) => replies({ apis: apisAt(url) }).install(object));
   const to = slack("C0123456789", { token: "HOOK_SECRET" });
   await submit(stub, {}, { submissionId: "s", reply: to });
   await until(() => asked.length === 1);

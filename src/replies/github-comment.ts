@@ -8,20 +8,28 @@
  * https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
  */
 
-import { preview } from "../../../core/json.ts";
-import { count, oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
-import { digest } from "../../../core/text.ts";
-import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError, UndeliverableError } from "../../errors.ts";
-import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
-import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
+import { preview } from "../core/json.ts";
+import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
+import { digest } from "../core/text.ts";
+import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type AdapterContext,
+  type AttemptContext,
+  checked,
+  POLICY,
+  problemOfSecret,
+  SECRET_NAME,
+  type WithPolicy,
+} from "../outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 import {
   failureIn,
   millisecondsOf,
+  type ProviderApis,
   type ProviderRequest,
   type ProviderResponse,
   request,
+  tokenOf,
 } from "./provider.ts";
 
 /** An issue or a pull request of GitHub. */
@@ -82,9 +90,10 @@ export const githubComments = {
     policy: POLICY.optional(),
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
+    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
+    apis: ProviderApis,
   ): Adapter<GithubCommentDestination> {
-    const { env, apis, now } = context;
+    const { env, now } = context;
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 60_000,

@@ -1,7 +1,7 @@
 /** What an e-mail contains, and what the errors of the binding mean. */
 
 import { describe, expect, it } from "vitest";
-import { email } from "../../../../src/outbox/index.ts";
+import { email } from "../../src/replies/index.ts";
 import { endOf, sendTo, TO } from "./kinds.ts";
 
 /** What the binding was asked to send. */

@@ -6,15 +6,29 @@
  * https://core.telegram.org/bots/api#sendmessage
  */
 
-import { preview } from "../../../core/json.ts";
-import { count, oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../../core/options/options.ts";
-import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError } from "../../errors.ts";
-import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
-import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
+import { preview } from "../core/json.ts";
+import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
+import { type Adapter, type Delivery, RefusedError } from "../outbox/index.ts";
+import {
+  type AdapterContext,
+  type AttemptContext,
+  checked,
+  POLICY,
+  problemOfSecret,
+  SECRET_NAME,
+  type WithPolicy,
+} from "../outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import { failureIn, millisecondsOf, objectIn, type ProviderResponse, request } from "./provider.ts";
+import {
+  failureIn,
+  millisecondsOf,
+  objectIn,
+  type ProviderApis,
+  type ProviderResponse,
+  request,
+  tokenOf,
+} from "./provider.ts";
 
 /** A chat of Telegram. */
 export type TelegramDestination = WithPolicy & {
@@ -74,9 +88,10 @@ export const telegramMessages = {
     policy: POLICY.optional(),
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
+    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
+    apis: ProviderApis,
   ): Adapter<TelegramDestination> {
-    const { env, apis, now } = context;
+    const { env, now } = context;
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,

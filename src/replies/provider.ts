@@ -1,8 +1,9 @@
 /** One request to a provider's API, and what a response other than success means. */
 
-import { failureOf } from "../../../core/failures.ts";
-import { isPlainObject } from "../../../core/options/options.ts";
-import { RefusedError, UndeliverableError } from "../../errors.ts";
+import { failureOf } from "../core/failures.ts";
+import { isPlainObject } from "../core/options/options.ts";
+import { RefusedError, UndeliverableError } from "../outbox/index.ts";
+import { readSecret, unlessAborted } from "../outbox/internal.ts";
 
 /** Bytes of a response's body that are read. */
 const MAX_BODY = 2 * 1_048_576;
@@ -16,6 +17,18 @@ const MAX_WAIT_MS = 86_400_000;
  * https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
  */
 const NOT_REACHED: ReadonlySet<number> = new Set([521, 523, 525, 526, 530]);
+
+/** Base URLs of the providers' APIs. */
+export type ProviderApis = {
+  /** @default "https://slack.com/api" */
+  readonly slack?: string;
+  /** @default "https://discord.com/api/v10" */
+  readonly discord?: string;
+  /** @default "https://api.telegram.org" */
+  readonly telegram?: string;
+  /** Of GitHub Enterprise Server: `https://<host>/api/v3`. @default "https://api.github.com" */
+  readonly github?: string;
+};
 
 export type ProviderRequest = {
   /** The provider's name in errors. */
@@ -158,4 +171,23 @@ function excerptOf(text: string, secrets: readonly string[]): string {
 
 function hide(text: string, secrets: readonly string[]): string {
   return secrets.reduce((shown, secret) => shown.replaceAll(secret, "(hidden)"), text);
+}
+
+/**
+ * A token that is sent in a header or a URL.
+ *
+ * @throws Error without its value where it is missing or malformed, which is retried: to set it is all the repair that is needed
+ */
+export async function tokenOf(env: object, name: string, signal: AbortSignal): Promise<string> {
+  const remedy = `Set it: wrangler secret put ${name}`;
+  const reading = readSecret(Reflect.get(env, name)).catch(() => {
+    throw new Error(`The secret ${name} could not be read. Check its binding and its store.`);
+  });
+  const value = await unlessAborted(reading, signal);
+  if (typeof value !== "string" || value.trim() === "") {
+    throw new Error(`The secret ${name} is not set. ${remedy}`);
+  }
+  const token = value.trim();
+  if (/^[!-~]+$/.test(token)) return token;
+  throw new Error(`The secret ${name} has characters that no token has. ${remedy}`);
 }

@@ -1,23 +1,23 @@
 /** What put() refuses for replies, and which fields no list and no message shows. */
 
 import { describe, expect, it } from "vitest";
-import { Destinations, withoutSecrets } from "../../../../src/outbox/destinations/index.ts";
+import { Destinations, withoutSecrets } from "../../src/outbox/destinations/index.ts";
+import { type Destination, InvalidOptionError, Outbox } from "../../src/outbox/index.ts";
 import {
-  type Destination,
   discord,
   email,
   githubComment,
-  InvalidOptionError,
-  Outbox,
+  replies,
   slack,
   telegram,
-} from "../../../../src/outbox/index.ts";
-import { contextOf } from "../../../support/attempts.ts";
-import { givenOutbox, inside } from "../../../support/outbox.ts";
+} from "../../src/replies/index.ts";
+import { contextOf } from "../support/attempts.ts";
+import { givenOutbox, inside } from "../support/outbox.ts";
 import { INTERACTION, SECRETS, TO } from "./kinds.ts";
 
 const EMAIL = { send: async () => ({ messageId: "1" }) };
 const destinations = new Destinations(contextOf({ ...SECRETS, EMAIL }));
+replies().install({ outbox: destinations });
 const problemOf = (to: unknown) => destinations.problemOf(to);
 const HOOK = "https://hooks.slack.com/commands/T1/2/three";
 
@@ -163,7 +163,7 @@ describe("A destination", () => {
 
 describe("The option apis", () => {
   const outboxWith = (apis: object, allowPrivateAddresses = false) =>
-    new Outbox({ host: {}, env: {}, apis, allowPrivateAddresses });
+    replies({ apis }).install({ outbox: new Outbox({ host: {}, env: {}, allowPrivateAddresses }) });
 
   it("O1: it takes https: URLs, and private ones where they are allowed", () => {
     outboxWith({ github: "https://github.example.com/api/v3" });
