@@ -13,7 +13,7 @@ interface ModuleRule {
   readonly typesOnly?: readonly string[];
 }
 
-const INNER = ["core", "outbox", "submissions", "waits", "inbound", "scheduler", "workflow"];
+const INNER = ["core", "outbox", "submissions", "waits", "inbound", "workflow"];
 
 /** A module that is in no list is not imported by any other module. */
 const MODULES: Readonly<Record<string, ModuleRule>> = {
@@ -25,10 +25,10 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   kernel: { imports: [...INNER, "hosts"] },
   inbound: { imports: ["core", "outbox", "submissions", "waits"] },
   webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
-  scheduler: { imports: ["core"] },
+  scheduler: { imports: ["core"], typesOnly: ["kernel", "submissions"] },
   workflow: { imports: ["core"], typesOnly: ["submissions", "waits", "outbox"] },
-  operator: { imports: [...INNER, "kernel"], typesOnly: ["hosts"] },
-  hosts: { imports: [...INNER, "kernel"], typesOnly: ["operator", "streams"] },
+  operator: { imports: [...INNER, "kernel"], typesOnly: ["hosts", "scheduler"] },
+  hosts: { imports: [...INNER, "kernel"], typesOnly: ["operator", "streams", "scheduler"] },
   streams: { imports: ["core", "submissions", "kernel"], typesOnly: ["waits"] },
   react: { imports: ["streams"], typesOnly: ["submissions", "waits"] },
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
@@ -36,6 +36,11 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   cli: { imports: ["core", "scheduler", "operator"] },
   codemode: { imports: ["core", "waits", "workflow", "hosts"] },
   testing: { imports: [...INNER, "hosts"] },
+};
+
+/** Features that a host has by default. Others are imported by the app alone. */
+const PRESETS: Readonly<Record<string, string>> = {
+  scheduler: "hosts/think",
 };
 
 /** Packages that only one folder of src/ may import. */
@@ -78,6 +83,7 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
   const to = moduleOf(target);
   const rule = MODULES[from];
   if (from === to || rule === undefined || rule.imports.includes(to)) return undefined;
+  if (PRESETS[to] !== undefined && file.startsWith(`${PRESETS[to]}/`)) return undefined;
   if (rule.typesOnly?.includes(to)) {
     return typesOnly ? undefined : `${from} imports from ${to} with \`import type\` only`;
   }

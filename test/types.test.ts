@@ -37,6 +37,7 @@ import * as operator from "../src/operator/index.ts";
 import * as outbox from "../src/outbox/index.ts";
 import * as react from "../src/react/index.ts";
 import * as scheduler from "../src/scheduler/index.ts";
+import * as streams from "../src/streams/index.ts";
 import * as submissions from "../src/submissions/public.ts";
 import { jsonSchemaOf, readOutput } from "../src/submissions/public.ts";
 import * as testing from "../src/testing/index.ts";
@@ -325,6 +326,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: think, documentedIn: /hosts\/(verbs|think\/durable-think)\.ts$/ },
   { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
   { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
+  { exported: streams, documentedIn: /streams\/cursor\.ts$/ },
   { exported: react, documentedIn: /react\/follow\.ts$/ },
   { exported: workflow, documentedIn: /workflow\/(steps|think-workflow)\.ts$/ },
   { exported: codemode, documentedIn: /codemode\/(step|with-codemode)\.ts$/ },
@@ -367,6 +369,9 @@ const FOREIGN = [
   "NonRetryableError",
   // Of `perdure/operator`: an agent that can throw it has imported `operations()` from there.
   "InvalidOperationError",
+  // Of `perdure/streams`, in the same way.
+  "InvalidFollowError",
+  "TooManyFollowersError",
 ];
 
 const sources = import.meta.glob<string>("../src/**/*.ts", {

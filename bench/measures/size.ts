@@ -33,7 +33,7 @@ const WORKFLOW = "workflow/index.ts";
 const THINK = "hosts/think/index.ts";
 const CODEMODE = "codemode/index.ts";
 /** By host, the current size. */
-const HOSTS = { agent: 168, object: 180, chat: 173, harness: 165 };
+const HOSTS = { agent: 111, object: 124, chat: 117, harness: 108 };
 /** Modules that can be imported alone. */
 const MODULES = ["submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
 

@@ -31,15 +31,6 @@ export {
   OutboxFullError,
   WorkflowExistsError,
 } from "../outbox/index.ts";
-export {
-  InvalidTaskError,
-  PromptLostError,
-  RunCancelledError,
-  RunInterruptedError,
-  RunTimeoutError,
-  ScheduleSyntaxError,
-  UnknownTaskError,
-} from "../scheduler/index.ts";
 export * from "../submissions/public.ts";
 export {
   type Approval,

@@ -22,6 +22,7 @@ import type {
   ListDeliveriesOptions,
   Outbox,
 } from "../outbox/index.ts";
+import type { Scheduler } from "../scheduler/index.ts";
 import type { FollowOptions } from "../streams/cursor.ts";
 import type { Followers } from "../streams/followers.ts";
 import {
@@ -52,7 +53,11 @@ import type { ThreadMessage } from "./sdk/threads.ts";
 export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
 
 /** What each feature adds to an agent. */
-type Installed = { readonly operations: Operations; readonly followers: Followers };
+type Installed = {
+  readonly operations: Operations;
+  readonly followers: Followers;
+  readonly schedules: Scheduler;
+};
 
 /** @throws FeatureNotInstalledError */
 function featureOf<Name extends keyof Installed>(
@@ -266,51 +271,51 @@ export abstract class AgentVerbs {
     return this[CAPABILITIES].links.approvalLink(approvalId, decision, options);
   }
 
-  // Scheduled tasks
+  // Scheduled tasks. Each method throws FeatureNotInstalledError without schedules().
 
   /** Reads `getScheduledTasks()` again. Call it when what that method reads has changed; each start of the agent does so itself. */
-  internal_reconcileScheduledTasks() {
-    return this[CAPABILITIES].scheduler.reconcile();
+  async internal_reconcileScheduledTasks() {
+    return featureOf(this, "schedules", "internal_reconcileScheduledTasks").reconcile();
   }
 
   /** The declared tasks: their next occurrences, how their runs ended, and what is wrong with them. */
-  listScheduledTasks(options?: { occurrences?: number }) {
-    return this[CAPABILITIES].scheduler.list(options);
+  async listScheduledTasks(options?: { occurrences?: number }) {
+    return featureOf(this, "schedules", "listScheduledTasks").list(options);
   }
 
   /** One task, or null for an id that is not declared. */
-  inspectScheduledTask(taskId: string, options?: { occurrences?: number }) {
-    return this[CAPABILITIES].scheduler.inspect(taskId, options);
+  async inspectScheduledTask(taskId: string, options?: { occurrences?: number }) {
+    return featureOf(this, "schedules", "inspectScheduledTask").inspect(taskId, options);
   }
 
   /** Runs of a task, newest first. */
-  listScheduledRuns(taskId: string, options?: { limit?: number; before?: Instant }) {
-    return this[CAPABILITIES].scheduler.runs(taskId, options);
+  async listScheduledRuns(taskId: string, options?: { limit?: number; before?: Instant }) {
+    return featureOf(this, "schedules", "listScheduledRuns").runs(taskId, options);
   }
 
   /** Stops a task from firing until it is resumed; the note says why. */
-  pauseScheduledTask(taskId: string, note?: string) {
-    return this[CAPABILITIES].scheduler.pause(taskId, note);
+  async pauseScheduledTask(taskId: string, note?: string) {
+    return featureOf(this, "schedules", "pauseScheduledTask").pause(taskId, note);
   }
 
   /** Lets a paused task fire again, from its first occurrence after now. */
-  resumeScheduledTask(taskId: string) {
-    return this[CAPABILITIES].scheduler.resume(taskId);
+  async resumeScheduledTask(taskId: string) {
+    return featureOf(this, "schedules", "resumeScheduledTask").resume(taskId);
   }
 
   /** Runs a task now, even if it is paused. The same key again returns the same run. */
-  triggerScheduledTask(taskId: string, options?: { key?: string }) {
-    return this[CAPABILITIES].scheduler.trigger(taskId, options);
+  async triggerScheduledTask(taskId: string, options?: { key?: string }) {
+    return featureOf(this, "schedules", "triggerScheduledTask").trigger(taskId, options);
   }
 
   /** Runs the occurrences of a past period, except those that have run. */
-  backfillScheduledTask(taskId: string, range: { from: Instant; to: Instant }) {
-    return this[CAPABILITIES].scheduler.backfill(taskId, range);
+  async backfillScheduledTask(taskId: string, range: { from: Instant; to: Instant }) {
+    return featureOf(this, "schedules", "backfillScheduledTask").backfill(taskId, range);
   }
 
   /** Skips the next occurrence of a task. Returns the time of that occurrence, or null if there is none. */
-  skipNextScheduledRun(taskId: string) {
-    return this[CAPABILITIES].scheduler.skipNext(taskId);
+  async skipNextScheduledRun(taskId: string) {
+    return featureOf(this, "schedules", "skipNextScheduledRun").skipNext(taskId);
   }
 
   // Outbox

@@ -3,14 +3,32 @@
 import { invalidOption } from "../core/options/options.ts";
 import type { Kernel } from "./kernel.ts";
 
-/** The features by name, with the entry that exports each, in the order of their installation. */
-const ENTRIES = {
-  replies: "perdure/replies",
-  operations: "perdure/operator",
-  followers: "perdure/streams",
-} as const;
+/** The features by name, in the order of their installation. */
+const FEATURES = {
+  replies: { entry: "perdure/replies" },
+  operations: { entry: "perdure/operator" },
+  followers: { entry: "perdure/streams" },
+  schedules: {
+    entry: "perdure/scheduler",
+    calls: "getScheduledTasks",
+    openWork: {
+      perdure_tasks: "next_at IS NOT NULL AND paused_at IS NULL",
+      perdure_runs: "ended_at IS NULL",
+    },
+  },
+} as const satisfies Readonly<Record<string, Known>>;
 
-export type FeatureName = keyof typeof ENTRIES;
+/** What the kernel knows of a feature whose code may be no part of the Worker. */
+type Known = {
+  /** The entry that exports it. */
+  readonly entry: string;
+  /** The method of an agent's class that it calls: overridden without the feature, the method would never be called. */
+  readonly calls?: string;
+  /** Its tables, each with the condition of rows that are open work. */
+  readonly openWork?: Readonly<Record<string, string>>;
+};
+
+export type FeatureName = keyof typeof FEATURES;
 
 /** A value that an app installs. Code of a feature that no class names is not part of the Worker. */
 export type Feature<Name extends FeatureName = FeatureName, Installed = unknown> = {
@@ -32,7 +50,7 @@ export class Features {
   install(features: readonly Feature[], kernel: Kernel): void {
     const expected = "a list of different features, such as [operations()]";
     if (!Array.isArray(features)) throw invalidOption("features", features, expected);
-    const order = Object.keys(ENTRIES);
+    const order = Object.keys(FEATURES);
     const placeOf = (feature: FeatureName | undefined) => order.indexOf(feature ?? "");
     // Not in the app's order: operations() sends alerts by kinds of destinations that others install.
     const ordered = [...(features as readonly (Feature | undefined)[])].sort(
@@ -42,6 +60,36 @@ export class Features {
       if (typeof one?.install !== "function" || this.#installed.has(one.feature))
         throw invalidOption("features", features, expected);
       this.#installed.set(one.feature, one.install(kernel));
+    }
+  }
+
+  /**
+   * Looks for what the app expects of features that it does not install. One statement, and none if all with tables are installed.
+   * @throws FeatureNotInstalledError for a method that a feature would have to call
+   */
+  check({ isBuiltIn, storage: { sql } }: Pick<Kernel, "isBuiltIn" | "storage">): void {
+    const all = Object.entries(FEATURES) as [FeatureName, Known][];
+    const missing = all.filter(([feature]) => !this.has(feature));
+    for (const [feature, { calls }] of missing)
+      if (calls !== undefined && !isBuiltIn(calls)) this.get(feature, `${calls}()`);
+    const tables = missing.flatMap(([, { openWork = {} }]) => Object.keys(openWork));
+    if (tables.length === 0) return;
+    const query =
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (SELECT value FROM json_each(?))";
+    const found = sql.exec<{ name: string }>(query, JSON.stringify(tables)).toArray();
+    const stored = new Set(found.map(({ name }) => name));
+    for (const [feature, { openWork = {} }] of missing) {
+      const open = Object.entries(openWork).filter(
+        ([table, isOpen]) =>
+          stored.has(table) &&
+          sql.exec(`SELECT 1 FROM ${table} WHERE ${isOpen} LIMIT 1`).toArray().length > 0,
+      );
+      if (open.length === 0) continue;
+      const of = open.map(([table]) => table).join(" and ");
+      console.warn(
+        `[perdure] ${this.className} has stored work of ${feature}() in ${of}, which waits until the feature is installed. ` +
+          lineFor(feature, this.className),
+      );
     }
   }
 
@@ -65,9 +113,13 @@ export class FeatureNotInstalledError extends Error {
     readonly usedBy: string,
     className: string,
   ) {
-    super(
-      `${usedBy} needs ${feature}(). Add to the class ${className}: static readonly features = [${feature}()]. ` +
-        `For a plain object, add to the options of durable(): features: [${feature}()]. Import it from ${JSON.stringify(ENTRIES[feature])}.`,
-    );
+    super(`${usedBy} needs ${feature}(). ${lineFor(feature, className)}`);
   }
+}
+
+function lineFor(feature: FeatureName, className: string): string {
+  return (
+    `Add to the class ${className}: static readonly features = [${feature}()]. ` +
+    `For a plain object, add to the options of durable(): features: [${feature}()]. Import it from ${JSON.stringify(FEATURES[feature].entry)}.`
+  );
 }

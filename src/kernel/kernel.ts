@@ -10,7 +10,6 @@ import { type LinkSettings, Links } from "../hosts/agent/links.ts";
 import { Inbound, type InboundSettings } from "../inbound/index.ts";
 import type { TelemetryOf } from "../outbox/destinations/otlp.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
-import type { Scheduler } from "../scheduler/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
 import {
   type AgentToolPort,
@@ -80,7 +79,6 @@ export type Host<Turns extends HostTurns = HostTurns> = {
   /** Sends submissions and replies to the connected clients. */
   readonly clients: Watcher;
   readonly turns: (outbox: Outbox, options: TurnOptions, watchers: Watchers) => Turns;
-  readonly scheduler: (submissions: Turns["submissions"], onProblem: OnProblem) => Scheduler;
 };
 
 /** What every object has, for its verbs and for features. */
@@ -107,7 +105,6 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   readonly calls: Map<string, (...args: never[]) => unknown>;
   /** Installs what a feature needs of the Lifecycle. */
   readonly use: (capability: Capability) => void;
-  readonly scheduler: Scheduler;
   /** Undefined for a host without sub-agents. */
   readonly agentTools: AgentTools | undefined;
   readonly webhookWaits: WebhookWaits;
@@ -152,7 +149,6 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
-  const scheduler = host.scheduler(submissions, onProblem);
   const agentTools = host.agentTools && new AgentTools(host.agentTools, () => waits);
   const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
   const waits: Waits = new Waits({
@@ -184,17 +180,18 @@ export function kernelOf<Turns extends HostTurns>(
     lifecycle.use(capability);
     waking.push(capability);
   };
-  for (const capability of [outbox, submissions, waits, scheduler]) use(capability);
+  for (const capability of [outbox, submissions, waits]) use(capability);
   lifecycle.use(deliveries);
   const kernel = {
     ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
-    ...{ scheduler, agentTools, webhookWaits, links, inbound: deliveries },
+    ...{ agentTools, webhookWaits, links, inbound: deliveries },
     calls: new Map(Object.entries(stepCalls({ agent, waits, workflows, submissions }))),
     storage: ctx.storage,
     clock: systemClock,
   };
   features.install(host.features, kernel);
+  features.check(kernel);
   if (limits.tracing) features.get("operations", "The option tracing");
   return kernel;
 }

@@ -15,6 +15,7 @@ export {
 export type { SchedulerSettings } from "./options.ts";
 export * from "./pure.ts";
 export { Scheduler, type SchedulerOptions } from "./scheduler.ts";
+export { type SchedulesOptions, schedules } from "./schedules.ts";
 export { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
 export type { ArmedOccurrence } from "./tasks/reconcile.ts";
 export type {

@@ -482,6 +482,63 @@ export const tool = agentTool(Sub);
   ]);
 });
 
+it("doctor misses schedules() where a class declares tasks, and followers() where the project serves streams", () => {
+  const classes = `import { schedules } from "perdure/scheduler";
+import { followers } from "perdure/streams";
+import { DurableAgent } from "perdure/agent";
+import { DurableThink } from "perdure/think";
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { durable } from "perdure/object";
+export class With extends DurableAgent {
+  static override readonly features = [followers({ max: 7 }), schedules()];
+  override getScheduledTasks() { return {}; }
+}
+export class Heir extends With { override async getScheduledTasks(): Promise<object> { return super.getScheduledTasks(); } }
+export class Preset extends DurableThink {
+  static override readonly features = [followers()];
+  override getScheduledTasks() { return {}; }
+}
+export class Plain extends DurableObject {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, { model: "m", features: [followers(), schedules({ tasks: () => this.tasks() })] });
+}
+export class Without extends DurableAgent {
+  static override readonly features = [followers()];
+  override getScheduledTasks() { return {}; }
+}
+export class Calls extends DurableAgent {
+  static override readonly features = [followers({ max: Math.max(1, 2) })];
+  list() { return this.getScheduledTasks(); }
+}
+export class Unseen extends DurableAgent { static override readonly features = [schedules()]; }
+`;
+  const names = ["With", "Heir", "Preset", "Plain", "Without", "Calls", "Unseen"];
+  const found = checked(
+    project({
+      "wrangler.jsonc": configOf(names),
+      "src/index.ts": `export * from "./agents";\nimport { streams } from "perdure/streams";`,
+      "src/agents.ts": classes,
+    }),
+  );
+  expect(found.filter(({ level }) => level !== "ok")).toEqual([
+    {
+      check: "hosts",
+      level: "error",
+      text: "Without (src/agents.ts:21) declares getScheduledTasks(), but it installs no schedules()",
+      remedy:
+        "Add to the class: static override readonly features = [schedules()], with schedules of perdure/scheduler.",
+    },
+    {
+      check: "hosts",
+      level: "warning",
+      text: "Unseen (src/agents.ts:29) is bound, and the project mounts streams(), but it installs no followers()",
+      remedy:
+        "Add to the class: static override readonly features = [followers()], with followers of perdure/streams.",
+    },
+  ]);
+});
+
 it("doctor misses the declaration of a workflow's class, of every kind", () => {
   const folder = project({
     "wrangler.jsonc": configOf(["Desk"], ["Declared"]),

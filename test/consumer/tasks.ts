@@ -2,10 +2,11 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { DurableAgent, defineScheduledTasks } from "perdure/agent";
+import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
 import { DurableHarness } from "perdure/harness";
 import { type DurableVerbs, durable } from "perdure/object";
+import { defineScheduledTasks, schedules } from "perdure/scheduler";
 import { DurableThink, defineScheduledTasks as defineThinkTasks } from "perdure/think";
 
 const tasksOf = (name: () => string, topic: () => Promise<string>) =>
@@ -29,6 +30,7 @@ export class ThinkApp extends DurableThink<Cloudflare.Env> {
 }
 
 export class AgentApp extends DurableAgent<Cloudflare.Env> {
+  static override readonly features = [schedules()];
   override getScheduledTasks() {
     return defineScheduledTasks({
       made: { schedule: "every hour", prompt: () => "text" },
@@ -39,12 +41,14 @@ export class AgentApp extends DurableAgent<Cloudflare.Env> {
 }
 
 export class AnnotatedApp extends DurableAgent<Cloudflare.Env> {
+  static override readonly features = [schedules()];
   override getScheduledTasks(): ReturnType<DurableAgent["getScheduledTasks"]> {
     return defineScheduledTasks({ asked: { schedule: "every hour", prompt: async () => "text" } });
   }
 }
 
 export class ChatApp extends DurableChatAgent<Cloudflare.Env> {
+  static override readonly features = [schedules()];
   override getScheduledTasks() {
     return tasksOf(
       () => this.name,
@@ -54,6 +58,7 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env> {
 }
 
 export class HarnessApp extends DurableHarness<Cloudflare.Env> {
+  static override readonly features = [schedules()];
   override getScheduledTasks() {
     return defineScheduledTasks({ made: { schedule: "every hour", prompt: () => this.name } });
   }
@@ -64,23 +69,21 @@ export class ObjectApp extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
     model: "some/model",
-    scheduledTasks: () =>
-      defineScheduledTasks({
-        made: { schedule: "every hour", prompt: () => "text" },
-        handled: { schedule: "every hour", handler: async () => this.durable.submissionStats() },
-      }),
+    features: [schedules({ tasks: () => this.tasks() })],
   });
+  tasks() {
+    return defineScheduledTasks({
+      made: { schedule: "every hour", prompt: () => "text" },
+      handled: { schedule: "every hour", handler: async () => this.durable.submissionStats() },
+    });
+  }
 }
 export interface ObjectApp extends DurableVerbs {}
 
-export class BareApp extends DurableObject<Cloudflare.Env> {
-  readonly lifecycle = Lifecycle.install(this);
-  readonly durable = durable(this, {
-    model: "some/model",
-    // @ts-expect-error S4: a literal that no defineScheduledTasks() has checked
-    scheduledTasks: () => ({ late: { schedule: "every day at 25:00", prompt: "go" } }),
-  });
-}
+schedules({
+  // @ts-expect-error S4: a literal that no defineScheduledTasks() has checked
+  tasks: () => ({ late: { schedule: "every day at 25:00", prompt: "go" } }),
+});
 
 defineScheduledTasks({
   // @ts-expect-error a prompt takes no arguments: use a handler, which gets the occurrence

@@ -2,7 +2,16 @@
 
 import { operations } from "perdure/operator";
 import { replies } from "perdure/replies";
+import { type SchedulesOptions, schedules } from "perdure/scheduler";
 import { followers } from "perdure/streams";
 
-/** All features of Perdure, with their defaults. */
-export const ALL = [operations(), followers(), replies()];
+/** All features of Perdure, with their defaults, for the class of an agent. */
+export const ALL = [operations(), followers(), replies(), schedules()];
+
+/** The same for a plain object, which declares its tasks as an option. */
+export const allWith = (tasks: NonNullable<SchedulesOptions["tasks"]>) => [
+  operations(),
+  followers(),
+  replies(),
+  schedules({ tasks }),
+];

@@ -5,8 +5,9 @@ import { Lifecycle } from "agents/lifecycle";
 import { convertToModelMessages, stepCountIs, streamText, tool } from "ai";
 import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
-import { defineScheduledTasks as defineTasks, durable } from "perdure/object";
+import { durable } from "perdure/object";
 import { type Delivery, method, webhook } from "perdure/outbox";
+import { schedules } from "perdure/scheduler";
 import type { SubmissionInspection, SubmitMessagesResult } from "perdure/submissions";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
 import { z } from "zod";
@@ -52,6 +53,8 @@ function hangsAfter(agent: string, { status, createdAt }: SubmissionInspection) 
 function soaking(host: abstract new (...args: never[]) => object) {
   // The app uses only what all hosts have. Think's own hooks are never called on the others.
   return class extends (host as typeof DurableThink)<Env> {
+    static override readonly features = [schedules()];
+
     constructor(ctx: DurableObjectState, env: Env) {
       super(ctx, env, {
         // Outages of a provider are not under test here.
@@ -226,8 +229,7 @@ class PlainObject extends DurableObject<Env> {
     outbox: { allowPrivateAddresses: true, policy: { backoff: BACKOFF } },
     model: () => new SoakModel(),
     tools: () => this.#app.getTools(),
-    scheduledTasks: () => defineTasks(this.#app.getScheduledTasks()),
-    timezone: "UTC",
+    features: [schedules()],
     onSubmissionStatus: (submission) => hangsAfter(this.name, submission),
   });
 

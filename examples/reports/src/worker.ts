@@ -13,9 +13,9 @@ import {
   type DurableVerbs,
   DurableWorkflow,
   type DurableWorkflowStep,
-  defineScheduledTasks,
   durable,
 } from "perdure/object";
+import { defineScheduledTasks, schedules } from "perdure/scheduler";
 import { ScriptedModel } from "perdure/testing";
 
 interface Env extends Cloudflare.Env {
@@ -30,15 +30,18 @@ export class Reports extends DurableObject<Env> {
     // It follows a script: it thinks for two seconds, and answers.
     model: new ScriptedModel({ delayMs: 2_000, text: "All orders were shipped." }),
     instructions: "You write short reports.",
-    scheduledTasks: () =>
-      defineScheduledTasks({
-        nightly: {
-          schedule: "every day at 02:00 in Europe/Paris",
-          handler: ({ idempotencyKey: id }) =>
-            this.durable.runWorkflow("REPORT_WORKFLOW", {}, { id, ifExists: "return" }),
-        },
-      }),
+    features: [schedules({ tasks: () => this.tasks() })],
   });
+
+  private tasks() {
+    return defineScheduledTasks({
+      nightly: {
+        schedule: "every day at 02:00 in Europe/Paris",
+        handler: ({ idempotencyKey: id }) =>
+          this.durable.runWorkflow("REPORT_WORKFLOW", {}, { id, ifExists: "return" }),
+      },
+    });
+  }
 
   /** Called by the workflow, maybe again after a crash: the workflow's id is the key. */
   save(id: string, text: string) {

@@ -6,11 +6,13 @@ import { objectsIn, textOf, workflowsIn } from "../project/config.ts";
 import {
   callsDurable,
   callsOf,
+  type HostEntry,
   INSTALL,
   isPlainBase,
   kebabOf,
   lineageOf,
   mountedBy,
+  OPERATOR_MOUNTS,
   type Role,
   roleOf,
   shown,
@@ -27,7 +29,7 @@ export function checkHosts(project: Project): CheckResult[] {
     ...lifecycleProblem(sources, cls, role),
     ...chatProblem(sources, cls, role),
     ...workflowProblem(sources, cls, role),
-    ...operationsProblem(project, cls, role),
+    ...featureProblems(project, cls, role),
   ]);
   if (results.length > 0) return results;
   const text = all
@@ -107,36 +109,90 @@ export function roleOfBound(project: Project, className: string): Role {
   return isClass(found) ? roleOf(sources, found) : { is: "unknown" };
 }
 
-/** Operators see no agent without operations(), and traces are not sent. */
-function operationsProblem(project: Project, cls: SourceClass, role: Role): CheckResult[] {
+/** What a class writes, or its project serves, and the feature that the class needs for it. */
+type Need = {
+  readonly feature: string;
+  /** The entry that exports it. */
+  readonly from: string;
+  /** Hosts that have it by default. */
+  readonly preset?: HostEntry;
+  /** In the class: it fails at its start then. */
+  readonly written?: { readonly pattern: RegExp; readonly why: string };
+  /** Functions of the project that serve bound classes, by entry. */
+  readonly mounts?: readonly (readonly [from: string, name: string])[];
+};
+
+const NEEDS: readonly Need[] = [
+  {
+    feature: "operations",
+    from: "perdure/operator",
+    written: { pattern: /[{,]\s*tracing\s*[:,}]/, why: "sets the option tracing" },
+    mounts: OPERATOR_MOUNTS,
+  },
+  {
+    feature: "schedules",
+    from: "perdure/scheduler",
+    preset: "perdure/think",
+    written: {
+      pattern: /(?<![.\w$])getScheduledTasks\s*(?:\(\s*\)\s*[:{]|=)/,
+      why: "declares getScheduledTasks()",
+    },
+  },
+  { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
+];
+
+function featureProblems(project: Project, cls: SourceClass, role: Role): CheckResult[] {
   const { sources, settings } = project;
-  if (role.is !== "agent" || hasOperations(sources, cls)) return [];
-  const [mount] = mountedBy(sources);
+  if (role.is !== "agent") return [];
+  const { classes } = lineageOf(sources, cls);
   const isBound = objectsIn(settings).some(
     ({ className }) => sources.findExport(mainOf(project), className) === cls,
   );
-  const { classes } = lineageOf(sources, cls);
-  const isTraced = classes.some(({ body }) => /[{,]\s*tracing\s*[:,}]/.test(body));
-  if (!isTraced && !(mount && isBound)) return [];
-  const why = isTraced ? "sets the option tracing" : `is bound, and the project mounts ${mount}`;
-  const text = `${shown(sources, cls)} ${why}, but it installs no operations()`;
-  const where =
-    role.host === "perdure/object"
-      ? "Add to the options of durable(): features: [operations()]"
-      : "Add to the class: static override readonly features = [operations()]";
-  const remedy = `${where}, with operations of perdure/operator.`;
-  return [{ check, level: isTraced ? "error" : "warning", text, remedy }];
+  return NEEDS.flatMap(({ feature, from, preset, written, mounts = [] }): CheckResult[] => {
+    if (preset === role.host || mayInstall(sources, cls, { feature, from })) return [];
+    const isWritten = written && classes.some(({ body }) => written.pattern.test(body));
+    const [mount] = isBound ? mountedBy(sources, mounts) : [];
+    if (!isWritten && !mount) return [];
+    const why = isWritten ? written.why : `is bound, and the project mounts ${mount}`;
+    const where =
+      role.host === "perdure/object"
+        ? `Add to the options of durable(): features: [${feature}()]`
+        : `Add to the class: static override readonly features = [${feature}()]`;
+    return [
+      {
+        check,
+        level: isWritten ? "error" : "warning",
+        text: `${shown(sources, cls)} ${why}, but it installs no ${feature}()`,
+        remedy: `${where}, with ${feature} of ${from}.`,
+      },
+    ];
+  });
 }
 
-/** Whether a class installs operations(), or may do so: by a list that it does not write itself. */
-function hasOperations(sources: Sources, cls: SourceClass): boolean {
+/** Whether a class installs the feature, or may do so: by a list that it does not write itself. */
+function mayInstall(
+  sources: Sources,
+  cls: SourceClass,
+  { feature, from }: Pick<Need, "feature" | "from">,
+): boolean {
   const { classes, base } = lineageOf(sources, cls);
   if (base === "unknown") return true;
   return classes.some((each) => {
-    if (callsOf(sources, each, "perdure/operator", "operations").length > 0) return true;
-    const rest = each.body.replace(/\bfeatures\s*[:=]\s*\[(?:\s*[\w$]+\([^()]*\)\s*,?)*\s*\]/g, "");
+    if (callsOf(sources, each, from, feature).length > 0) return true;
+    const list = withoutArguments(each.body);
+    const rest = list.replace(/\bfeatures\s*[:=]\s*\[(?:\s*[\w$]+\(\)\s*,?)*\s*\]/g, "");
     return /\bfeatures\b/.test(rest);
   });
+}
+
+/** The text with `()` in place of each list of arguments. */
+function withoutArguments(text: string): string {
+  let [own, before] = [text, ""];
+  while (own !== before) {
+    before = own;
+    own = own.replace(/\([^()]+\)/g, "()");
+  }
+  return own;
 }
 
 /**

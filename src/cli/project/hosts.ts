@@ -127,15 +127,18 @@ export function hasLifecycle(sources: Sources, cls: SourceClass): boolean {
 export const INSTALL = /\.install\s*\(\s*this\b/;
 
 /** What serves operators: the functions that mount the API or the page, by entry. */
-const MOUNTS = [
+export const OPERATOR_MOUNTS = [
   ["perdure/dashboard", "dashboard"],
   ["perdure/operator", "operator"],
   ["perdure/mcp", "operatorMcp"],
 ] as const;
 
-/** The functions that a project imports to serve operators, e.g. `dashboard()`. */
-export function mountedBy(sources: Sources): string[] {
-  return MOUNTS.flatMap(([from, name]) => (sources.imports(from, name) ? [`${name}()`] : []));
+/** Those of the functions that a project imports, e.g. `dashboard()`. */
+export function mountedBy(
+  sources: Sources,
+  mounts: readonly (readonly [from: string, name: string])[] = OPERATOR_MOUNTS,
+): string[] {
+  return mounts.flatMap(([from, name]) => (sources.imports(from, name) ? [`${name}()`] : []));
 }
 
 /** Whether a class calls a function of another package, and how. */

@@ -150,7 +150,7 @@ export function fail(error: unknown): void {
   const status = error instanceof OperatorError ? error.status : 0;
   problem.value = {
     text: error instanceof Error ? error.message : String(error),
-    // The same request would be refused again. 408 and 429 say when. 501: the class does not install operations().
+    // The same request would be refused again. 408 and 429 say when. 501: the class does not install a feature.
     isPermanent:
       status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429),
   };

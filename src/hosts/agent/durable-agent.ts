@@ -10,10 +10,9 @@ import type { HostAgent } from "../../kernel/host-agent.ts";
 import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
-import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
+import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
@@ -30,7 +29,7 @@ import {
 export type DurableAgentOptions = HostOptions;
 
 /**
- * An `Agent` with durable turns: submissions, threads, workflows that wait for them, approvals, schedules and an outbox. The main
+ * An `Agent` with durable turns: submissions, threads, workflows that wait for them, approvals and an outbox. The main
  * conversation is the thread `"main"`. Use DurableThink for an agent on `@cloudflare/think`, and DurableChatAgent for a chat.
  *
  * @example
@@ -53,7 +52,7 @@ export class DurableAgent<
     addVerbs(DurableAgent);
   }
 
-  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
   static readonly features: readonly Feature[] = [];
 
   /** Where the conversations are kept; the app may keep others in it. */
@@ -99,18 +98,6 @@ export class DurableAgent<
         clients,
         turns: (outbox, limits, watchers) =>
           new SdkHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
-        scheduler: (submissions, onProblem) => {
-          const onFailure = (error: unknown) => callOnError(this, error);
-          return new Scheduler({
-            tasks: () => this.getScheduledTasks(),
-            defaultTimezone: () => this.getDefaultTimezone(),
-            scope: () => this.getScheduledTasksScope(),
-            prompts: promptsTo(submissions),
-            onFailure,
-            onInvalid: onFailure,
-            onProblem,
-          });
-        },
       },
       options,
       "options of DurableAgent",
@@ -162,7 +149,7 @@ export class DurableAgent<
   /** Called once per attempt, before the model is asked: returns settings for this turn. Override it. */
   beforeTurn(_turn: TurnStart): TurnOverrides | undefined | void | Promise<TurnOverrides | void> {}
 
-  /** The tasks that recur, see `defineScheduledTasks()` of `perdure/scheduler`. Override it. */
+  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
   getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
     return {};
   }

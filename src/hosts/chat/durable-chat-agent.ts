@@ -11,14 +11,13 @@ import type { HostAgent } from "../../kernel/host-agent.ts";
 import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
-import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
+import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
-import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { ChatHost } from "./chat-host.ts";
@@ -32,7 +31,7 @@ const ABORTED_WITHIN_MS = 5_000;
 export type DurableChatAgentOptions = HostOptions;
 
 /**
- * An `AIChatAgent` with durable turns: submissions, threads, workflows that wait for them, approvals, schedules and an outbox.
+ * An `AIChatAgent` with durable turns: submissions, threads, workflows that wait for them, approvals and an outbox.
  * Submissions to the thread `"main"` run in the chat's own queue, by `onChatMessage()`. Pass the options of `streamText()`
  * through `durable()` there.
  *
@@ -54,7 +53,7 @@ export class DurableChatAgent<
     addVerbs(DurableChatAgent);
   }
 
-  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
   static readonly features: readonly Feature[] = [];
 
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
@@ -99,18 +98,6 @@ export class DurableChatAgent<
         turns: (outbox, limits, watchers) => {
           const turns = this.#turns(agent, !isBuiltIn("getModel"));
           return new ChatHost({ ...turns, watchers, hasStatusHook }, outbox, limits);
-        },
-        scheduler: (submissions, onProblem) => {
-          const onFailure = (error: unknown) => callOnError(this, error);
-          return new Scheduler({
-            tasks: () => this.getScheduledTasks(),
-            defaultTimezone: () => this.getDefaultTimezone(),
-            scope: () => this.getScheduledTasksScope(),
-            prompts: promptsTo(submissions),
-            onFailure,
-            onInvalid: onFailure,
-            onProblem,
-          });
         },
       },
       options,
@@ -188,7 +175,7 @@ export class DurableChatAgent<
   /** Called once per attempt of a turn in another thread: returns settings for this turn. Override it. */
   beforeTurn(_turn: TurnStart): TurnOverrides | undefined | void | Promise<TurnOverrides | void> {}
 
-  /** The tasks that recur, see `defineScheduledTasks()` of `perdure/scheduler`. Override it. */
+  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
   getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
     return {};
   }

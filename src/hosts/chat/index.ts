@@ -1,6 +1,5 @@
 /** `perdure/chat`: the host for an `AIChatAgent` of `@cloudflare/ai-chat`. */
 
-export { defineScheduledTasks } from "../../scheduler/define.ts";
 export * from "../public.ts";
 export type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
 export { DurableChatAgent, type DurableChatAgentOptions } from "./durable-chat-agent.ts";

@@ -11,7 +11,7 @@ import type { HostAgent } from "../../kernel/host-agent.ts";
 import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
-import { type ScheduledTasks, Scheduler } from "../../scheduler/index.ts";
+import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
@@ -22,7 +22,6 @@ import {
   type SubmissionAudience,
   SubmissionClients,
 } from "../agent/submission-clients.ts";
-import { callOnError, promptsTo } from "../scheduled-tasks.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
@@ -31,7 +30,7 @@ import { HarnessHost } from "./harness-host.ts";
 export type DurableHarnessOptions = Omit<HostOptions, "budget">;
 
 /**
- * An `Agent` whose turns a harness of the SDK runs: submissions, threads, workflows that wait for them, approvals, schedules and an
+ * An `Agent` whose turns a harness of the SDK runs: submissions, threads, workflows that wait for them, approvals and an
  * outbox. The main conversation is the harness's default session, each thread a session of its own. The harness has the model and
  * the tools, and recovers turns that a crash interrupts.
  *
@@ -51,7 +50,7 @@ export class DurableHarness<
     addVerbs(DurableHarness);
   }
 
-  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
+  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
   static readonly features: readonly Feature[] = [];
 
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
@@ -93,18 +92,6 @@ export class DurableHarness<
         clients,
         turns: (outbox, limits, watchers) =>
           new HarnessHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
-        scheduler: (submissions, onProblem) => {
-          const onFailure = (error: unknown) => callOnError(this, error);
-          return new Scheduler({
-            tasks: () => this.getScheduledTasks(),
-            defaultTimezone: () => this.getDefaultTimezone(),
-            scope: () => this.getScheduledTasksScope(),
-            prompts: promptsTo(submissions),
-            onFailure,
-            onInvalid: onFailure,
-            onProblem,
-          });
-        },
       },
       options,
       "options of DurableHarness",
@@ -149,7 +136,7 @@ export class DurableHarness<
     return harness;
   }
 
-  /** The tasks that recur, see `defineScheduledTasks()` of `perdure/scheduler`. Override it. */
+  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
   getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
     return {};
   }

@@ -1,6 +1,5 @@
 /** `perdure/harness`: the host for an `Agent` whose turns a harness of the SDK runs. Experimental. */
 
-export { defineScheduledTasks } from "../../scheduler/define.ts";
 export * from "../public.ts";
 export { DurableHarness, type DurableHarnessOptions } from "./durable-harness.ts";
 export { HarnessOperationError } from "./errors.ts";

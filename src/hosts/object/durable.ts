@@ -8,12 +8,10 @@ import { invalidOption } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { type Kernel, kernelOf } from "../../kernel/kernel.ts";
 import type { Outbox } from "../../outbox/index.ts";
-import { Scheduler } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval, StoredKind } from "../../waits/index.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { SubmissionClients } from "../agent/submission-clients.ts";
-import { promptsTo } from "../scheduled-tasks.ts";
 import { appSource } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { NotSupportedByHostError } from "../support.ts";
@@ -77,17 +75,6 @@ export class Durable extends AgentVerbs {
             outbox,
             given,
           ),
-        scheduler: (submissions, report) =>
-          new Scheduler({
-            tasks: async () => (await settings.scheduledTasks?.()) ?? {},
-            defaultTimezone: () => settings.timezone,
-            prompts: promptsTo(submissions),
-            ...(settings.onTaskError && {
-              onFailure: settings.onTaskError,
-              onInvalid: settings.onTaskError,
-            }),
-            onProblem: report,
-          }),
       },
       limits,
       "options of durable()",
@@ -162,7 +149,7 @@ const OBJECTS = new WeakMap<object, Durable>();
 export type DurableVerbs = Omit<Durable, "outbox" | "agent" | typeof CAPABILITIES>;
 
 /**
- * Makes the turns of a Durable Object durable: submissions, threads, workflows that wait for them, approvals, schedules and an
+ * Makes the turns of a Durable Object durable: submissions, threads, workflows that wait for them, approvals and an
  * outbox. Call it in a field after that of the Lifecycle. The verbs of the result are also methods of the object over RPC.
  *
  * @throws InvalidOptionError for an invalid option, or for an object without a Lifecycle
@@ -186,15 +173,7 @@ export function durable(object: LifecycleDurableObject, options: DurableOptions)
   const made = new Durable(object, options);
   OBJECTS.set(object, made);
   addToClass(Object.getPrototypeOf(object) as object);
-  if (options.scheduledTasks) setTimeout(() => armSchedules(object), 0);
   return made;
-}
-
-/** RPC of the app's own methods does not start the Lifecycle. Without a start, no schedule is armed. */
-function armSchedules({ lifecycle }: LifecycleDurableObject): void {
-  lifecycle
-    .start()
-    .catch((error) => console.error("[perdure] the schedules could not be armed:", error));
 }
 
 /** RPC finds methods on the prototype. Those of the app's class stay as they are. */

@@ -1,6 +1,5 @@
 /** `perdure/object`: the host for a plain Durable Object with a Lifecycle. */
 
-export { defineScheduledTasks } from "../../scheduler/define.ts";
 export {
   DurableWorkflow,
   type DurableWorkflowStep,

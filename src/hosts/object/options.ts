@@ -5,14 +5,12 @@ import type { Sessions } from "agents/sessions";
 import type { WebSockets } from "agents/websockets";
 import type { LanguageModel, ToolSet } from "ai";
 import * as z from "zod";
-import { count, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { count, hook, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/features.ts";
 import { HOST_OPTIONS, type HostOptions } from "../../kernel/kernel.ts";
 import type { DeadLetter } from "../../outbox/index.ts";
-import type { DefinedTasks, ScheduledTasks } from "../../scheduler/index.ts";
-import { readZone } from "../../scheduler/language/parse.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";
@@ -24,7 +22,7 @@ type Awaitable<T> = T | Promise<T>;
 export type DurableOptions = HostOptions & ObjectOptions;
 
 type ObjectOptions = {
-  /** What the object installs beside submissions, workflows, schedules and the outbox. @default none */
+  /** What the object installs beside submissions, workflows and the outbox, such as `schedules({ tasks })`. @default none */
   readonly features?: readonly Feature[];
   /** The model of the turns. A function gets the id that a submission or a prompt asks for by `models`. */
   readonly model: LanguageModel | ((id?: string) => Awaitable<LanguageModel>);
@@ -39,14 +37,6 @@ type ObjectOptions = {
   readonly maxSteps?: number;
   /** Called once per attempt, before the model is asked: returns settings for this turn. */
   readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
-  /**
-   * The tasks that recur. Read at each start. The compiler checks them in `defineScheduledTasks()`, and refuses others.
-   * @example
-   * scheduledTasks: () => defineScheduledTasks({ digest: { schedule: "every day at 09:00", prompt: "Write the digest." } })
-   */
-  readonly scheduledTasks?: () => Awaitable<ScheduledTasks & DefinedTasks>;
-  /** The time zone of schedules that name none. @default none: a clock time without a zone is an invalid task */
-  readonly timezone?: string;
   /** Where the conversations are kept. Pass it if the object has sessions of its own. @default new Sessions() */
   readonly sessions?: Sessions;
   /** The connections that are sent submissions and approvals, as the next two options say. */
@@ -66,8 +56,6 @@ type ObjectOptions = {
   readonly onDeadLetter?: (letter: DeadLetter) => Awaitable<void>;
   /** Called once for each problem that could go unnoticed. @default logs one line of JSON */
   readonly onProblem?: (problem: Problem) => Awaitable<void>;
-  /** Called with the error of each failed run of a scheduled task. */
-  readonly onTaskError?: (error: unknown) => Awaitable<void>;
 };
 
 type Given<Name extends keyof ObjectOptions> = NonNullable<ObjectOptions[Name]>;
@@ -100,7 +88,6 @@ const SETTINGS = {
     })
     .default({}),
   maxSteps: count().default(10),
-  timezone: text().optional(),
   sessions: z
     .custom<Sessions>((value) => has(value, "session"), { error: "expected new Sessions()" })
     .optional(),
@@ -110,14 +97,12 @@ const SETTINGS = {
     })
     .optional(),
   beforeTurn: optionalHook<"beforeTurn">(),
-  scheduledTasks: optionalHook<"scheduledTasks">(),
   shouldSendSubmission: optionalHook<"shouldSendSubmission">(),
   shouldSendApproval: optionalHook<"shouldSendApproval">(),
   onSubmissionStatus: optionalHook<"onSubmissionStatus">(),
   onApproval: optionalHook<"onApproval">(),
   onDeadLetter: optionalHook<"onDeadLetter">(),
   onProblem: optionalHook<"onProblem">(),
-  onTaskError: optionalHook<"onTaskError">(),
 };
 const SCHEMA = optionsOf<ObjectOptions>()(SETTINGS);
 
@@ -135,6 +120,5 @@ export function readDurableOptions(options: DurableOptions): {
   const own = Object.fromEntries(given.filter(([name]) => name in SETTINGS));
   const limits = Object.fromEntries(given.filter(([name]) => !(name in SETTINGS)));
   const settings = readOptions(SCHEMA, own as never, name);
-  if (settings.timezone !== undefined) readZone(settings.timezone);
   return { settings, limits };
 }

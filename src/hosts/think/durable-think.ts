@@ -30,7 +30,7 @@ import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agen
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
-import { thinkScheduler } from "./scheduled-tasks.ts";
+import { withSchedules } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
 import { ThinkPromptKind } from "./think-submissions.ts";
 
@@ -74,7 +74,7 @@ export class DurableThink<
     const kernel = kernelOf(
       {
         object: this,
-        features: new.target.features,
+        features: withSchedules(new.target.features, agent),
         agent: agent as unknown as HostAgent,
         verbs: this,
         lifecycle: this.lifecycle,
@@ -89,7 +89,6 @@ export class DurableThink<
         clients,
         turns: (outbox, limits, watchers) =>
           new ThinkHost({ agent, watchers, hasStatusHook }, outbox, limits),
-        scheduler: (submissions, onProblem) => thinkScheduler(agent, submissions, onProblem),
       },
       options,
       "options of DurableThink",

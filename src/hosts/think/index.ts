@@ -2,6 +2,15 @@
 
 // Think's types, so that an app needs no second import for them; Perdure's of the same name, below, take their place.
 export type * from "@cloudflare/think";
+export {
+  InvalidTaskError,
+  PromptLostError,
+  RunCancelledError,
+  RunInterruptedError,
+  RunTimeoutError,
+  ScheduleSyntaxError,
+  UnknownTaskError,
+} from "../../scheduler/index.ts";
 export type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,

@@ -1,15 +1,16 @@
 /** Think's scheduled tasks on Perdure's scheduler: the app declares them as before, and Think sees none of them. */
 
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
-import type { Problem } from "../../core/problems.ts";
+import type { Feature } from "../../kernel/features.ts";
 import {
   type AnyTasks,
   type ArmedOccurrence,
   type CheckedTasks,
   type ScheduledTasks,
-  Scheduler,
+  type Scheduler,
+  schedules,
 } from "../../scheduler/index.ts";
-import { callOnError, promptsTo } from "../scheduled-tasks.ts";
+import type { HookedThink } from "./hooks.ts";
 import type { ThinkSubmissions } from "./think-submissions.ts";
 
 /**
@@ -29,31 +30,40 @@ export function defineScheduledTasks<const Tasks extends AnyTasks>(
   return tasks as unknown as ThinkScheduledTasks;
 }
 
-type ThinkAgent = Think & { onError(error: unknown): void | Promise<void> };
-
 /**
- * The scheduler of a Think agent.
- * @param submissions knows whether Think has submitted the prompt of an occurrence
+ * Installs schedules() also where the class does not list it, because it is a part of Think's own API, and takes the tasks over
+ * from Think.
  */
-export function thinkScheduler(
-  agent: ThinkAgent,
-  submissions: ThinkSubmissions,
-  onProblem: (problem: Problem) => void | Promise<void>,
-): Scheduler {
-  const onFailure = (error: unknown) => callOnError(agent, error);
-  const scheduler: Scheduler = new Scheduler({
-    tasks: takeOver(agent, {
-      beforeDisarming: () => scheduler.adopt(() => armedByThink(agent, submissions)),
-      afterStart: () => scheduler.reconcile(),
-    }),
-    defaultTimezone: () => agent.getDefaultTimezone(),
-    scope: () => agent.getScheduledTasksScope(),
-    prompts: promptsTo(submissions),
-    onFailure,
-    onInvalid: onFailure,
-    onProblem,
+export function withSchedules(
+  features: readonly Feature[],
+  agent: HookedThink,
+): readonly Feature[] {
+  if (!Array.isArray(features)) return features;
+  const takenOver = (own: Feature): Feature => ({
+    feature: "schedules",
+    install: (kernel) => {
+      const declaring = {
+        getScheduledTasks: takeOver(agent, {
+          beforeDisarming: () =>
+            scheduler.adopt(() => armedByThink(agent, kernel.submissions as ThinkSubmissions)),
+          afterStart: () => scheduler.reconcile(),
+        }),
+        getDefaultTimezone: () => agent.getDefaultTimezone(),
+        getScheduledTasksScope: () => agent.getScheduledTasksScope(),
+        onError: (error: unknown) => (agent as { onError(error: unknown): unknown }).onError(error),
+      };
+      const scheduler = own.install({
+        ...kernel,
+        object: declaring,
+        verbs: declaring,
+      }) as Scheduler;
+      return scheduler;
+    },
   });
-  return scheduler;
+  const list = features.some((one: Feature) => one?.feature === "schedules")
+    ? features
+    : [schedules(), ...features];
+  return list.map((one: Feature) => (one?.feature === "schedules" ? takenOver(one) : one));
 }
 
 /** The method that Think schedules for each occurrence. */

@@ -1,5 +1,6 @@
 /** Actions on one scheduled task. */
 
+import type { Scheduler } from "../../scheduler/index.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Action } from "../protocol.ts";
 import { done, type Effect, type ItemVerb, NOT_FOUND, oneByOne, UNCHANGED } from "./effect.ts";
@@ -72,7 +73,8 @@ export const backfill: ItemVerb<Of<"backfill">> = {
   ...task,
   async look({ agent, capabilities }, { taskId, from, to }) {
     if (!(await agent.inspectScheduledTask(taskId))) return NOT_FOUND;
-    const count = await capabilities.scheduler.countBackfill(taskId, { from, to });
+    const scheduler = capabilities.features.get("schedules", "backfill") as Scheduler;
+    const count = await scheduler.countBackfill(taskId, { from, to });
     return count > 0 ? done(count) : UNCHANGED;
   },
   async act({ agent }, { taskId, from, to }) {

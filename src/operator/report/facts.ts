@@ -4,6 +4,7 @@ import { failureOf } from "../../core/failures.ts";
 import { type InboundFacts, inboundFacts } from "../../inbound/facts.ts";
 import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
 import type { SchedulerFacts } from "../../scheduler/facts.ts";
+import type { Scheduler } from "../../scheduler/index.ts";
 import { type SubmissionFacts, submissionFacts } from "../../submissions/facts.ts";
 import type { WaitFacts } from "../../waits/facts.ts";
 import type { OperatedAgent } from "../operated.ts";
@@ -41,14 +42,15 @@ export async function readFacts(
       broken.push(brokenPart(part, error));
       return undefined;
     });
-  const [submissions, outbox, inbound, waits, scheduler, workflows, mcp] = await Promise.all([
+  const scheduler = schedulerOf(operated);
+  const [submissions, outbox, inbound, waits, tasks, workflows, mcp] = await Promise.all([
     read("submissions", async () =>
       submissionFacts(await capabilities.submissions.engine.factSource(), now),
     ),
     read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
     read("inbound", async () => inboundFacts(storage.sql, now)),
     read("waits", () => capabilities.waits.facts(now)),
-    read("scheduler", () => capabilities.scheduler.facts(now)),
+    read("scheduler", async () => scheduler?.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),
     read("mcp", async () => mcpFacts(host, now)),
   ]);
@@ -57,7 +59,7 @@ export async function readFacts(
     ...(outbox && { outbox }),
     ...(inbound && { inbound }),
     ...(waits && { waits }),
-    ...(scheduler && { scheduler }),
+    ...(tasks && { scheduler: tasks }),
     ...(workflows && { workflows }),
     ...(mcp && { mcp }),
   };
@@ -77,12 +79,21 @@ function workflowFacts(host: OperatedAgent["host"], env: object): WorkflowFacts 
   return { newest, errored, env };
 }
 
+/** Undefined for an agent without schedules(): the report has no such part then. */
+function schedulerOf({ capabilities: { features } }: OperatedAgent): Scheduler | undefined {
+  return features.has("schedules")
+    ? (features.get("schedules", "healthReport()") as Scheduler)
+    : undefined;
+}
+
 async function alarmFacts(
-  { agent, capabilities }: OperatedAgent,
+  operated: OperatedAgent,
   { submissions, outbox, waits, scheduler }: ReportFacts,
 ): Promise<AlarmFacts> {
-  const { submissions: ledger, waits: gate, scheduler: tasks } = capabilities;
-  const modules = [ledger, agent.outbox, gate, tasks];
+  const { agent, capabilities } = operated;
+  const { submissions: ledger, waits: gate } = capabilities;
+  const tasks = schedulerOf(operated);
+  const modules = [ledger, agent.outbox, gate, ...(tasks ? [tasks] : [])];
   const wakes = await Promise.all(modules.map((module) => module.inspectWake()));
   const times = [
     ...(submissions?.open ?? []).map(({ createdAt }) => createdAt),
@@ -99,7 +110,7 @@ async function alarmFacts(
       submissions.counts.running === 0 &&
       outbox?.waiting === 0 &&
       waits?.open === 0 &&
-      scheduler?.tasks.every(({ firesAt }) => firesAt === null) === true,
+      (!tasks || scheduler?.tasks.every(({ firesAt }) => firesAt === null) === true),
     workSince: times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other)),
   };
 }

@@ -5,7 +5,7 @@ import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
-import { ALL } from "../../support/features.ts";
+import { allWith } from "../../support/features.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
@@ -18,10 +18,9 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: ALL,
+    features: allWith(() => contractTasks(() => this.lifecycle.name)),
     model: (id) => new ScriptedModel(undefined, id),
     tools: contractTools(),
-    scheduledTasks: () => contractTasks(() => this.lifecycle.name),
   });
   hear(delivery: Delivery) {
     hear(delivery);

@@ -15,8 +15,9 @@ import {
   type DurableVerbs,
   durable,
 } from "../../../src/hosts/object/index.ts";
+import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
-import { ALL } from "../../support/features.ts";
+import { allWith } from "../../support/features.ts";
 import { message, refusal } from "../../support/given.ts";
 import { MCP_URL } from "./mcp-server.ts";
 
@@ -54,7 +55,7 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     .use(this.scheduler)
     .use(this.tasks);
   readonly durable = durable(this, {
-    features: ALL,
+    features: allWith(() => defineScheduledTasks({})),
     model: (id) => new ScriptedModel(undefined, id),
     tools: async () => {
       await this.mcp.waitForConnections({ timeout: 10_000 });
@@ -125,7 +126,7 @@ export interface OfferObject extends DurableVerbs {}
 export class OtherObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: ALL,
+    features: allWith(() => defineScheduledTasks({})),
     model: () => new ScriptedModel({ text: "other" }),
   });
 }

@@ -514,8 +514,7 @@ describe("a deleted sub-agent", () => {
     onTestFinished(() => spy.mockRestore());
     const { root, child } = await givenFamily();
     await runInDurableObject(root, async (own) => {
-      const { scheduler, waits } = own[CAPABILITIES];
-      for (const capability of [scheduler, waits]) {
+      for (const capability of own[CAPABILITIES].waking.slice(-2)) {
         capability.changeWakesOf = (_, verb) =>
           verb === "expedite" ? Promise.reject(new Error("no root")) : Promise.resolve();
       }

@@ -1,9 +1,8 @@
-/** Scheduled tasks on any host: their prompts are submissions to the agent itself. */
+/** The prompts of scheduled tasks, as submissions to the object itself. */
 
-import type { PromptPort } from "../scheduler/index.ts";
 import type { SubmissionInspection, Submissions } from "../submissions/index.ts";
+import type { PromptPort } from "./types.ts";
 
-/** The prompts of tasks as submissions to the agent itself. */
 export function promptsTo(submissions: Submissions): PromptPort {
   /** Calls for the same submission share one wait. */
   const waits = new Map<string, Promise<SubmissionInspection | null>>();
@@ -39,16 +38,4 @@ export function promptsTo(submissions: Submissions): PromptPort {
       await submissions.cancel(submissionId, reason);
     },
   };
-}
-
-/** Reports a task that has failed to `onError()` of the agent, as Think does. The default `onError()` throws its argument, which is no failure of the hook. */
-export async function callOnError(
-  agent: { onError(error: unknown): void | Promise<void> },
-  error: unknown,
-): Promise<void> {
-  try {
-    await agent.onError(error);
-  } catch (thrown) {
-    if (thrown !== error) throw thrown;
-  }
 }

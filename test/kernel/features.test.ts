@@ -1,0 +1,177 @@
+/** What a class gets that does not install a feature: the error with the line to add, and a line about stored work. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { DurableObject, env } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { DurableAgent } from "../../src/hosts/agent/index.ts";
+import { durable } from "../../src/hosts/object/index.ts";
+import type { Feature } from "../../src/kernel/features.ts";
+import { operations } from "../../src/operator/operations.ts";
+import { defineScheduledTasks, schedules } from "../../src/scheduler/index.ts";
+import { refusal } from "../support/given.ts";
+
+const LINE = "static readonly features = [schedules()]";
+const ENTRY = 'Import it from "perdure/scheduler".';
+
+const tasks = () =>
+  defineScheduledTasks({ digest: { schedule: "every day at 09:00 in UTC", handler: () => {} } });
+
+/** Runs `work` in an object of a new name. */
+function inObject<T>(
+  work: (ctx: DurableObjectState, env: Cloudflare.Env) => Promise<T>,
+): Promise<T> {
+  const stub = env.AlertsObject.get(env.AlertsObject.idFromName(crypto.randomUUID()));
+  return runInDurableObject(stub, (_, ctx) => work(ctx, env as Cloudflare.Env));
+}
+
+function plainObject(ctx: DurableObjectState, given: Cloudflare.Env, features: readonly Feature[]) {
+  class Reports extends DurableObject<Cloudflare.Env> {
+    readonly lifecycle = Lifecycle.install(this);
+    readonly durable = durable(this, { model: "some/model", features });
+  }
+  return new Reports(ctx, given);
+}
+
+const messageOf = async (work: () => unknown) =>
+  (await refusal(Promise.resolve().then(work))).message;
+
+describe("without schedules()", () => {
+  it.each([
+    ["listScheduledTasks", []],
+    ["inspectScheduledTask", ["digest"]],
+    ["listScheduledRuns", ["digest"]],
+    ["pauseScheduledTask", ["digest"]],
+    ["resumeScheduledTask", ["digest"]],
+    ["triggerScheduledTask", ["digest"]],
+    ["backfillScheduledTask", ["digest", { from: 0, to: 1 }]],
+    ["skipNextScheduledRun", ["digest"]],
+    ["internal_reconcileScheduledTasks", []],
+  ] as const)("%s() throws an error with the line to add", async (verb, args) => {
+    const error = await inObject((ctx, given) => {
+      const made = plainObject(ctx, given, []).durable;
+      return refusal((made[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+    });
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "schedules" });
+    expect(error.message).toContain(`${verb}() needs schedules(). `);
+    expect(error.message).toContain(LINE);
+    expect(error.message).toContain(ENTRY);
+  });
+
+  it("S4: an agent that declares tasks which would never run fails at its start", async () => {
+    class Support extends DurableAgent<Cloudflare.Env> {
+      override getScheduledTasks() {
+        return tasks();
+      }
+    }
+    const message = await inObject((ctx, given) => messageOf(() => new Support(ctx, given)));
+    expect(message).toContain("getScheduledTasks() needs schedules(). ");
+    expect(message).toContain(LINE);
+  });
+
+  it("operators see no tasks in the report, and an action on one fails with the line to add", async () => {
+    const [report, acted] = await inObject(async (ctx, given) => {
+      const { durable: agent } = plainObject(ctx, given, [operations()]);
+      const of = { action: { do: "pause-task", taskId: "digest" }, reason: "noise", by: "sam" };
+      return [await agent.healthReport(), await agent.operate(of as never)] as const;
+    });
+    expect(report.findings).toEqual([]);
+    expect(report.counts.tasks).toEqual({ active: 0, paused: 0, finished: 0, invalid: 0 });
+    expect(acted.outcome).toBe("failed");
+    expect(JSON.stringify(acted)).toContain(LINE);
+  });
+
+  it("an object has no table of schedules", async () => {
+    const found = await inObject(async (ctx, given) => {
+      const object = plainObject(ctx, given, []);
+      await object.lifecycle.start();
+      return ctx.storage.sql
+        .exec("SELECT name FROM sqlite_master WHERE name IN ('perdure_tasks', 'perdure_runs')")
+        .toArray();
+    });
+    expect(found).toEqual([]);
+  });
+});
+
+describe("stored work of a feature that is no longer installed", () => {
+  /** The lines about stored work, from here on. */
+  function listen(): () => string[] {
+    const spy = vi.spyOn(console, "warn").mockImplementation(() => {});
+    onTestFinished(() => spy.mockRestore());
+    return () => spy.mock.calls.map(String).filter((text) => text.includes("stored work"));
+  }
+
+  /** Makes tasks in an object, changes what is stored, and starts it again without schedules(). */
+  const startedAgain = (between: (sql: SqlStorage) => unknown = () => {}, after: Feature[] = []) =>
+    inObject(async (ctx, given) => {
+      const before = plainObject(ctx, given, [schedules({ tasks })]);
+      await before.lifecycle.start();
+      await before.durable.listScheduledTasks();
+      between(ctx.storage.sql);
+      const again = plainObject(ctx, given, after);
+      await again.lifecycle.start();
+      return ctx.storage.sql.exec("SELECT task_id FROM perdure_tasks").toArray();
+    });
+
+  it("S4: a start says once which tasks wait, with the line to add, and keeps them", async () => {
+    const warnings = listen();
+    expect(await startedAgain()).toEqual([{ task_id: "digest" }]);
+    expect(warnings()).toEqual([
+      expect.stringContaining(
+        "Reports has stored work of schedules() in perdure_tasks, which waits until the feature is installed.",
+      ),
+    ]);
+    expect(warnings()[0]).toContain(LINE);
+    expect(warnings()[0]).toContain(ENTRY);
+  });
+
+  it("a start says nothing of paused tasks, and nothing if the feature is installed", async () => {
+    const warnings = listen();
+    await startedAgain((sql) => sql.exec("UPDATE perdure_tasks SET paused_at = 1"));
+    await startedAgain(() => {}, [schedules({ tasks })]);
+    expect(warnings()).toEqual([]);
+  });
+
+  it("a start looks once, whether or not there is something", async () => {
+    await inObject(async (ctx, given) => {
+      const exec = vi.spyOn(ctx.storage.sql, "exec");
+      plainObject(ctx, given, []);
+      const looks = exec.mock.calls.filter(([query]) => query.includes("json_each"));
+      expect(looks).toHaveLength(1);
+      exec.mockClear();
+      plainObject(ctx, given, [schedules({ tasks })]);
+      expect(exec.mock.calls.filter(([query]) => query.includes("json_each"))).toEqual([]);
+    });
+  });
+});
+
+describe("schedules() refuses", () => {
+  it.each([
+    [{ tasks, timezone: "Mars/Base" }, /^Invalid timezone "Mars\/Base"/],
+    [{ tasks, timezone: "Europe/Pariss" }, /Did you mean "Europe\/Paris"\?/],
+    [{ tasks: {} }, /^Invalid tasks/],
+    [{ taks: tasks }, /^Unknown option "taks" in options of schedules\(\)/],
+    [null, /^Invalid options of schedules\(\)/],
+  ])("%o", (options, message) => {
+    expect(() => schedules(options as never)).toThrow(message);
+  });
+
+  it("a plain object without tasks", async () => {
+    const message = await inObject((ctx, given) =>
+      messageOf(() => plainObject(ctx, given, [schedules()])),
+    );
+    expect(message).toContain("Invalid schedules() of Reports: it has no tasks.");
+  });
+
+  it.each([
+    ["tasks", { tasks }],
+    ["timezone", { timezone: "UTC" }],
+    ["onError", { onError: () => {} }],
+  ])("%s for a class that has a method for it", async (name, options) => {
+    class Support extends DurableAgent<Cloudflare.Env> {
+      static override readonly features = [schedules(options)];
+    }
+    const message = await inObject((ctx, given) => messageOf(() => new Support(ctx, given)));
+    expect(message).toContain(`Invalid ${name} of schedules(): the class has methods for it.`);
+  });
+});
