@@ -1,5 +1,7 @@
 /** What a health report knows of the waits of workflows. Reads a bounded number of rows, and writes nothing. */
 
+import { GRACE_MS } from "./waits.ts";
+
 /** Open approvals that one report reads at most. */
 const MOST_READ = 10_000;
 /** The newest waits, in which one is looked for that asked the same under another name. */
@@ -68,8 +70,7 @@ const EXPIRED = `
   SELECT wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, settled_at AS expiredAt
   FROM perdure_waits WHERE seq > (SELECT MAX(seq) FROM perdure_waits) - ${MOST_LATEST} AND kind = 'approval' AND status = 'expired' AND settled_at > ? AND result ->> '$.isApproved' IS NULL`;
 
-/** @param graceMs how long after its step's timeout a wait expires */
-export function waitFacts(sql: SqlStorage, graceMs: number, now: number): WaitFacts {
+export function waitFacts(sql: SqlStorage, now: number): WaitFacts {
   const pending: OpenApproval[] = [];
   let open = 0;
   const rows = sql.exec<OpenApproval & { kind: string; expires: number }>(
@@ -78,7 +79,7 @@ export function waitFacts(sql: SqlStorage, graceMs: number, now: number): WaitFa
   );
   for (const { kind, expires, ...approval } of rows) {
     open++;
-    if (kind === "approval") pending.push({ ...approval, expiresAt: expires - graceMs });
+    if (kind === "approval") pending.push({ ...approval, expiresAt: expires - GRACE_MS });
   }
   const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED).toArray();
   const expired = sql.exec<ExpiredApproval>(EXPIRED, now - DAY_MS).toArray();

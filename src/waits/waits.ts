@@ -13,7 +13,6 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { Driver } from "./driver.ts";
 import { checkRequest, InvalidWaitError, missingKind } from "./errors.ts";
-import { type WaitFacts, waitFacts } from "./facts.ts";
 import type {
   Closing,
   Ending,
@@ -99,12 +98,6 @@ export class Waits extends Capability implements WaitKind {
     const next = this.#driver.drive();
     // The outbox may rely on this wake instead of one of its own.
     return earliest([next, this.#outbox.isBusy ? this.#now() + HEARTBEAT_MS : null]);
-  }
-
-  /** For a health report. */
-  async facts(now: number): Promise<WaitFacts> {
-    await this.lifecycle.ready();
-    return waitFacts(this.lifecycle.storage.sql, GRACE_MS, now);
   }
 
   /**

@@ -6,7 +6,7 @@ import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
 import type { SchedulerFacts } from "../../scheduler/facts.ts";
 import type { Scheduler } from "../../scheduler/index.ts";
 import { type SubmissionFacts, submissionFacts } from "../../submissions/facts.ts";
-import type { WaitFacts } from "../../waits/facts.ts";
+import { type WaitFacts, waitFacts } from "../../waits/facts.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlarmFacts } from "./rules/alarms.ts";
 import { type McpFacts, mcpFacts } from "./rules/mcp.ts";
@@ -49,7 +49,10 @@ export async function readFacts(
     ),
     read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
     read("inbound", async () => inboundFacts(storage.sql, now)),
-    read("waits", () => capabilities.waits.facts(now)),
+    read("waits", async () => {
+      await capabilities.submissions.ready();
+      return waitFacts(storage.sql, now);
+    }),
     read("scheduler", async () => scheduler?.facts(now)),
     read("workflows", async () => workflowFacts(host, env)),
     read("mcp", async () => mcpFacts(host, now)),
