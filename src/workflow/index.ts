@@ -4,6 +4,7 @@ export { SchemaMismatchError } from "../core/schema/schema.ts";
 export type { AgentToolProgress } from "../waits/kinds/agent-tool/types.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./agent-tool.ts";
 export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./approval.ts";
+export { DurableWorkflow, type DurableWorkflowStep } from "./durable-workflow.ts";
 export {
   AgentToolAbortedError,
   AgentToolError,

@@ -63,8 +63,8 @@ it("doctor recognises the classes of every host, by any import, and finds nothin
     "src/chat.ts": CHAT,
     "src/reports.ts": OBJECT,
     "src/workflows.ts": `
-      import { DurableWorkflow, durable as make } from "perdure/object";
-      import { ThinkWorkflow } from "perdure/workflow";
+      import { durable as make } from "perdure/object";
+      import { DurableWorkflow, ThinkWorkflow } from "perdure/workflow";
       import type { Reports as Target } from "./reports";
       import { Desk } from "@/shop";
       import { Reports } from "./reports";
@@ -216,16 +216,16 @@ it("doctor finds workflows of the wrong kind for their class", () => {
     "wrangler.jsonc": configOf(["Reports", "Support"], ["A", "B", "C", "D", "E", "F", "G"]),
     "src/index.ts": `import { AgentWorkflow } from "agents/workflows";
       import { DurableAgent } from "perdure/agent";
-      import * as object from "perdure/object";
+      import * as workflow from "perdure/workflow";
       import { ThinkWorkflow as Flow } from "perdure/workflow";
       import type { Reports as Store } from "./reports";
       export { Reports } from "./reports";
       export class Support extends DurableAgent<Env> {}
       export class A extends Flow<Store, { day: string }> {}
-      export class B extends object.DurableWorkflow<Support> {}
+      export class B extends workflow.DurableWorkflow<Support> {}
       export class C extends AgentWorkflow<Store> {}
       export class D extends Flow<Support> {}
-      export class E extends object.DurableWorkflow<Store> {}
+      export class E extends workflow.DurableWorkflow<Store> {}
       // class X extends Flow<Store> {}
       class Both<Target> extends Flow<Target> {}
       export class F extends Both<Store> {}
@@ -242,7 +242,7 @@ it("doctor finds workflows of the wrong kind for their class", () => {
   expect(found[0]).toMatchObject({
     check: "hosts",
     remedy:
-      "Extend DurableWorkflow of perdure/object: only an agent can start a class that extends ThinkWorkflow.",
+      "Extend DurableWorkflow of perdure/workflow: only an agent can start a class that extends ThinkWorkflow.",
   });
   expect(found[1]).toMatchObject({
     check: "hosts",
@@ -551,7 +551,7 @@ abstract class Base extends ThinkWorkflow<Desk> {}
 export class Declared extends Base {}
 export class TicketWorkflow extends Base {}
 export class Nightly extends AgentWorkflow<Desk> {}`,
-    "src/unused.ts": `import { DurableWorkflow } from "perdure/object";\nexport class Old extends DurableWorkflow {}`,
+    "src/unused.ts": `import { DurableWorkflow } from "perdure/workflow";\nexport class Old extends DurableWorkflow {}`,
   });
   const found = checked(folder).filter(({ level }) => level !== "ok");
   expect(found).toMatchObject([

@@ -9,14 +9,10 @@
 
 import { DurableObject, type WorkflowEvent } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import {
-  type DurableVerbs,
-  DurableWorkflow,
-  type DurableWorkflowStep,
-  durable,
-} from "perdure/object";
+import { type DurableVerbs, durable } from "perdure/object";
 import { defineScheduledTasks, schedules } from "perdure/scheduler";
 import { ScriptedModel } from "perdure/testing";
+import { DurableWorkflow, type DurableWorkflowStep } from "perdure/workflow";
 
 interface Env extends Cloudflare.Env {
   REPORTS: DurableObjectNamespace<Reports>;

@@ -89,7 +89,7 @@ function workflowProblem(sources: Sources, cls: SourceClass, role: Role): CheckR
   const what = `${shown(sources, cls)} extends ${role.by}`;
   if (role.of === "agent" && of.is === "agent" && of.host === "perdure/object") {
     const text = `${what}, and its object ${target.name} is a plain Durable Object`;
-    const remedy = `Extend DurableWorkflow of perdure/object: only an agent can start a class that extends ${role.by}.`;
+    const remedy = `Extend DurableWorkflow of perdure/workflow: only an agent can start a class that extends ${role.by}.`;
     return [{ check, level: "error", text, remedy }];
   }
   const isAgent = of.is === "sdk-agent" || (of.is === "agent" && of.host !== "perdure/object");

@@ -52,7 +52,7 @@ const BASES: Readonly<Record<string, Role>> = Object.fromEntries(
       ["perdure/workflow", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
       ["@cloudflare/think/workflows", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
       ["agents/workflows", { is: "workflow", of: "agent", by: "AgentWorkflow" }],
-      ["perdure/object", { is: "workflow", of: "object", by: "DurableWorkflow" }],
+      ["perdure/workflow", { is: "workflow", of: "object", by: "DurableWorkflow" }],
     ] as const
   ).map(([from, role]) => [keyOf({ from, name: role.by }), role]),
 );

@@ -1,9 +1,5 @@
 /** `perdure/object`: the host for a plain Durable Object with a Lifecycle. */
 
-export {
-  DurableWorkflow,
-  type DurableWorkflowStep,
-} from "../../workflow/durable-workflow.ts";
 export * from "../public.ts";
 export type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
 export { Durable, type DurableVerbs, durable, type LifecycleDurableObject } from "./durable.ts";

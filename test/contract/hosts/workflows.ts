@@ -3,8 +3,12 @@
 import type { WorkflowEvent } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
-import { DurableWorkflow, type DurableWorkflowStep } from "../../../src/hosts/object/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import {
+  DurableWorkflow,
+  type DurableWorkflowStep,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "../../../src/workflow/index.ts";
 import { countSteps } from "../../support/engine-steps.ts";
 import type { AgentHost } from "./agent-host.ts";
 import type { ObjectHost } from "./object-host.ts";
