@@ -30,6 +30,7 @@ const library = defineConfig({
     harness: "src/hosts/harness/index.ts",
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",
+    "agent-tools": "src/agent-tools/index.ts",
     react: "src/react/index.ts",
     zod3: "src/core/schema/zod3.ts",
     submissions: "src/submissions/public.ts",

@@ -1,7 +1,6 @@
 /** Every method that an agent with Perdure has for its callers. The agent's class takes them over with {@link addVerbs}. */
 
 import type { AgentPathStep } from "agents";
-import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
 import { preview } from "../core/json.ts";
 import type { Instant } from "../core/options/instant.ts";
@@ -540,13 +539,5 @@ export abstract class AgentVerbs {
     if (call.do === "reject") return { decided: await this.rejectApproval(approvalId, { by }) };
     const options = { by, ...(payload !== undefined && { payload }) };
     return { decided: await this.grantApproval(approvalId, options) };
-  }
-
-  /** For `step.agentTool()`: agents call it when a run has ended, at least once, and again for one that ends after it was given up. */
-  async finishAgentToolStep(
-    run: AgentToolRunInfo,
-    result: AgentToolLifecycleResult,
-  ): Promise<void> {
-    await this[CAPABILITIES].agentTools?.finished(run, result);
   }
 }

@@ -5,6 +5,7 @@ import type { Kernel } from "./kernel.ts";
 
 /** The features by name, in the order of their installation. */
 const FEATURES = {
+  agentTools: { entry: "perdure/agent-tools", steps: { "agent-tool": "step.agentTool()" } },
   replies: { entry: "perdure/replies" },
   operations: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
@@ -24,6 +25,8 @@ type Known = {
   readonly entry: string;
   /** The method of an agent's class that it calls: overridden without the feature, the method would never be called. */
   readonly calls?: string;
+  /** The steps of workflows that need it, by their kinds of waits. */
+  readonly steps?: Readonly<Record<string, string>>;
   /** Its tables, each with the condition of rows that are open work. */
   readonly openWork?: Readonly<Record<string, string>>;
 };
@@ -101,6 +104,15 @@ export class Features {
   get(feature: FeatureName, usedBy: string): unknown {
     if (this.has(feature)) return this.#installed.get(feature);
     throw new FeatureNotInstalledError(feature, usedBy, this.className);
+  }
+
+  /** The error of a step whose kind of wait no feature has installed. Undefined for a kind that no feature has. */
+  missingKind(kind: string): FeatureNotInstalledError | undefined {
+    for (const [feature, { steps }] of Object.entries(FEATURES) as [FeatureName, Known][]) {
+      const step = steps?.[kind];
+      if (step) return new FeatureNotInstalledError(feature, step, this.className);
+    }
+    return undefined;
   }
 }
 

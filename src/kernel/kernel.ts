@@ -12,8 +12,6 @@ import type { TelemetryOf } from "../outbox/destinations/otlp.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
 import {
-  type AgentToolPort,
-  AgentTools,
   type Approval,
   Approvals,
   approvalKind,
@@ -74,8 +72,6 @@ export type Host<Turns extends HostTurns = HostTurns> = {
   readonly isBuiltIn: (verb: string) => boolean;
   /** An approval was opened, decided, expired or cancelled. */
   readonly onApproval: (approval: Approval) => void | Promise<void>;
-  /** Undefined for a host without sub-agents. */
-  readonly agentTools?: AgentToolPort;
   /** Sends submissions and replies to the connected clients. */
   readonly clients: Watcher;
   readonly turns: (outbox: Outbox, options: TurnOptions, watchers: Watchers) => Turns;
@@ -105,8 +101,6 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   readonly calls: Map<string, (...args: never[]) => unknown>;
   /** Installs what a feature needs of the Lifecycle. */
   readonly use: (capability: Capability) => void;
-  /** Undefined for a host without sub-agents. */
-  readonly agentTools: AgentTools | undefined;
   readonly webhookWaits: WebhookWaits;
   readonly links: Links;
   readonly inbound: Inbound;
@@ -149,10 +143,10 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
-  const agentTools = host.agentTools && new AgentTools(host.agentTools, () => waits);
   const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
   const waits: Waits = new Waits({
     outbox,
+    missingKind: (kind) => features.missingKind(kind),
     kinds: () => ({
       prompt: new PromptKind(submissions),
       batch: new BatchKind(submissions),
@@ -161,7 +155,6 @@ export function kernelOf<Turns extends HostTurns>(
         // The app hears of an approval last: what it does may take long.
         return host.onApproval(approval);
       }),
-      ...(agentTools && { "agent-tool": agentTools }),
       webhook: webhookWaits,
     }),
   });
@@ -185,7 +178,7 @@ export function kernelOf<Turns extends HostTurns>(
   const kernel = {
     ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
-    ...{ agentTools, webhookWaits, links, inbound: deliveries },
+    ...{ webhookWaits, links, inbound: deliveries },
     calls: new Map(Object.entries(stepCalls({ agent, waits, workflows, submissions }))),
     storage: ctx.storage,
     clock: systemClock,

@@ -1,8 +1,6 @@
 /** What the hosts use of the waits. */
 
 export { InvalidApprovalError, InvalidWaitError } from "./errors.ts";
-export type { AgentToolPort } from "./kinds/agent-tool/types.ts";
-export { AgentTools } from "./kinds/agent-tool.ts";
 export { Approvals, approvalKind } from "./kinds/approval.ts";
 export type {
   Approval,

@@ -51,19 +51,23 @@ export type WaitsOptions = {
   readonly outbox: Outbox;
   /** More can be added by `install()`. */
   readonly kinds: (waits: Waits) => WaitKinds;
+  /** The error of a step whose kind is not installed. */
+  readonly missingKind?: (kind: WaitKindName) => Error | undefined;
   readonly clock?: Clock;
 };
 
 export class Waits extends Capability implements WaitKind {
   readonly #outbox: Outbox;
+  readonly #missingKind: WaitsOptions["missingKind"];
   readonly #kinds = new Map<WaitKindName, WaitKind>();
   readonly #driver: Driver;
   readonly #settlement: Settlement;
   #opened: WaitStore | undefined;
 
-  constructor({ outbox, kinds, clock = systemClock }: WaitsOptions) {
+  constructor({ outbox, kinds, missingKind, clock = systemClock }: WaitsOptions) {
     super("perdure.waits", clock);
     this.#outbox = outbox;
+    this.#missingKind = missingKind;
     this.#driver = new Driver(
       this.loop,
       () => this.#store,
@@ -104,14 +108,15 @@ export class Waits extends Capability implements WaitKind {
    * Opens a wait, or finds the one that was opened before. An open wait is taken over by a later run, unless its kind asks
    * anew. A closed one answers its own run, and a later run if its kind says so, unless the step refuses its result.
    *
-   * @throws InvalidWaitError for a request that cannot be stored, or a kind that this agent does not have; nothing is stored then
+   * @throws InvalidWaitError for a request that cannot be stored; FeatureNotInstalledError, or InvalidWaitError, for a kind that
+   *   this agent does not have. Nothing is stored then
    */
   async open(asked: WaitRequest): Promise<WaitReceipt> {
-    await this.lifecycle.ready();
     const { kind, idempotencyKey, run, workflow, timeoutMs, refuses } = asked;
+    if (!this.#driver.has(kind)) throw this.#missingKind?.(kind) ?? missingKind(kind);
+    await this.lifecycle.ready();
     const request = asked.request as Json;
     checkRequest(kind, request, { idempotencyKey, run, ...workflow });
-    if (!this.#driver.has(kind)) throw missingKind(kind);
     const own = this.#driver.kinds.get(kind) as StoredKind;
     await own.check?.(request);
     const now = this.#now();

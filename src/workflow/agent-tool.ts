@@ -6,11 +6,11 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import * as z from "zod";
+import type { AgentToolEnd, Milestone } from "../agent-tools/types.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
-import type { AgentToolEnd, Milestone } from "../waits/kinds/agent-tool/types.ts";
 import {
   AgentToolAbortedError,
   AgentToolFailedError,

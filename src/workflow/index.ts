@@ -1,7 +1,7 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
+export type { AgentToolProgress } from "../agent-tools/types.ts";
 export { SchemaMismatchError } from "../core/schema/schema.ts";
-export type { AgentToolProgress } from "../waits/kinds/agent-tool/types.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./agent-tool.ts";
 export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./approval.ts";
 export { DurableWorkflow, type DurableWorkflowStep } from "./durable-workflow.ts";

@@ -152,6 +152,7 @@ function isRefused(result: unknown): result is { [REFUSED]: Pick<Error, "name" |
 
 /** Errors of an agent for invalid input, by their names over RPC. */
 const REFUSALS: ReadonlySet<string> = new Set([
+  "FeatureNotInstalledError",
   "InvalidApprovalError",
   "InvalidDestinationError",
   "InvalidEventError",

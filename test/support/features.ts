@@ -1,14 +1,15 @@
 /** For agents of tests that use more than one feature. */
 
+import { agentTools } from "perdure/agent-tools";
 import { operations } from "perdure/operator";
 import { replies } from "perdure/replies";
 import { type SchedulesOptions, schedules } from "perdure/scheduler";
 import { followers } from "perdure/streams";
 
 /** All features of Perdure, with their defaults, for the class of an agent. */
-export const ALL = [operations(), followers(), replies(), schedules()];
+export const ALL = [operations(), followers(), replies(), schedules(), agentTools()];
 
-/** The same for a plain object, which declares its tasks as an option. */
+/** Those that a plain object can have. It declares its tasks as an option. */
 export const allWith = (tasks: NonNullable<SchedulesOptions["tasks"]>) => [
   operations(),
   followers(),

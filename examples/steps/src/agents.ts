@@ -3,6 +3,7 @@
 import { CodemodeConnector } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import type { ToolSet } from "ai";
+import { agentTools } from "perdure/agent-tools";
 import { withCodemode } from "perdure/codemode";
 import { DurableThink } from "perdure/think";
 import { OfflineModel } from "./offline-model.ts";
@@ -35,6 +36,8 @@ class Hotel extends CodemodeConnector<Env> {
 }
 
 export class Desk extends withCodemode(DurableThink)<Env> {
+  static override readonly features = [agentTools()];
+
   override getModel() {
     return new OfflineModel();
   }

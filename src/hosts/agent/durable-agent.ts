@@ -16,7 +16,6 @@ import type { Approval } from "../../waits/index.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
-import { agentToolPort } from "./agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
 import {
@@ -94,7 +93,6 @@ export class DurableAgent<
         own: Agent.prototype,
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
-        agentTools: agentToolPort(this, "finishAgentToolStep"),
         clients,
         turns: (outbox, limits, watchers) =>
           new SdkHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),

@@ -14,7 +14,6 @@ import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
@@ -93,7 +92,6 @@ export class DurableChatAgent<
         own: Agent.prototype,
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
-        agentTools: agentToolPort(this, "finishAgentToolStep"),
         clients,
         turns: (outbox, limits, watchers) => {
           const turns = this.#turns(agent, !isBuiltIn("getModel"));

@@ -14,7 +14,6 @@ import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { type ApprovalAgent, announceApproval } from "../agent/approval-clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import {
@@ -88,7 +87,6 @@ export class DurableHarness<
         own: Agent.prototype,
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
-        agentTools: agentToolPort(this, "finishAgentToolStep"),
         clients,
         turns: (outbox, limits, watchers) =>
           new HarnessHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),

@@ -24,7 +24,6 @@ import {
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
@@ -85,7 +84,6 @@ export class DurableThink<
         own: Think.prototype,
         isBuiltIn,
         onApproval: (approval) => announceApproval(agent, approval),
-        agentTools: agentToolPort(agent, "finishAgentToolStep"),
         clients,
         turns: (outbox, limits, watchers) =>
           new ThinkHost({ agent, watchers, hasStatusHook }, outbox, limits),

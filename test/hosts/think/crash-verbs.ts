@@ -22,7 +22,6 @@ export const PLAYED = {
     "closeWait",
     "terminateWorkflow",
     "step.agentTool",
-    "finishAgentToolStep",
     "readWait",
     "refuseWait",
     "codemode",

@@ -170,7 +170,7 @@ it.each([
   expect(error.message).toMatch(/^Invalid .*: expected an object( with .*)?\.$/);
 });
 
-describe("without operations()", () => {
+describe("without features", () => {
   const bare = (options: object, features?: unknown) => {
     class Bare extends DurableThink {}
     if (features !== undefined) Object.assign(Bare, { features });
@@ -192,6 +192,17 @@ describe("without operations()", () => {
       expect(error.message).toContain(line);
     },
   );
+
+  it("W2: step.agentTool() throws an error with the line to add", async () => {
+    class Bare extends DurableThink {}
+    const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), async (_, ctx) => {
+      const agent = new Bare(ctx, env as Cloudflare.Env);
+      return refusal(agent.callKernel("openWait", { kind: "agent-tool" }));
+    });
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "agentTools" });
+    expect(error.message).toContain("step.agentTool() needs agentTools()");
+    expect(error.message).toContain('Import it from "perdure/agent-tools"');
+  });
 
   it("the option tracing is refused at the start", async () => {
     const tracing = otlp({ url: "https://otlp.example.com" });

@@ -8,6 +8,7 @@ import {
 } from "agents/agent-tools";
 import { tool } from "ai";
 import { z } from "zod";
+import type { AgentTools } from "../../../src/agent-tools/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { ThinkAgent } from "../think-agent.ts";
 
@@ -118,9 +119,21 @@ export class ToolParent extends ThinkAgent {
     push(finishesOf, this.name, `${runId} ${status}`);
   }
 
-  override async finishAgentToolStep(run: AgentToolRunInfo, result: AgentToolLifecycleResult) {
-    await toolHooks.get(this.name)?.onFinish?.(this);
-    await super.finishAgentToolStep(run, result);
+  /** Made by agentTools(). */
+  declare finishAgentToolStep: AgentTools["finished"];
+
+  constructor(...args: ConstructorParameters<typeof ThinkAgent>) {
+    super(...args);
+    const { finishAgentToolStep: finish } = this;
+    this.finishAgentToolStep = async (run, result) => {
+      await toolHooks.get(this.name)?.onFinish?.(this);
+      await finish(run, result);
+    };
+  }
+
+  /** As agents do. */
+  async reportEnd(run: AgentToolRunInfo, result: AgentToolLifecycleResult): Promise<void> {
+    await this.finishAgentToolStep(run, result);
   }
 
   startTools(id: string, params: unknown): Promise<string> {

@@ -1,6 +1,7 @@
 /** `step.agentTool()` in the real engine: how runs end, and what is told of them. */
 
 import { runInDurableObject } from "cloudflare:test";
+import type { AgentToolRunInfo } from "agents/agent-tools";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
@@ -254,15 +255,13 @@ describe("W2: no wait hangs", () => {
     await workflow.start();
     const runId = await workflow.runOf("tool");
     await until(() => modelCalls.get(asked));
-    const run = { runId, agentType: "ToolChild" } as Parameters<
-      ToolParent["finishAgentToolStep"]
-    >[0];
+    const run = { runId, agentType: "ToolChild" } as AgentToolRunInfo;
     const interruption = {
       status: "interrupted",
       reason: "no-progress",
       childStillRunning: true,
     } as const;
-    await workflow.agent().finishAgentToolStep(run, interruption);
+    await workflow.agent().reportEnd(run, interruption);
     expect(await workflow.complete()).toMatchObject([{ result: { runId } }]);
   });
 
@@ -272,11 +271,9 @@ describe("W2: no wait hangs", () => {
     await workflow.start();
     const runId = await workflow.runOf("tool");
     await until(() => modelCalls.get(asked));
-    const run = { runId, agentType: "ToolChild" } as Parameters<
-      ToolParent["finishAgentToolStep"]
-    >[0];
+    const run = { runId, agentType: "ToolChild" } as AgentToolRunInfo;
     const interruption = { status: "interrupted", reason: "inspect-failed" } as const;
-    await workflow.agent().finishAgentToolStep(run, interruption);
+    await workflow.agent().reportEnd(run, interruption);
     expect(await workflow.complete()).toMatchObject([
       { error: "AgentToolInterruptedError", reason: "inspect-failed", childStillRunning: true },
     ]);

@@ -178,7 +178,7 @@ const input = (id: string, script: Script = {}) => ask({ text: id, ...script });
 const AGENT_TOOLS: readonly ThinkScenario[] = [
   workflow({
     name: "L1 W1 step.agentTool",
-    verbs: ["step.agentTool", "openWait", "finishAgentToolStep"],
+    verbs: ["step.agentTool", "openWait"],
     soonAfter: OPENED,
     stride: 83,
     objects: env.ToolParent as never,
@@ -191,7 +191,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "O4 step.agentTool with an output that is reported by a reference",
-    verbs: ["step.agentTool", "openWait", "finishAgentToolStep", "readWait"],
+    verbs: ["step.agentTool", "openWait", "readWait"],
     soonAfter: CLOSED,
     stride: 97,
     objects: env.ToolParent as never,

@@ -3,11 +3,12 @@
  * memory only; it decides nothing.
  */
 
-import type { Clock } from "../../../core/clock.ts";
-import type { Json } from "../../../core/json.ts";
-import type { Wait } from "../../protocol.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Json } from "../core/json.ts";
+import type { Wait } from "../waits/protocol.ts";
+import type { Children } from "./children.ts";
 import { requestOf } from "./ends.ts";
-import type { AgentToolPort, AgentToolProgress } from "./types.ts";
+import type { AgentToolProgress } from "./types.ts";
 
 /** The parts of a child's stream that are reports, as agents document them. */
 const PROGRESS_PART = "data-agent-progress";
@@ -41,7 +42,7 @@ export class Following {
   readonly #runs = new Map<string, Followed>();
 
   constructor(
-    private readonly port: AgentToolPort,
+    private readonly children: Pick<Children, "report" | "tail">,
     /** Triggers a look at a wait. */
     private readonly nudge: (waitId: string) => Promise<void>,
     private readonly clock: Clock,
@@ -94,7 +95,7 @@ export class Following {
 
   async #follow(wait: Wait, runId: string, run: Followed): Promise<void> {
     try {
-      const stream = await this.port.tail(requestOf(wait).className, runId);
+      const stream = await this.children.tail(requestOf(wait).className, runId);
       if (run.isForgotten) return await stream.cancel();
       run.reader = stream.getReader();
       for await (const report of reportsOf(chunksOf(run.reader))) this.#report(wait, runId, report);
@@ -113,7 +114,7 @@ export class Following {
       reported.add(sequence);
     }
     const progress = { step: workflow.stepName, status: "running", runId, ...report } as const;
-    this.port
+    this.children
       .report(workflow, progress)
       .catch((error) => console.error("[perdure] progress could not be reported:", error));
   }

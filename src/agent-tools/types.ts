@@ -1,8 +1,7 @@
-/** Types of agent tools: requests and ends of their waits, and the methods of the agent that they use. */
+/** Types of agent tools: requests and ends of their waits. */
 
 import type { AgentToolChildAdapter } from "agents/agent-tools";
-import type { Json } from "../../../core/json.ts";
-import type { WaitWorkflow } from "../../protocol.ts";
+import type { Json } from "../core/json.ts";
 
 /** What `step.agentTool()` asks of its agent. */
 export type AgentToolRequest = {
@@ -86,26 +85,3 @@ export type AgentToolProgress = {
 export type Inspection = NonNullable<
   Awaited<ReturnType<AgentToolChildAdapter["inspectAgentToolRun"]>>
 >;
-
-/** Public methods of the agent and of the child. */
-export interface AgentToolPort {
-  /** Whether the Worker exports a class of that name. */
-  isExported(className: string): boolean;
-  /** Starts a run that outlives this call; the agent reports its end to `AgentTools.finished()`. A known id starts none. */
-  start(
-    className: string,
-    run: { runId: string; input: Json; display: Json | undefined; maxBudgetMs: number },
-  ): Promise<{ status: "running" | "error"; error?: string }>;
-  /** Whether the agent knows the run. */
-  has(className: string, runId: string): boolean;
-  /** Cancels a run, also one of which only the agent knows. */
-  cancel(runId: string, reason: string): Promise<void>;
-  /** Cancels a run that the child may have begun after it was cancelled. */
-  abandon(className: string, runId: string, reason: string): Promise<void>;
-  /** The child's record of the run, or null where it has none. */
-  inspect(className: string, runId: string): Promise<Inspection | null>;
-  /** What the child reports from now on, until the run has ended. */
-  tail(className: string, runId: string): Promise<ReadableStream<unknown>>;
-  /** Reports progress to the app and its clients. */
-  report(workflow: WaitWorkflow, progress: AgentToolProgress): Promise<void>;
-}

@@ -1,9 +1,9 @@
 /** How a wait is closed with what became of its run, and the ids of its runs. Pure. */
 
 import type { AgentToolLifecycleResult } from "agents/agent-tools";
-import { byteLength, type Json, jsonOf, tooLarge } from "../../../core/json.ts";
-import { MOST_BYTES } from "../../errors.ts";
-import type { Closing, Wait } from "../../protocol.ts";
+import { byteLength, type Json, jsonOf, tooLarge } from "../core/json.ts";
+import { MOST_BYTES } from "../waits/errors.ts";
+import type { Closing, Wait } from "../waits/protocol.ts";
 import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
 
 /** Apart from the ids of the app's own runs. */

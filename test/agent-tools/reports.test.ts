@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { runIdOf, waitIdOf } from "../../src/waits/kinds/agent-tool/ends.ts";
-import { type Report, reportsOf } from "../../src/waits/kinds/agent-tool/following.ts";
+import { runIdOf, waitIdOf } from "../../src/agent-tools/ends.ts";
+import { type Report, reportsOf } from "../../src/agent-tools/following.ts";
 
 async function read(chunks: unknown[]): Promise<Report[]> {
   const stream = new ReadableStream<unknown>({

@@ -5,12 +5,16 @@
  * child's stream, at once, while this object instance follows it; by the child's record, when it is read. The first closes the wait.
  */
 
+import type { Agent } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
-import { type Clock, systemClock } from "../../core/clock.ts";
-import { backoffMs, failureOf } from "../../core/failures.ts";
-import type { Json } from "../../core/json.ts";
-import type { Closing, StoredKind, Wait } from "../protocol.ts";
-import { GRACE_MS, type Waits } from "../waits.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { backoffMs, failureOf } from "../core/failures.ts";
+import type { Json } from "../core/json.ts";
+import { invalidOption } from "../core/options/options.ts";
+import type { Feature } from "../kernel/features.ts";
+import type { Closing, StoredKind, Wait } from "../waits/protocol.ts";
+import { GRACE_MS, type Waits } from "../waits/waits.ts";
+import { type Children, childrenOf, ON_FINISH } from "./children.ts";
 import {
   closingOf,
   endIn,
@@ -21,9 +25,9 @@ import {
   runIdOf,
   stateOf,
   waitIdOf,
-} from "./agent-tool/ends.ts";
-import { Following } from "./agent-tool/following.ts";
-import type { AgentToolEnd, AgentToolPort, AgentToolState } from "./agent-tool/types.ts";
+} from "./ends.ts";
+import { Following } from "./following.ts";
+import type { AgentToolEnd, AgentToolState } from "./types.ts";
 
 /** Between attempts to start a run that the agent had no slot for. The end of another run triggers one at once. */
 const REFUSED = { baseMs: 2_000, capMs: 300_000 } as const;
@@ -41,17 +45,43 @@ const MOST_WAITING = 100;
 
 const UNWANTED = "Its workflow's step has stopped waiting";
 
+/**
+ * Lets the workflows of an agent run child agents with `step.agentTool()`. A plain Durable Object has no sub-agents.
+ *
+ * @example
+ * export class Support extends DurableThink<Env> {
+ *   static override readonly features = [agentTools()];
+ * }
+ */
+export function agentTools(): Feature<"agentTools", AgentTools> {
+  return {
+    feature: "agentTools",
+    install: ({ agent, object, waits }) => {
+      if (!("runAgentTool" in agent)) {
+        const expected =
+          "no agentTools() on a plain Durable Object, which has no sub-agents. Extend DurableAgent";
+        throw invalidOption("features", "agentTools()", expected);
+      }
+      const tools = new AgentTools(childrenOf(agent as unknown as Agent), waits);
+      waits.install("agent-tool", tools);
+      // Agents call it when a run has ended, at least once, and again for one that ends after it was given up.
+      Object.assign(object, { [ON_FINISH]: tools.finished.bind(tools) });
+      return tools;
+    },
+  };
+}
+
 export class AgentTools implements StoredKind {
   readonly #following: Following;
   /** Whether a run was refused since the last start because the agent had no slot. */
   #hasRefused = false;
 
   constructor(
-    private readonly port: AgentToolPort,
-    private readonly waits: () => Waits,
+    private readonly children: Children,
+    private readonly waits: Waits,
     private readonly clock: Clock = systemClock,
   ) {
-    this.#following = new Following(port, (waitId) => waits().nudge(waitId), clock);
+    this.#following = new Following(children, (waitId) => waits.nudge(waitId), clock);
   }
 
   answersLaterRuns({ status }: Wait): boolean {
@@ -62,13 +92,13 @@ export class AgentTools implements StoredKind {
     const { className } = requestOf(wait);
     const { isSent } = stateOf(wait);
     const runId = runIdOf(wait);
-    if (!this.port.isExported(className)) {
+    if (!this.children.isExported(className)) {
       const error =
         `The Worker exports no class ${JSON.stringify(className)}. Export the child agent's class from the ` +
         "Worker's entry point under its own name, and keep names when bundling (esbuild: keepNames).";
       return this.#close(wait, { status: "error", runId, error });
     }
-    if (this.port.has(className, runId)) {
+    if (this.children.has(className, runId)) {
       if (isSent) return this.#look(wait);
       // The start of it was cut off, or failed: a child that cannot be reached now may be one that can never be.
       return this.#look(wait).catch((error) => this.#failed(wait, failureOf(error).message));
@@ -84,7 +114,7 @@ export class AgentTools implements StoredKind {
     // Cancelling it now would report another end to the app than the run had.
     if (hasEnded(wait)) return;
     const end = endOf(wait);
-    await this.port.cancel(runId, end && "error" in end ? end.error : UNWANTED);
+    await this.children.cancel(runId, end && "error" in end ? end.error : UNWANTED);
   }
 
   /** The child's end, if there is one, before its step times out. */
@@ -95,7 +125,8 @@ export class AgentTools implements StoredKind {
     let error = problem ?? "The child agent had not ended its run";
     let end: AgentToolEnd | undefined;
     try {
-      const found = this.port.has(className, runId) && (await this.port.inspect(className, runId));
+      const found =
+        this.children.has(className, runId) && (await this.children.inspect(className, runId));
       if (found) end = endIn(found);
     } catch (cause) {
       error = failureOf(cause).message;
@@ -106,7 +137,7 @@ export class AgentTools implements StoredKind {
   /** The agent reports that a run has ended: at least once, and again if an interrupted run ends after all. */
   async finished({ runId, agentType }: AgentToolRunInfo, result: AgentToolLifecycleResult) {
     const waitId = waitIdOf(runId);
-    const wait = waitId === undefined ? undefined : await this.waits().find(waitId);
+    const wait = waitId === undefined ? undefined : await this.waits.find(waitId);
     if (wait?.status === "open" && runIdOf(wait) === runId) {
       const end = reportedEnd(runId, result) ?? (await this.#completed(agentType, runId));
       const mayEnd = end.status === "interrupted" && end.childStillRunning;
@@ -118,7 +149,7 @@ export class AgentTools implements StoredKind {
   }
 
   async #completed(className: string, runId: string): Promise<AgentToolEnd> {
-    const found = await this.port.inspect(className, runId);
+    const found = await this.children.inspect(className, runId);
     const end = found && endIn(found);
     if (end) return end;
     const error = "The child agent completed its run, and has no record of it any more";
@@ -132,16 +163,16 @@ export class AgentTools implements StoredKind {
     const maxBudgetMs = Math.max(0, left) + BUDGET_MARGIN_MS;
     try {
       const run = { runId, input, display, maxBudgetMs };
-      const { status, error } = await this.port.start(className, run);
+      const { status, error } = await this.children.start(className, run);
       if (status === "error") return this.#refused(wait, error ?? "The agent refused it");
     } catch (error) {
       return this.#failed(wait, failureOf(error).message);
     }
     const sent = await this.#note(wait, { isSent: true, problem: undefined });
     if (sent) return this.#follow(sent);
-    const closed = await this.waits().find(wait.waitId);
+    const closed = await this.waits.find(wait.waitId);
     // Its step has given it up while it was started, when the child had nothing to cancel yet.
-    if (!closed || !hasEnded(closed)) await this.port.abandon(className, runId, UNWANTED);
+    if (!closed || !hasEnded(closed)) await this.children.abandon(className, runId, UNWANTED);
     return null;
   }
 
@@ -164,20 +195,20 @@ export class AgentTools implements StoredKind {
     const runId = runIdOf(wait);
     // It holds a slot of the agent until it is cancelled. The agent reports that as an end, which is not this wait's.
     await this.#note(wait, { dispatch: dispatch + 1, isSent: false });
-    await this.port.cancel(runId, error);
+    await this.children.cancel(runId, error);
     return this.#close(wait, { status: "error", runId, error });
   }
 
   /** Looks at a run that was started earlier, maybe before the last start. */
   async #look(wait: Wait): Promise<number | null> {
     const runId = runIdOf(wait);
-    const found = await this.port.inspect(requestOf(wait).className, runId);
+    const found = await this.children.inspect(requestOf(wait).className, runId);
     if (!found) {
       // The agent knows the run and the child does not: the start was cut off between the two, and never comes there.
       const dispatch = stateOf(wait).dispatch + 1;
       const next = await this.#note(wait, { dispatch, isSent: false });
       if (!next) return null;
-      await this.port.cancel(runId, "It was not started, and is replaced");
+      await this.children.cancel(runId, "It was not started, and is replaced");
       return this.#start(next);
     }
     this.#following.reportMissed(wait, runId, found);
@@ -191,7 +222,7 @@ export class AgentTools implements StoredKind {
   /** Stores what has changed. Undefined if the wait was closed. */
   async #note(wait: Wait, changes: Partial<AgentToolState>): Promise<Wait | undefined> {
     const state = { ...stateOf(wait), ...changes } as Json;
-    return (await this.waits().note(wait.waitId, state)) ? { ...wait, state } : undefined;
+    return (await this.waits.note(wait.waitId, state)) ? { ...wait, state } : undefined;
   }
 
   #follow(wait: Wait): number | null {
@@ -202,19 +233,19 @@ export class AgentTools implements StoredKind {
   async #nextRefused(): Promise<void> {
     if (!this.#hasRefused) return;
     const query = { kind: "agent-tool", isOpen: true, limit: MOST_WAITING } as const;
-    const waiting = (await this.waits().list(query)).findLast((wait) => {
+    const waiting = (await this.waits.list(query)).findLast((wait) => {
       const { refusals, isSent } = stateOf(wait);
       return refusals > 0 && !isSent;
     });
-    if (waiting) await this.waits().nudge(waiting.waitId);
+    if (waiting) await this.waits.nudge(waiting.waitId);
     else this.#hasRefused = false;
   }
 
   async #close({ waitId }: Wait, end: AgentToolEnd): Promise<null> {
-    const wait = await this.waits().find(waitId);
+    const wait = await this.waits.find(waitId);
     if (wait?.status !== "open") return null;
     if (end.status === "completed") this.#following.reportMissed(wait, end.runId, end);
-    await this.waits().settle(waitId, closingOf(end));
+    await this.waits.settle(waitId, closingOf(end));
     this.#following.forget(end.runId);
     return null;
   }

@@ -1,7 +1,8 @@
 /** The kind `agent-tool` before an agent and children that are slow, silent or gone. */
 
 import { afterEach, expect, it } from "vitest";
-import { type AgentToolPort, AgentTools } from "../../src/waits/index.ts";
+import { AgentTools } from "../../src/agent-tools/agent-tools.ts";
+import type { Children } from "../../src/agent-tools/children.ts";
 import { until } from "../support/given.ts";
 import { waitsTime } from "../support/objects/waits-object.ts";
 import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
@@ -10,10 +11,10 @@ afterEach(() => {
   waitsTime.aheadMs = 0;
 });
 
-/** An object whose child agents answer as the port says; `tools()` reports their ends. */
-function givenChildren(given: Partial<AgentToolPort>) {
+/** An object whose child agents answer as `given` says; `tools()` reports their ends. */
+function givenChildren(given: Partial<Children>) {
   const known = new Set<string>();
-  const port: AgentToolPort = {
+  const children: Children = {
     isExported: () => true,
     start: async (_, { runId }) => {
       known.add(runId);
@@ -30,7 +31,7 @@ function givenChildren(given: Partial<AgentToolPort>) {
   let tools: AgentTools | undefined;
   const stub = givenWaits({
     kinds: (_, waits) => {
-      tools = new AgentTools(port, () => waits);
+      tools = new AgentTools(children, waits);
       return { "agent-tool": tools };
     },
   });
