@@ -136,7 +136,7 @@ async function run<Schema extends AnySchema | undefined>(
   return resultOf(passed, options.output);
 }
 
-/** Whatever has become of it: what failed, or waits for an approval, may have applied calls, too. */
+/** Even a failed or waiting run may have applied calls. */
 async function undo({ agent, name }: StepCall<CodemodeAgent>, waitId: string) {
   const done = await (await agent()).rollbackCodemode(waitId);
   if (done !== "forgotten") return;

@@ -66,7 +66,7 @@ export type Replay = {
  */
 const NOT_ENDED: Failure = { name: "Error", message: "The handler has not ended" };
 
-/** A request with what it needs. */
+/** Request plus its current row. */
 type Attempt = Request & {
   readonly replay: Replay | undefined;
   /** The row before the call. */
@@ -98,7 +98,7 @@ export class Acceptor {
     const recorded = known?.calls.find(
       (one) => one.kind !== "wait" && one.ordinal === call.ordinal,
     );
-    // Calls that are not recorded would be of another body than those that are.
+    // New calls would belong to a different body.
     const isOther = known?.verdict === "accepted" && hasOtherBody(attempt);
     if (recorded || isOther) return this.#repeat(attempt, recorded as LoggedCall | undefined);
     return this.#call(attempt, call);

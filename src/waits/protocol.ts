@@ -112,7 +112,7 @@ export type WaitPart = {
 /** How a wait is to be closed. */
 export type Closing = { readonly status: WaitStatus; readonly result: Json };
 
-/** How a wait is to be closed, and by what: a key by which the row is found later. */
+/** Result, and the id of the event that caused it, by which the row is found later. */
 export type Ending = { readonly closing: Closing; readonly answeredBy: string };
 
 /**
@@ -143,7 +143,7 @@ export interface StoredKind {
   /** Whether a later run that asks something else than an open wait gets a new wait, and the open one is cancelled. */
   readonly asksAnew?: boolean;
   /**
-   * By which what ends a new wait finds it, while it is open.
+   * Key that matches an incoming event to this wait while it is open.
    *
    * @param refused the earlier wait, whose result the step refuses
    * @throws InvalidWaitError for a wait that cannot be opened
@@ -182,7 +182,7 @@ export type Wait = {
   /** The wait that this one was opened inside of. */
   readonly parent: string | undefined;
   readonly proof: string;
-  /** By which what ends it finds it, where its kind has topics. */
+  /** Key that matches an incoming event to this wait, where its kind has topics. */
   readonly topic: string | undefined;
   readonly request: Json;
   /** What its kind has stored between two drives. */

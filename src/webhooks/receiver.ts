@@ -20,7 +20,7 @@ import { logRefusal } from "./refusal-log.ts";
 import { misconfigured, unavailable } from "./secrets.ts";
 import { sha256Hex, type Verified } from "./verify.ts";
 
-/** Answers the requests of its endpoints' paths. Null: the path is none of them. */
+/** Answers the requests of its endpoints' paths. Null if no endpoint matches. */
 export type Receiver = (
   request: Request,
   env: object,

@@ -26,7 +26,7 @@ export type StepCall<Agent = StepAgent> = {
   readonly used: Set<string>;
 };
 
-/** Where a step of a {@link ThinkWorkflow} has what makes calls of it. A symbol: a proxy or a copy of the step has it, too. */
+/** Key of the call factory of a {@link ThinkWorkflow}'s step. A symbol, so that a proxy or a copy of the step has it, too. */
 export const CALL_OF: unique symbol = Symbol("perdure.call");
 
 /**

@@ -204,7 +204,7 @@ export interface ThinkWorkflowSteps {
    * it, a running one is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
    * The child's turn is recovered by Think, or by the child's own class, after a crash of the child: a tool of it may run again.
    *
-   * @param child the child's class, or its name: the Worker has to export it; a binding and a migration it needs none
+   * @param child the child's class, or its name. The Worker must export the class, which needs no binding or migration
    * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then
    * @throws AgentToolAbortedError when the run was cancelled
    * @throws AgentToolInterruptedError when the agent gave the run up

@@ -67,7 +67,7 @@ class PlayRecord {
   readonly fetched: unknown[] = [];
   /** How often the caller has called put(), with or without a reply. */
   puts = 0;
-  /** The operator has record to it that it is taken. */
+  /** The operator has marked it received. */
   isRepaired = false;
 }
 
@@ -279,7 +279,7 @@ const THREE = ["a", "b", "c"];
 const somewhere = workflowNamed("w");
 const queue = { kind: "queue", queue: "Q" } as const;
 
-/** Taken, once the operator has record to it. */
+/** Taken, once the operator has marked it received. */
 function onceRepaired(_: number, __: Sent, { isRepaired }: PlayRecord): void {
   if (!isRepaired) throw new UndeliverableError("gone", { isGone: true });
 }

@@ -68,7 +68,7 @@ type Settings<Input, Output> = Pick<
 >;
 
 export type DurableToolOptions<Input, Output> = Settings<Input, Output> & {
-  /** By it and its input a call is found again, also after a deploy. Use it as the key of the tool, too. */
+  /** Name and input identify the call, also after a deploy. Use the name as the key of the tool, too. */
   readonly name: string;
   /** Tells the model what the tool does. */
   readonly description?: string;

@@ -200,7 +200,7 @@ async function acted(work: Promise<OperateResult>): Promise<OperateResult> {
 const answer = (value: unknown) => Response.json(value, { headers: HEADERS });
 const within = <T>(work: Promise<T>) => withTimeout(work, TIME_LIMIT_MS);
 
-/** @throws HttpError 400 for a percent-encoding that is none */
+/** @throws HttpError 400 for an invalid percent-encoding */
 function segmentsOf(path: string): string[] {
   try {
     return path.split("/").map(decodeURIComponent);

@@ -20,7 +20,7 @@ const PRUNE_EVERY = 64;
 /** The key of the pause after entries could not be read; the others are those of destinations. */
 const READING = "";
 
-/** While it lasts, only a suspect may start: one waits to run alone, or runs alone. */
+/** Quarantine: run one crash suspect alone. */
 type Isolation = { readonly timer: ReturnType<typeof setTimeout>; isOver: boolean };
 
 export class Dispatcher {
@@ -154,7 +154,7 @@ export class Dispatcher {
     });
   }
 
-  /** The entry that starts next. A suspect starts after all others that have a slot, so that neither waits for ever. */
+  /** The entry that starts next. A suspect starts after all others that have a slot, which prevents starvation. */
   #next(): ReadyEntry | undefined {
     const next = this.#isolation ? undefined : this.#nextWithSlot();
     if (next || this.#suspectKey !== undefined) return next;

@@ -109,7 +109,7 @@ export class BatchStore {
     return this.open.endPending(rows, [batch], { status: "aborted", failure, now });
   }
 
-  /** Those that run, which are no more than run at a time. */
+  /** Running items, bounded by the concurrency limit. */
   running(batch: string): Summary[] {
     return summaries(this.sql, `SELECT ${SUMMARY} ${OPEN} AND status = 'running'`, batch);
   }

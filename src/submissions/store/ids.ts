@@ -24,7 +24,7 @@ function seqOf(id: string, seq: string): string {
     (SELECT seq FROM perdure_submissions WHERE submission_id = ${id} AND is_generated = 0))`;
 }
 
-/** The same for one id, which {@link bindId} binds. */
+/** Row lookup for one bound id, see {@link bindId}. */
 export const SEQ_OF_ID = seqOf("?", "?");
 
 /** In the order of {@link SEQ_OF_ID}. */
@@ -32,7 +32,7 @@ export function bindId(submissionId: string): [number | null, string, string] {
   return [seqIn(submissionId), submissionId, submissionId];
 }
 
-/** The same for each `value` of json_each(), of which {@link bindIds} makes the list. */
+/** Row lookup for each `value` of json_each(), a list made by {@link bindIds}. */
 export const SEQ_OF_EACH = seqOf("value ->> 0", "value ->> 1");
 
 export function bindIds(submissionIds: readonly string[]): string {

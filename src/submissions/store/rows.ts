@@ -226,7 +226,7 @@ export type FailedEnd = {
   /** When the next attempt is due; unset for as soon as the thread is free. */
   readonly dueAt: number | undefined;
   readonly follow: NextAction;
-  /** What it gave for an answer. */
+  /** The rejected answer. */
   readonly given: string | undefined;
   readonly failure: Failure;
   /** Tokens of this attempt, and of all so far. */

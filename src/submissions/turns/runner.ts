@@ -220,7 +220,7 @@ export class TurnRunner {
         continue;
       }
       if (next.dueAt === undefined || next.dueAt <= now) return next;
-      // It stays the next one: those behind it would meet the same failure.
+      // Keep first-in-first-out order: later turns would fail too.
       this.#pause(thread, next.dueAt);
       return undefined;
     }
