@@ -21,7 +21,7 @@ export const KINDS = [
 
 export type Finding = {
   readonly kind: (typeof KINDS)[number];
-  /** The subject: a key, a workflow, a slot or an agent. */
+  /** The subject: a key, a workflow, an occurrence or an agent. */
   readonly id: string;
   /** The known facts. */
   readonly what: string;

@@ -25,8 +25,8 @@ export function duplicatesOf({ entries, records, looks }: Evidence): Finding[] {
     ...several(submissionsByKey(looks), (ids) => ids).map(([key, ids]) =>
       found(key, `one key with ${ids.length} submissions: ${ids.join(", ")}`),
     ),
-    ...several(slotsOf(deliveries), (ids) => ids).map(([slot, ids]) =>
-      found(slot, `one slot ran ${ids.length} times: ${ids.join(", ")}`),
+    ...several(occurrencesOf(deliveries), (ids) => ids).map(([occurrence, ids]) =>
+      found(occurrence, `one occurrence ran ${ids.length} times: ${ids.join(", ")}`),
     ),
   ];
 }
@@ -53,17 +53,17 @@ function submissionsByKey(looks: readonly Look[]): Map<string, string[]> {
   return byKey;
 }
 
-/** By slot: its key and its delivery id. */
-function slotsOf(deliveries: Evidence["records"]["deliveries"]): Map<string, Set<string>> {
-  const slots = new Map<string, Set<string>>();
+/** By occurrence: its key and its delivery id. */
+function occurrencesOf(deliveries: Evidence["records"]["deliveries"]): Map<string, Set<string>> {
+  const occurrences = new Map<string, Set<string>>();
   for (const [id, { bodies }] of deliveries) {
     for (const body of bodies) {
       const event = JSON.parse(body) as HookEvent;
-      if (event.type !== "slot") continue;
-      const { agent, task, slot, key } = event as HookEvent & { type: "slot" };
-      const place = `${agent} ${task} ${new Date(slot).toISOString()}`;
-      slots.set(place, (slots.get(place) ?? new Set()).add(`${key} by ${id}`));
+      if (event.type !== "occurrence") continue;
+      const { agent, task, occurrence, key } = event as HookEvent & { type: "occurrence" };
+      const place = `${agent} ${task} ${new Date(occurrence).toISOString()}`;
+      occurrences.set(place, (occurrences.get(place) ?? new Set()).add(`${key} by ${id}`));
     }
   }
-  return slots;
+  return occurrences;
 }

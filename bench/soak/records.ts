@@ -32,7 +32,7 @@ export function noteDelivery(records: Records, id: string, body: string): void {
   known.times++;
   records.deliveries.set(id, known);
   const event = JSON.parse(body) as HookEvent;
-  if (event.type === "slot") return;
+  if (event.type === "occurrence") return;
   const { submissionId } = (event as HookEvent & { data: { submissionId: string } }).data;
   records.ends.set(submissionId, (records.ends.get(submissionId) ?? new Set()).add(id));
 }

@@ -1,4 +1,4 @@
-/** Finds slots of schedules that did not run, and runs that have not ended. */
+/** Finds occurrences of schedules that did not run, and runs that have not ended. */
 
 import type { Finding } from "./count.ts";
 import type { Records } from "./records.ts";
@@ -11,21 +11,34 @@ export function scheduleFindings(
   records: Records,
 ): Finding[] {
   const rows = new Map(submissions.map((row) => [row.id, row]));
-  const received = receivedSlots(agent, records);
+  const received = receivedOccurrences(agent, records);
   return Object.entries(TASKS).flatMap(([task, apart]) => {
     const own = runs.filter((run) => run.task === task);
-    const name = (slot: number) => `${agent} ${task} ${new Date(slot).toISOString()}`;
+    const name = (occurrence: number) => `${agent} ${task} ${new Date(occurrence).toISOString()}`;
     const counted = missed[task] ?? 0;
     return [
-      ...gapsIn([...own.map(({ slot }) => slot), ...(task === "tick" ? received : [])], apart).map(
-        (slot): Finding => ({ kind: "lost", id: name(slot), what: "a slot that never fired" }),
+      ...gapsIn(
+        [...own.map(({ occurrence }) => occurrence), ...(task === "tick" ? received : [])],
+        apart,
+      ).map(
+        (occurrence): Finding => ({
+          kind: "lost",
+          id: name(occurrence),
+          what: "an occurrence that never fired",
+        }),
       ),
       ...(counted === 0
         ? []
-        : [{ kind: "lost", id: `${agent} ${task}`, what: `${counted} slots missed` } as const]),
+        : [
+            {
+              kind: "lost",
+              id: `${agent} ${task}`,
+              what: `${counted} occurrences missed`,
+            } as const,
+          ]),
       ...own
         .filter((run) => !isMeantToEnd(agent, run))
-        .flatMap((run) => runFindings(run, name(run.slot), { rows, received })),
+        .flatMap((run) => runFindings(run, name(run.occurrence), { rows, received })),
     ];
   });
 }
@@ -36,7 +49,7 @@ function isMeantToEnd(agent: string, { task, status }: Run): boolean {
 }
 
 function runFindings(
-  { task, slot, status, key, submissionId, error }: Run,
+  { task, occurrence, status, key, submissionId, error }: Run,
   id: string,
   { rows, received }: { rows: ReadonlyMap<string, unknown>; received: ReadonlySet<number> },
 ): Finding[] {
@@ -44,30 +57,30 @@ function runFindings(
   if (status === "waiting" || status === "running") return [{ kind: "stuck", id, what: known }];
   if (status !== "completed") return [{ kind: "failed", id, what: known }];
   const hasCome =
-    task === "tick" ? received.has(slot) : submissionId !== null && rows.has(submissionId);
+    task === "tick" ? received.has(occurrence) : submissionId !== null && rows.has(submissionId);
   if (hasCome) return [];
   const missing = task === "tick" ? "its event never came" : `no submission ${submissionId}`;
   return [{ kind: "lost", id, what: `${known}, and ${missing}` }];
 }
 
-/** The slots of an agent's ticks that the receiver received. */
-function receivedSlots(agent: string, { deliveries }: Records): Set<number> {
-  const slots = new Set<number>();
+/** The occurrences of an agent's ticks that the receiver received. */
+function receivedOccurrences(agent: string, { deliveries }: Records): Set<number> {
+  const occurrences = new Set<number>();
   for (const { bodies } of deliveries.values()) {
     for (const body of bodies) {
-      const event = JSON.parse(body) as HookEvent & { type: "slot" };
-      if (event.type === "slot" && event.agent === agent) slots.add(event.slot);
+      const event = JSON.parse(body) as HookEvent & { type: "occurrence" };
+      if (event.type === "occurrence" && event.agent === agent) occurrences.add(event.occurrence);
     }
   }
-  return slots;
+  return occurrences;
 }
 
 /** Between the first and the last one. */
-function gapsIn(slots: readonly number[], apart: number): number[] {
-  if (slots.length === 0) return [];
-  const known = new Set(slots);
-  const [first, last] = [Math.min(...slots), Math.max(...slots)];
+function gapsIn(occurrences: readonly number[], apart: number): number[] {
+  if (occurrences.length === 0) return [];
+  const known = new Set(occurrences);
+  const [first, last] = [Math.min(...occurrences), Math.max(...occurrences)];
   return Array.from({ length: (last - first) / apart }, (_, index) => first + index * apart).filter(
-    (slot) => !known.has(slot),
+    (occurrence) => !known.has(occurrence),
   );
 }

@@ -37,7 +37,7 @@ export type Ask = {
   readonly notBefore?: number;
 };
 
-/** The body of a webhook: the end of a submission, or a slot of a schedule. */
+/** The body of a webhook: the end of a submission, or an occurrence of a schedule. */
 export type HookEvent =
   | {
       readonly type: `submission.${string}`;
@@ -48,10 +48,10 @@ export type HookEvent =
       };
     }
   | {
-      readonly type: "slot";
+      readonly type: "occurrence";
       readonly agent: string;
       readonly task: string;
-      readonly slot: number;
+      readonly occurrence: number;
       readonly key: string;
     };
 
@@ -79,7 +79,7 @@ export type Look = {
   readonly workflows: readonly { readonly id: string; readonly status: string }[];
   readonly runs: readonly {
     readonly task: string;
-    readonly slot: number;
+    readonly occurrence: number;
     readonly key: string;
     readonly status: string;
     readonly submissionId: string | null;
@@ -97,7 +97,7 @@ export type Look = {
   readonly jobs: readonly { readonly id: string; readonly time: number }[];
 };
 
-/** The tasks of every agent, and the interval between their slots. */
+/** The tasks of every agent, and the interval between their occurrences. */
 export const TASKS: Readonly<Record<string, number>> = { tick: 10_000, think: 20_000 };
 
 /** Signs the webhooks of the soak. Not a real secret. */

@@ -1,5 +1,5 @@
 /**
- * The scheduler's loop: reconciles the rows with the declared tasks, fires the slots that are due, and sets the wake for
+ * The scheduler's loop: reconciles the rows with the declared tasks, fires the occurrences that are due, and sets the wake for
  * the earliest time at which there is something to do.
  */
 
@@ -15,8 +15,8 @@ import { Runner } from "./runs/runner.ts";
 import { Store } from "./store.ts";
 import { Declarations, readDeclarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
+import { fireTime } from "./tasks/occurrences.ts";
 import { type ArmedOccurrence, planChanges } from "./tasks/reconcile.ts";
-import { fireTime } from "./tasks/slots.ts";
 
 /** When the app's tasks could not be read, they are read again after this time. */
 const READ_AGAIN_MS = 60_000;

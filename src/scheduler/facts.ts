@@ -6,13 +6,13 @@ import { EMPTY_TASK, type TaskRow } from "./rows.ts";
 import type { Store } from "./store.ts";
 import type { Declarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
-import { fireTime, nextSlot, nextSlots } from "./tasks/slots.ts";
+import { fireTime, nextOccurrenceOf, nextOccurrencesOf } from "./tasks/occurrences.ts";
 import type { ScheduledTaskInfo } from "./types.ts";
 
 /** Tasks whose missed occurrences are looked for: each costs a statement. */
 const MOST_CHECKED = 5;
 /** Occurrences of one task that are compared with its runs. */
-const MOST_SLOTS = 1_000;
+const MOST_OCCURRENCES = 1_000;
 /** Tasks whose latest runs are read, and how many of each. Fewer skipped occurrences since its declaration need no look. */
 const MOST_SKIPPING = 50;
 const LATEST_RUNS = 20;
@@ -109,7 +109,7 @@ function overOf(task: DeclaredTask, row: TaskRow): Pick<TaskFacts, "over"> {
   const { rule, text, timezone } = task.schedule;
   if (row.nextAt !== null || row.runs >= task.maxRuns) return {};
   // A change of the schedule sets the anchor, and keeps the count.
-  const hasFired = row.fired > 0 && nextSlot(task, row.anchor, row.anchor) !== null;
+  const hasFired = row.fired > 0 && nextOccurrenceOf(task, row.anchor, row.anchor) !== null;
   if (hasFired && rule.form === "once") return {};
   return { over: { hasFired, schedule: timezone ? `${text} in ${timezone}` : text } };
 }
@@ -125,9 +125,11 @@ function missedOf(task: DeclaredTask, row: TaskRow, store: Store, now: number): 
   const from = Math.max(now - DAY_MS, row.anchor);
   // The next one has not passed for the scheduler.
   const to = Math.min(now - task.offsetMs, row.nextAt ?? Number.POSITIVE_INFINITY);
-  const slots = nextSlots(task, from, row.anchor, MOST_SLOTS).filter((slot) => slot < to);
-  const [first] = slots;
+  const occurrences = nextOccurrencesOf(task, from, row.anchor, MOST_OCCURRENCES).filter(
+    (occurrence) => occurrence < to,
+  );
+  const [first] = occurrences;
   if (first === undefined) return [];
   const known = store.runs.statuses(task.taskId, { from: first, to });
-  return slots.filter((slot) => !known.has(slot));
+  return occurrences.filter((occurrence) => !known.has(occurrence));
 }

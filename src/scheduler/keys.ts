@@ -21,9 +21,9 @@ export function instanceIdFor(key: string): string {
   return `${readable || "id"}-${digest(key)}`;
 }
 
-/** Think's name for a run: its task and its slot. A trigger has no slot, and may come at the time of another run. */
-export function occurrenceKeyOf({ taskId, slot, triggerKey }: RunKey): string {
-  return triggerKey === "" ? `${taskId}:${slot}` : `${taskId}:trigger:${triggerKey}`;
+/** Think's name for a run: its task and its occurrence. A trigger has no occurrence, and may come at the time of another run. */
+export function occurrenceKeyOf({ taskId, occurrence, triggerKey }: RunKey): string {
+  return triggerKey === "" ? `${taskId}:${occurrence}` : `${taskId}:trigger:${triggerKey}`;
 }
 
 /** Unique per owner, task and occurrence, and valid as the id of a Workflow instance. */

@@ -17,14 +17,14 @@ export type TaskRow = {
   readonly fingerprint: string;
   /** Where intervals count from, epoch milliseconds. */
   readonly anchor: number;
-  /** The next slot to fire; null when there is none. */
+  /** The next occurrence to fire; null when there is none. */
   readonly nextAt: number | null;
-  /** No open run of the task has an earlier slot; null when it never had one. */
+  /** No open run of the task has an earlier occurrence; null when it never had one. */
   readonly openFrom: number | null;
   readonly pausedAt: number | null;
   readonly pausedBy: "hand" | "failure" | null;
   readonly pausedNote: string | null;
-  /** Slots that have fired, skipped ones too. */
+  /** Occurrences that have fired, skipped ones too. */
   readonly fired: number;
   /** Runs that the schedule has started. */
   readonly runs: number;
@@ -64,8 +64,8 @@ export const TASK_FIELDS = Object.keys(EMPTY_TASK) as (keyof TaskRow)[];
 /** Identifies a run within its object. */
 export type RunKey = {
   readonly taskId: string;
-  readonly slot: number;
-  /** Empty for a run of a slot. */
+  readonly occurrence: number;
+  /** Empty for a run of an occurrence. */
   readonly triggerKey: string;
 };
 
@@ -74,7 +74,7 @@ export type Run = RunKey & {
   readonly status: RunStatus;
   /** Epoch milliseconds. */
   readonly firedAt: number;
-  /** How long after its slot and jitter it fired, in milliseconds. */
+  /** How long after its occurrence and jitter it fired, in milliseconds. */
   readonly lagMs: number;
   readonly attempts: number;
   /** Not attempted before this; 0 for at once. */
@@ -90,7 +90,7 @@ export type Run = RunKey & {
 
 export const RUN_FIELDS = [
   "taskId",
-  "slot",
+  "occurrence",
   "triggerKey",
   "cause",
   "status",
@@ -116,13 +116,13 @@ export function selected(fields: readonly (keyof TaskRow | keyof Run)[]): string
 }
 
 /** A run's key as one text. */
-export function nameOf({ taskId, slot, triggerKey }: RunKey): string {
-  return `${taskId} ${slot} ${triggerKey}`;
+export function nameOf({ taskId, occurrence, triggerKey }: RunKey): string {
+  return `${taskId} ${occurrence} ${triggerKey}`;
 }
 
-/** Orders runs by their slots. */
-export function bySlot(a: RunKey, b: RunKey): number {
-  return a.slot - b.slot || (a.triggerKey < b.triggerKey ? -1 : 1);
+/** Orders runs by their occurrences. */
+export function byOccurrence(a: RunKey, b: RunKey): number {
+  return a.occurrence - b.occurrence || (a.triggerKey < b.triggerKey ? -1 : 1);
 }
 
 /** Whether the schedule started it, and not a call. */
@@ -135,7 +135,7 @@ export function scheduledRunOf(run: Run, owner: string): ScheduledRun {
   return {
     taskId: run.taskId,
     idempotencyKey: idempotencyKeyOf(owner, run),
-    scheduledFor: run.slot,
+    scheduledFor: run.occurrence,
     firedAt: run.firedAt,
     lagMs: run.lagMs,
     cause: run.cause,

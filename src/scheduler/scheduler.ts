@@ -20,9 +20,9 @@ import {
 } from "./options.ts";
 import { scheduledRunOf, type TaskRow } from "./rows.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
+import { nextOccurrenceOf } from "./tasks/occurrences.ts";
 import { readTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
-import { nextSlot } from "./tasks/slots.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
 
 export type SchedulerOptions = SchedulerSettings & { readonly clock?: Clock };
@@ -132,7 +132,7 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * Stops a task's slots from firing until `resume()`. Runs that have fired continue.
+   * Stops a task's occurrences from firing until `resume()`. Runs that have fired continue.
    *
    * @param note why it is paused, for operators: up to 1,000 characters
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
@@ -146,7 +146,7 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * Resumes a paused task at the first slot that fires after now, its jitter included. What passed while it was paused is
+   * Resumes a paused task at the first occurrence that fires after now, its jitter included. What passed while it was paused is
    * not caught up. Does nothing to a task that is not paused.
    *
    * @throws UnknownTaskError, InvalidTaskError
@@ -154,10 +154,10 @@ export class Scheduler extends Capability {
   async resume(taskId: string): Promise<void> {
     await this.#change(taskId, ({ store, clock }, task, row) => {
       if (row.pausedAt === null) return;
-      let next = nextSlot(task, clock.now() - task.offsetMs, row.anchor);
-      // A slot may have been skipped or backfilled already.
+      let next = nextOccurrenceOf(task, clock.now() - task.offsetMs, row.anchor);
+      // An occurrence may have been skipped or backfilled already.
       while (next !== null && store.runs.statuses(taskId, { from: next, to: next + 1 }).size > 0) {
-        next = nextSlot(task, next, row.anchor);
+        next = nextOccurrenceOf(task, next, row.anchor);
       }
       const nextAt = row.runs < task.maxRuns ? next : null;
       const active = { pausedAt: null, pausedBy: null, pausedNote: null, failures: 0 };
@@ -181,8 +181,8 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * Runs the slots of a past range [from, to), oldest first and one at a time, at most 1,000. Slots that have run are left
-   * out, as far back as the history goes; skipped ones run. Slots that are still to come fire by themselves.
+   * Runs the occurrences of a past range [from, to), oldest first and one at a time, at most 1,000. Occurrences that have run are left
+   * out, as far back as the history goes; skipped ones run. Occurrences that are still to come fire by themselves.
    *
    * @throws UnknownTaskError, InvalidTaskError; InvalidOptionError for an invalid or too long range. Nothing is stored then
    */

@@ -27,6 +27,7 @@ const MIGRATIONS = [
      error_name TEXT, error_message TEXT, reason TEXT,
      PRIMARY KEY (task_id, slot, trigger_key)
    ) WITHOUT ROWID;`,
+  "ALTER TABLE perdure_runs RENAME COLUMN slot TO occurrence",
 ] as const;
 
 const COLUMNS = TASK_FIELDS.map(columnOf);

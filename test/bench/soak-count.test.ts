@@ -18,7 +18,7 @@ const ENDED: Look["submissions"][number] = {
 };
 const RUN: Look["runs"][number] = {
   task: "tick",
-  slot: 10_000,
+  occurrence: 10_000,
   key: "tick-10",
   status: "completed",
   submissionId: null,
@@ -28,7 +28,7 @@ const LOOK: Look = {
   agent: "a",
   submissions: [ENDED],
   workflows: [],
-  runs: [RUN, { ...RUN, slot: 20_000, key: "tick-20" }],
+  runs: [RUN, { ...RUN, occurrence: 20_000, key: "tick-20" }],
   missed: {},
   openWaits: [],
   outbox: [],
@@ -50,15 +50,15 @@ const SUBMITTED: Entry = {
 
 const endOf = (submissionId: string, status = "completed") =>
   JSON.stringify({ type: `submission.${status}`, data: { submissionId, status } });
-const slotOf = (slot: number, key: string) =>
-  JSON.stringify({ type: "slot", agent: "a", task: "tick", slot, key });
+const occurrenceOf = (occurrence: number, key: string) =>
+  JSON.stringify({ type: "occurrence", agent: "a", task: "tick", occurrence, key });
 
 /** One of each kind, all of them well. */
 function given(): Evidence & { records: Evidence["records"]; entries: Entry[] } {
   const records = noRecords();
   noteDelivery(records, "d-1", endOf("sub-1"));
-  noteDelivery(records, "d-2", slotOf(10_000, "tick-10"));
-  noteDelivery(records, "d-3", slotOf(20_000, "tick-20"));
+  noteDelivery(records, "d-2", occurrenceOf(10_000, "tick-10"));
+  noteDelivery(records, "d-3", occurrenceOf(20_000, "tick-20"));
   noteOutcome(records, { workflow: "w-1", outcome: "sleep" });
   const entries: Entry[] = [
     { ...SUBMITTED, submissionIds: new Set(SUBMITTED.submissionIds) },
@@ -166,11 +166,11 @@ describe("planted defects", () => {
     [
       "lost",
       "a tick 1970-01-01T00:00:20.000Z",
-      "a slot that did not run (S1)",
+      "an occurrence that did not run (S1)",
       {
         ...changed(({ records }) => {
           records.deliveries.delete("d-3");
-          noteDelivery(records, "d-4", slotOf(30_000, "tick-30"));
+          noteDelivery(records, "d-4", occurrenceOf(30_000, "tick-30"));
         }),
         looks: [{ ...LOOK, runs: [RUN] }],
       },
@@ -181,7 +181,7 @@ describe("planted defects", () => {
       "a run whose event was not delivered (O2)",
       changed(({ records }) => records.deliveries.delete("d-3")),
     ],
-    ["lost", "a tick", "slots that were missed (S3)", withLook({ missed: { tick: 2 } })],
+    ["lost", "a tick", "occurrences that were missed (S3)", withLook({ missed: { tick: 2 } })],
     ["lost", "letter", "a dead letter (O3)", withLook({ deadLetters: ["letter"] })],
     [
       "stuck",
@@ -234,8 +234,8 @@ describe("planted defects", () => {
     [
       "duplicate",
       "a tick 1970-01-01T00:00:10.000Z",
-      "one slot with two keys (S1)",
-      changed(({ records }) => noteDelivery(records, "d-6", slotOf(10_000, "other"))),
+      "one occurrence with two keys (S1)",
+      changed(({ records }) => noteDelivery(records, "d-6", occurrenceOf(10_000, "other"))),
     ],
     ["alarm", "a", "an entry in the outbox (O5)", withLook({ outbox: ["entry"] })],
     [

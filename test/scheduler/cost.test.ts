@@ -98,9 +98,9 @@ it("S4 S5: with a long history, a start reads none of it, inspect reads one task
   await stage.start();
   await stage.inside((_, { storage: { sql } }) => {
     sql.exec(
-      `INSERT INTO perdure_runs (task_id, slot, trigger_key, cause, status, fired_at, lag_ms, attempts, not_before, ended_at)
-       WITH RECURSIVE n (slot) AS (SELECT 1 UNION ALL SELECT slot + 1 FROM n WHERE slot < 50)
-       SELECT task_id, slot, '', 'schedule', 'completed', 0, 0, 1, 0, 5 FROM perdure_tasks, n`,
+      `INSERT INTO perdure_runs (task_id, occurrence, trigger_key, cause, status, fired_at, lag_ms, attempts, not_before, ended_at)
+       WITH RECURSIVE n (occurrence) AS (SELECT 1 UNION ALL SELECT occurrence + 1 FROM n WHERE occurrence < 50)
+       SELECT task_id, occurrence, '', 'schedule', 'completed', 0, 0, 1, 0, 5 FROM perdure_tasks, n`,
     );
     sql.exec("UPDATE perdure_tasks SET open_from = 50");
   });

@@ -1,5 +1,5 @@
 /**
- * A crash at every write of what a scheduler does. No slot is lost, none has two runs, and no attempt is made twice under
+ * A crash at every write of what a scheduler does. No occurrence is lost, none has two runs, and no attempt is made twice under
  * the same number.
  */
 
@@ -37,7 +37,7 @@ type Scenario = {
   readonly tasks: (state: PlayState) => ScheduledTasks;
   readonly prompts?: PromptPort;
   readonly steps: readonly Step[];
-  /** The slots, in minutes, and the statuses of their runs. */
+  /** The occurrences, in minutes, and the statuses of their runs. */
   readonly history: readonly string[];
   /** Further problems at the end. */
   readonly also?: (object: SchedulerObject) => Promise<string[]>;
@@ -74,7 +74,7 @@ class PlayState {
 
 /** The write that begins an attempt. */
 const ATTEMPTED = /UPDATE perdure_runs/;
-/** The write that fires a slot. */
+/** The write that fires an occurrence. */
 const FIRED = /INTO perdure_runs/;
 const CHANGED = /perdure_tasks/;
 
@@ -156,7 +156,7 @@ const one = (options: Parameters<typeof task>[1] = {}) => {
 };
 const minutes = (count: number) => new Date(MONDAY + count * MINUTE);
 
-/** The run of the first slot is held until it is released. */
+/** The run of the first occurrence is held until it is released. */
 function meeting(
   overlap: NonNullable<ScheduledTask["overlap"]>,
   history: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * S1 S3 S5 on random sequences of time, edits, verbs, failures and crashes: no slot runs twice, and none is lost. The
+ * S1 S3 S5 on random sequences of time, edits, verbs, failures and crashes: no occurrence runs twice, and none is lost. The
  * scheduler is compared with a small model after every step (test/support/model-test.ts).
  * `VITE_PERDURE_SCHEDULER_MODEL_RUNS`, `..._SEED` and `..._PATH` play more, others, or one again.
  */
@@ -12,7 +12,7 @@ import { limitMs } from "../support/sizes.ts";
 import { SchedulerComparison } from "./model/scheduler-comparison.ts";
 import { schedulerSteps } from "./model/scheduler-model.ts";
 
-it("S1 S3 S5: after any sequence of commands and crashes, each slot that passed has one run", {
+it("S1 S3 S5: after any sequence of commands and crashes, each occurrence that passed has one run", {
   timeout: limitMs(300_000),
 }, async () => {
   silence();

@@ -7,8 +7,8 @@ import { instanceIdFor, jitterShare } from "../../src/scheduler/keys.ts";
 import type { Run, TaskRow } from "../../src/scheduler/rows.ts";
 import { admit, startable } from "../../src/scheduler/runs/overlap.ts";
 import { readTask } from "../../src/scheduler/tasks/declared.ts";
+import { dueOccurrences } from "../../src/scheduler/tasks/occurrences.ts";
 import { planChanges } from "../../src/scheduler/tasks/reconcile.ts";
-import { dueSlots } from "../../src/scheduler/tasks/slots.ts";
 import type {
   CatchUp,
   Overlap,
@@ -82,13 +82,13 @@ function rowOf(over: Partial<TaskRow> = {}): TaskRow {
   return { ...row, ...over };
 }
 
-describe("due slots", () => {
+describe("due occurrences", () => {
   const catchUp = fc.oneof<fc.Arbitrary<CatchUp>[]>(
     fc.constantFrom<CatchUp>("latest", "none", "all"),
     fc.integer({ min: 1, max: 300 * MINUTE }).map((all) => ({ all })),
   );
 
-  it("S1 S3: each slot that has passed fires or is missed once, and the next one is the first after them", () => {
+  it("S1 S3: each occurrence that has passed fires or is missed once, and the next one is the first after them", () => {
     const offset = fc.integer({ min: 0, max: 400 * MINUTE });
     const jitter = fc.option(fc.integer({ min: 1, max: 30 * MINUTE }), { nil: undefined });
     fc.assert(
@@ -99,35 +99,37 @@ describe("due slots", () => {
         const now = T0 + late;
         const horizon = now - task.offsetMs;
         const passed = Math.max(0, Math.floor((horizon - T0) / (10 * MINUTE)));
-        const due = dueSlots(task, row, now);
+        const due = dueOccurrences(task, row, now);
         if (passed === 0) {
           expect(due).toBeUndefined();
           return;
         }
-        const slots = due?.slots.map(({ slot }) => slot) ?? [];
-        expect(slots.length + (due?.missed ?? 0)).toBe(passed);
+        const occurrences = due?.occurrences.map(({ occurrence }) => occurrence) ?? [];
+        expect(occurrences.length + (due?.missed ?? 0)).toBe(passed);
         expect(due?.nextAt).toBe(T0 + (passed + 1) * 10 * MINUTE);
-        expect(slots).toEqual([...new Set(slots)].toSorted((a, b) => a - b));
+        expect(occurrences).toEqual([...new Set(occurrences)].toSorted((a, b) => a - b));
         const latest = T0 + passed * 10 * MINUTE;
         // Those that fire are the newest, without a hole.
-        expect(slots).toEqual(slots.map((_, i) => latest - (slots.length - 1 - i) * 10 * MINUTE));
+        expect(occurrences).toEqual(
+          occurrences.map((_, i) => latest - (occurrences.length - 1 - i) * 10 * MINUTE),
+        );
         const isOnTime = horizon - latest <= MINUTE;
-        if (policy === "latest" || isOnTime) expect(slots.at(-1)).toBe(latest);
-        if (policy === "none") expect(slots.length).toBe(isOnTime ? 1 : 0);
+        if (policy === "latest" || isOnTime) expect(occurrences.at(-1)).toBe(latest);
+        if (policy === "none") expect(occurrences.length).toBe(isOnTime ? 1 : 0);
       }),
     );
   });
 
-  it("S1: a task that is paused, finished or has no slot left has no due slots", () => {
+  it("S1: a task that is paused, finished or has no occurrence left has no due occurrences", () => {
     const now = T0 + 60 * MINUTE;
-    expect(dueSlots(declared(), rowOf({ pausedAt: T0 }), now)).toBeUndefined();
-    expect(dueSlots(declared({ maxRuns: 1 }), rowOf({ runs: 1 }), now)).toBeUndefined();
-    expect(dueSlots(declared(), rowOf({ nextAt: null }), now)).toBeUndefined();
+    expect(dueOccurrences(declared(), rowOf({ pausedAt: T0 }), now)).toBeUndefined();
+    expect(dueOccurrences(declared({ maxRuns: 1 }), rowOf({ runs: 1 }), now)).toBeUndefined();
+    expect(dueOccurrences(declared(), rowOf({ nextAt: null }), now)).toBeUndefined();
   });
 });
 
 const someRun = fc.record({
-  slot: fc.integer({ min: 0, max: 50 }),
+  occurrence: fc.integer({ min: 0, max: 50 }),
   status: fc.constantFrom("waiting" as const, "running" as const),
   cause: fc.constantFrom(
     "schedule" as const,
@@ -196,7 +198,7 @@ describe("runs that may start", () => {
     );
   });
 
-  it("S3: a run that enters while missed slots are caught up queues behind them", () => {
+  it("S3: a run that enters while missed occurrences are caught up queues behind them", () => {
     fc.assert(
       fc.property(someRuns, (open) => {
         const maxWaiting = 3;
@@ -250,7 +252,7 @@ describe("changes of rows by a reconcile", () => {
     },
   );
 
-  it("S4: a slot that was due by the old schedule is counted as missed", () => {
+  it("S4: an occurrence that was due by the old schedule is counted as missed", () => {
     const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
     const declarations = { valid, invalid: new Map() };
     const at = (now: number) => planChanges(declarations, new Map([["t", rowOf()]]), now).update[0];

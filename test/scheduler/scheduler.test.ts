@@ -6,8 +6,8 @@ import { until } from "../support/given.ts";
 import { forever, jobOf, sleep } from "../support/ledger.ts";
 import { at, DAY, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
 
-describe("each slot fires once", () => {
-  it("S1: a slot fires once, and the handler gets its time, keys and metadata", async () => {
+describe("each occurrence fires once", () => {
+  it("S1: an occurrence fires once, and the handler gets its time, keys and metadata", async () => {
     const { came, note } = recorder();
     const daily = {
       schedule: "every day at 09:00 in UTC",
@@ -18,12 +18,12 @@ describe("each slot fires once", () => {
     await stage.pass(9.5 * 60 * MINUTE);
     const [context] = came;
     expect(came).toHaveLength(1);
-    const slot = MONDAY + 9 * 60 * MINUTE;
+    const occurrence = MONDAY + 9 * 60 * MINUTE;
     expect(context).toMatchObject({
       taskId: "digest",
-      scheduledFor: slot,
-      scheduledForDate: new Date(slot),
-      occurrenceKey: `digest:${slot}`,
+      scheduledFor: occurrence,
+      scheduledForDate: new Date(occurrence),
+      occurrenceKey: `digest:${occurrence}`,
       schedule: "every day at 09:00",
       scheduleKind: "wall-clock",
       timezone: "UTC",
@@ -63,29 +63,29 @@ describe("each slot fires once", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE - 1);
-    expect(record.slots).toEqual([]);
+    expect(record.occurrences).toEqual([]);
     expect(await stage.wakesIn()).toBe(1);
     await stage.pass(1);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 
-  it("S1: an alarm that comes twice fires each slot once", async () => {
+  it("S1: an alarm that comes twice fires each occurrence once", async () => {
     const record = recorder();
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     await stage.wake();
     await stage.wake();
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 
-  it("S1: a late alarm does not move the next slots", async () => {
+  it("S1: a late alarm does not move the next occurrences", async () => {
     const record = recorder();
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(14 * MINUTE);
     await stage.pass(6 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
   });
 
   it("S1: the next start restores a lost alarm", async () => {
@@ -100,7 +100,7 @@ describe("each slot fires once", () => {
     await stage.start();
     expect(await stage.wakesIn()).not.toBeNull();
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 
   it("S1: a clock that is set back repeats no occurrence", async () => {
@@ -112,12 +112,12 @@ describe("each slot fires once", () => {
     await stage.crash();
     await stage.start();
     await stage.pass(5 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
   });
 
-  it("S1: the platform's alarm fires a slot", async () => {
+  it("S1: the platform's alarm fires an occurrence", async () => {
     const { came, note } = recorder();
     const everySecond = { schedule: "cron * * * * * * in UTC", maxRuns: 2 };
     const stage = new TestScheduler({ tasks: () => ({ t: task(note, everySecond) }) });
@@ -144,7 +144,7 @@ describe("each slot fires once", () => {
   });
 });
 
-describe("the next slot is armed whatever the action does", () => {
+describe("the next occurrence is armed whatever the action does", () => {
   it("S1: a handler that always fails is tried maxAttempts times, and other tasks run", async () => {
     const failures: string[] = [];
     const good = recorder();
@@ -176,8 +176,8 @@ describe("the next slot is armed whatever the action does", () => {
     expect(bad.came.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     expect(new Set(bad.came.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(1);
     await stage.pass(10 * MINUTE);
-    expect(bad.slots).toEqual([10, 10, 10, 20]);
-    expect(good.slots).toEqual([10, 20]);
+    expect(bad.occurrences).toEqual([10, 10, 10, 20]);
+    expect(good.occurrences).toEqual([10, 20]);
     unsubscribe("agents:lifecycle", listen);
     expect(failures).toEqual(["bad 3 RangeError: no"]);
     const events = seen.filter(({ name, type }) => name === stage.name && type.startsWith("sched"));
@@ -201,7 +201,7 @@ describe("the next slot is armed whatever the action does", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: hangs, other: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     const { error } = await stage.comes("failed");
     expect(error).toMatchObject({ name: "RunTimeoutError" });
     expect(error?.message).toContain("50 ms");
@@ -248,7 +248,7 @@ describe("the next slot is armed whatever the action does", () => {
     expect(error).toMatchObject({ name: "RunInterruptedError" });
     expect(record.came.map(({ attempt }) => attempt)).toEqual([1, 2]);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 10, 20]);
+    expect(record.occurrences).toEqual([10, 10, 20]);
   });
 
   it("S1: an onFailure that throws changes nothing", async () => {
@@ -270,11 +270,11 @@ describe("limits of a task", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, { maxRuns: 2 }) }) });
     await stage.start();
     for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
     expect(await stage.info()).toMatchObject({ state: "finished", next: null });
     await stage.declare({ t: task(record.note, { maxRuns: 3 }) });
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 20, 50]);
+    expect(record.occurrences).toEqual([10, 20, 50]);
   });
 
   it("S1: an interval begins at startAt", async () => {
@@ -285,7 +285,7 @@ describe("limits of a task", () => {
     await stage.start();
     await stage.pass(35 * MINUTE);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([35, 45]);
+    expect(record.occurrences).toEqual([35, 45]);
   });
 
   it("S1: a task has no occurrence before startAt or at endAt", async () => {
@@ -298,7 +298,10 @@ describe("limits of a task", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     for (let day = 0; day < 6; day++) await stage.pass(DAY);
-    expect(record.slots.map((slot) => slot / 60 / 24)).toEqual([1 + 9 / 24, 2 + 9 / 24]);
+    expect(record.occurrences.map((occurrence) => occurrence / 60 / 24)).toEqual([
+      1 + 9 / 24,
+      2 + 9 / 24,
+    ]);
     expect((await stage.info()).state).toBe("finished");
   });
 
@@ -308,10 +311,12 @@ describe("limits of a task", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     for (let day = 0; day < 3; day++) await stage.pass(DAY);
-    expect(record.slots.map((slot) => Math.floor(slot / 60 / 24))).toEqual([0, 2]);
+    expect(record.occurrences.map((occurrence) => Math.floor(occurrence / 60 / 24))).toEqual([
+      0, 2,
+    ]);
   });
 
-  it("S1: the jitter delays every occurrence by the same time, and scheduledFor stays the slot", async () => {
+  it("S1: the jitter delays every occurrence by the same time, and scheduledFor stays the occurrence", async () => {
     const record = recorder();
     const stage = new TestScheduler({
       tasks: () => ({ t: task(record.note, { jitter: "5 minutes" }) }),
@@ -321,14 +326,14 @@ describe("limits of a task", () => {
     expect(offset).toBeGreaterThanOrEqual(0);
     expect(offset).toBeLessThan(5 * MINUTE);
     await stage.pass(10 * MINUTE + offset - 1);
-    expect(record.slots).toEqual([]);
+    expect(record.occurrences).toEqual([]);
     await stage.pass(1);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     expect(await stage.runs()).toMatchObject([{ lagMs: 0 }]);
     await stage.crash();
     await stage.start();
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
     expect(at((await stage.info()).next ?? 0)).toBe(30);
   });
 

@@ -36,7 +36,7 @@ describe("pause and resume", () => {
     await stage.start();
     expect(await stage.info()).toMatchObject({ state: "active", next: minutes(40) });
     await stage.pass(5 * MINUTE);
-    expect(record.slots).toEqual([10, 40]);
+    expect(record.occurrences).toEqual([10, 40]);
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
@@ -50,7 +50,7 @@ describe("pause and resume", () => {
 });
 
 describe("trigger", () => {
-  it("S5: a trigger runs now under its own key, and moves no slot", async () => {
+  it("S5: a trigger runs now under its own key, and moves no occurrence", async () => {
     const { record, stage, call } = await given();
     await stage.pass(3 * MINUTE);
     const run = await call((scheduler) => scheduler.trigger("t"));
@@ -59,7 +59,7 @@ describe("trigger", () => {
     expect(record.came[0]?.occurrenceKey).toMatch(/^t:trigger:/);
     expect(record.came[0]?.idempotencyKey).toBe(run.idempotencyKey);
     await stage.pass(7 * MINUTE);
-    expect(record.slots).toEqual([3, 10]);
+    expect(record.occurrences).toEqual([3, 10]);
     expect(new Set(record.came.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(2);
   });
 
@@ -112,17 +112,17 @@ describe("trigger", () => {
 });
 
 describe("backfill", () => {
-  it("S5: a backfill runs the slots that did not run, oldest first, one at a time, under their own keys", async () => {
+  it("S5: a backfill runs the occurrences that did not run, oldest first, one at a time, under their own keys", async () => {
     const { record, stage, call } = await given({ catchUp: "none" });
     await stage.pass(10 * MINUTE);
     await stage.crash();
     await stage.pass(44 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     const range = { from: minutes(10), to: minutes(50) };
     const result = await call((scheduler) => scheduler.backfill("t", range));
     expect(result).toEqual({ queued: 3, alreadyRun: 1 });
     await until(async () => (await stage.info()).counts.completed === 4);
-    expect(record.slots).toEqual([10, 20, 30, 40]);
+    expect(record.occurrences).toEqual([10, 20, 30, 40]);
     expect(record.came[1]).toMatchObject({
       cause: "backfill",
       occurrenceKey: `t:${MONDAY + 20 * MINUTE}`,
@@ -145,7 +145,7 @@ describe("backfill", () => {
     await stage.pass(49 * MINUTE);
     const range = { from: minutes(0), to: minutes(49) };
     await stage.in(({ scheduler }) => scheduler.backfill("t", range));
-    await until(() => record.slots.length === 1);
+    await until(() => record.occurrences.length === 1);
     await stage.pass(MINUTE);
     const backfilled = ["20 waiting", "30 waiting", "40 waiting"];
     expect(await stage.history()).toEqual(["10 running", ...backfilled, "50 waiting"]);
@@ -154,10 +154,10 @@ describe("backfill", () => {
     await stage.start();
     await stage.wake();
     await until(async () => (await stage.info()).counts.completed === 5);
-    expect(record.slots).toEqual([10, 10, 50, 20, 30, 40]);
+    expect(record.occurrences).toEqual([10, 10, 50, 20, 30, 40]);
   });
 
-  it("S5: a backfill runs skipped slots, and no future ones", async () => {
+  it("S5: a backfill runs skipped occurrences, and no future ones", async () => {
     const { record, stage, call } = await given();
     await stage.pass(MINUTE);
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
@@ -168,12 +168,12 @@ describe("backfill", () => {
       alreadyRun: 0,
     });
     await stage.comes("completed");
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     expect((await stage.runs())[0]).toMatchObject({ firedAt: minutes(15), lagMs: 5 * MINUTE });
     expect((await stage.info()).counts).toMatchObject({ completed: 1, skipped: 0 });
   });
 
-  it("S5: a backfill of more than 1,000 slots is refused, and nothing is stored", async () => {
+  it("S5: a backfill of more than 1,000 occurrences is refused, and nothing is stored", async () => {
     const { stage, call } = await given({ catchUp: "none" });
     await stage.pass(1_000 * HOUR);
     const range = { from: minutes(0), to: new Date(stage.now) };
@@ -185,17 +185,17 @@ describe("backfill", () => {
 });
 
 describe("skipNext", () => {
-  it("S5: skipNext skips one slot after the other, also after a crash", async () => {
+  it("S5: skipNext skips one occurrence after the other, also after a crash", async () => {
     const { record, stage, call } = await given();
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(20));
     await stage.crash();
     for (let i = 0; i < 3; i++) await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([30]);
+    expect(record.occurrences).toEqual([30]);
     expect(await stage.history()).toEqual(["10 skipped", "20 skipped", "30 completed"]);
   });
 
-  it("S5: a slot stays skipped when the task is paused and resumed before it", async () => {
+  it("S5: an occurrence stays skipped when the task is paused and resumed before it", async () => {
     const { record, stage, call } = await given();
     await call((scheduler) => scheduler.skipNext("t"));
     await call((scheduler) => scheduler.pause("t"));
@@ -203,7 +203,7 @@ describe("skipNext", () => {
     await call((scheduler) => scheduler.resume("t"));
     await stage.pass(10 * MINUTE);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([20]);
+    expect(record.occurrences).toEqual([20]);
   });
 });
 

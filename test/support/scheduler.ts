@@ -101,7 +101,7 @@ export class TestScheduler {
     return this.in(({ scheduler }) => scheduler.runs(taskId));
   }
 
-  /** `status` of each run, oldest first, with its slot in minutes after MONDAY. */
+  /** `status` of each run, oldest first, with its occurrence in minutes after MONDAY. */
   async history(taskId = "t"): Promise<string[]> {
     const runs = await this.runs(taskId);
     return runs.reverse().map(({ scheduledFor, status }) => `${at(scheduledFor)} ${status}`);
@@ -143,8 +143,8 @@ export function recorder() {
   const came: ScheduledTaskContext[] = [];
   return {
     came,
-    /** The slots in minutes after MONDAY. */
-    get slots() {
+    /** The occurrences in minutes after MONDAY. */
+    get occurrences() {
       return came.map(({ scheduledFor }) => at(scheduledFor));
     },
     note: (context: ScheduledTaskContext) => void came.push(context),

@@ -13,16 +13,18 @@ import { task } from "../support/scheduler.ts";
 /** Before the change to summer time in Europe/London, which is at 01:00Z on the 28th. */
 const SPRING = "2027-03-27T00:00:00Z";
 
-/** An object with one task; notes each slot, and when it came. */
+/** An object with one task; notes each occurrence, and when it came. */
 async function givenTask(schedule: string, work = async () => {}) {
   const name = `clock-${crypto.randomUUID()}`;
-  const came: { slot: string; at: string }[] = [];
+  const came: { occurrence: string; at: string }[] = [];
   schedulerScripts.set(name, {
     tasks: () => ({
       t: task(
         async ({ scheduledFor }) => {
-          const [slot, at] = [scheduledFor, Date.now()].map((time) => new Date(time).toISOString());
-          came.push({ slot: slot ?? "", at: at ?? "" });
+          const [occurrence, at] = [scheduledFor, Date.now()].map((time) =>
+            new Date(time).toISOString(),
+          );
+          came.push({ occurrence: occurrence ?? "", at: at ?? "" });
           await work();
         },
         { schedule, timezone: "Europe/London" },
@@ -34,18 +36,18 @@ async function givenTask(schedule: string, work = async () => {}) {
     await lifecycle.start();
     await scheduler.list();
   });
-  return { stub, came, slots: () => came.map(({ slot }) => slot) };
+  return { stub, came, occurrences: () => came.map(({ occurrence }) => occurrence) };
 }
 
 describe("schedules", () => {
   it("S1 S5: an hourly task fires 24 times in a day, each at its time and in order", async () => {
     using clock = virtualClock({ at: SPRING });
-    const { stub, came, slots } = await givenTask("every hour");
+    const { stub, came, occurrences } = await givenTask("every hour");
     await clock.advance("1 day", stub);
     expect(came).toHaveLength(24);
-    expect(slots()).toEqual([...slots()].sort());
-    for (const { slot, at } of came) {
-      const late = Date.parse(at) - Date.parse(slot);
+    expect(occurrences()).toEqual([...occurrences()].sort());
+    for (const { occurrence, at } of came) {
+      const late = Date.parse(at) - Date.parse(occurrence);
       expect(late).toBeGreaterThanOrEqual(0);
       expect(late).toBeLessThan(1_000);
     }
@@ -53,9 +55,9 @@ describe("schedules", () => {
 
   it("S2: a daily task keeps its wall-clock time across the change to summer time", async () => {
     using clock = virtualClock({ at: SPRING });
-    const { stub, slots } = await givenTask("every day at 01:30");
+    const { stub, occurrences } = await givenTask("every day at 01:30");
     await clock.advance("3 days", stub);
-    expect(slots()).toEqual([
+    expect(occurrences()).toEqual([
       "2027-03-27T01:30:00.000Z",
       // 01:30 is left out on that day: the first instant after the gap.
       "2027-03-28T01:00:00.000Z",
@@ -76,11 +78,11 @@ describe("schedules", () => {
 
   it("S3: an object catches up on time that passed without it when it is woken", async () => {
     using clock = virtualClock({ at: SPRING });
-    const { stub, slots } = await givenTask("every hour");
+    const { stub, occurrences } = await givenTask("every hour");
     await clock.advance("5.5 hours");
-    expect(slots()).toEqual([]);
+    expect(occurrences()).toEqual([]);
     await clock.advance(1, stub);
-    expect(slots()).toEqual([expect.stringMatching(/^2027-03-27T05:00:/)]);
+    expect(occurrences()).toEqual([expect.stringMatching(/^2027-03-27T05:00:/)]);
   });
 
   it("a task that hangs does not block the clock", async () => {

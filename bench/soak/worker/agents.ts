@@ -117,8 +117,14 @@ function soaking(host: abstract new (...args: never[]) => object) {
           catchUp: "all",
           overlap: "queue",
           retry: { maxAttempts: ATTEMPTS },
-          handler: ({ taskId: task, scheduledFor: slot, idempotencyKey: key }) => {
-            const event: HookEvent = { type: "slot", agent: this.name, task, slot, key };
+          handler: ({ taskId: task, scheduledFor: occurrence, idempotencyKey: key }) => {
+            const event: HookEvent = {
+              type: "occurrence",
+              agent: this.name,
+              task,
+              occurrence,
+              key,
+            };
             // May be called more than once; the id deduplicates.
             this.outbox.put(this.#hook, event, { id: key });
           },

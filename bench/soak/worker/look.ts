@@ -34,7 +34,7 @@ export async function lookAt(
       : [],
     runs: runs.flat().map((run) => ({
       task: run.taskId,
-      slot: run.scheduledFor,
+      occurrence: run.scheduledFor,
       key: run.idempotencyKey,
       status: run.status,
       submissionId: run.submissionId ?? null,

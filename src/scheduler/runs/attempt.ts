@@ -68,7 +68,7 @@ async function submit(
       source: "scheduled-task",
       ownerKey: owner,
       taskId: task.taskId,
-      scheduledFor: run.slot,
+      scheduledFor: run.occurrence,
       schedule: task.schedule.text,
     },
     ...(task.retry && { retry: task.retry }),
@@ -98,8 +98,8 @@ function contextOf({ task, run, owner, abort }: Attempt): ScheduledTaskContext {
   const idempotencyKey = idempotencyKeyOf(owner, run);
   return {
     taskId,
-    scheduledFor: run.slot,
-    scheduledForDate: new Date(run.slot),
+    scheduledFor: run.occurrence,
+    scheduledForDate: new Date(run.occurrence),
     occurrenceKey: occurrenceKeyOf(run),
     idempotencyKey,
     schedule: schedule.text,

@@ -1,5 +1,5 @@
 /**
- * Stores runs: of slots that are due, triggers, backfills and skipped occurrences. Each in one transaction, after which the
+ * Stores runs: of occurrences that are due, triggers, backfills and skipped occurrences. Each in one transaction, after which the
  * runs that may start are started.
  */
 
@@ -10,24 +10,34 @@ import type { Range } from "../options.ts";
 import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
-import { countSlots, dueSlots, isArmed, nextSlot, nextSlots } from "../tasks/slots.ts";
+import {
+  countOccurrences,
+  dueOccurrences,
+  isArmed,
+  nextOccurrenceOf,
+  nextOccurrencesOf,
+} from "../tasks/occurrences.ts";
 import type { RunCause } from "../types.ts";
 import { admit, startable } from "./overlap.ts";
 import type { Runner } from "./runner.ts";
 
-/** A task's history is cut to its length once in so many fired slots. */
+/** A task's history is cut to its length once in so many fired occurrences. */
 const PRUNE_EVERY = 16;
 const MAX_BACKFILLED = 1_000;
 
-/** A slot that fires, or a trigger at the time of its call. */
-type NewRun = { readonly slot: number; readonly cause: RunCause; readonly triggerKey?: string };
+/** An occurrence that fires, or a trigger at the time of its call. */
+type NewRun = {
+  readonly occurrence: number;
+  readonly cause: RunCause;
+  readonly triggerKey?: string;
+};
 
 /** What a backfill would run. */
 type Backfillable = {
   readonly queued: readonly number[];
   readonly alreadyRun: number;
-  /** Whether the history has the slot, as skipped. */
-  readonly isKnown: (slot: number) => boolean;
+  /** Whether the history has the occurrence, as skipped. */
+  readonly isKnown: (occurrence: number) => boolean;
 };
 
 export class Firing {
@@ -38,12 +48,12 @@ export class Firing {
     private readonly clock: Clock,
   ) {}
 
-  /** Fires the slots of a task that are due, and stores the next one. */
+  /** Fires the occurrences of a task that are due, and stores the next one. */
   fire(task: DeclaredTask, row: TaskRow): void {
-    const due = dueSlots(task, row, this.clock.now());
+    const due = dueOccurrences(task, row, this.clock.now());
     if (!due) return;
-    const { slots, missed, nextAt } = due;
-    this.#enter(task, { ...row, nextAt, missed: row.missed + missed }, slots);
+    const { occurrences, missed, nextAt } = due;
+    this.#enter(task, { ...row, nextAt, missed: row.missed + missed }, occurrences);
   }
 
   /** Runs the task now. The same key again is the same run. */
@@ -51,59 +61,72 @@ export class Firing {
     const { taskId } = task;
     const known = this.store.runs.trigger(taskId, triggerKey);
     if (known) return known;
-    const slot = this.clock.now();
-    const [run] = this.#enter(task, row, [{ slot, triggerKey, cause: "trigger" }]);
+    const occurrence = this.clock.now();
+    const [run] = this.#enter(task, row, [{ occurrence, triggerKey, cause: "trigger" }]);
     if (run) return run;
     throw new Error(`The trigger ${JSON.stringify(triggerKey)} of ${taskId} was not stored`);
   }
 
-  /** Skips the next slot, and stores that in the history. Returns the slot; null where there is none. */
+  /** Skips the next occurrence, and stores that in the history. Returns its time; null where there is none. */
   skipNext(task: DeclaredTask, row: TaskRow): number | null {
     const { store } = this;
-    const slot = row.nextAt;
-    if (slot === null || !isArmed(task, row)) return null;
-    const nextAt = nextSlot(task, slot, row.anchor);
+    const occurrence = row.nextAt;
+    if (occurrence === null || !isArmed(task, row)) return null;
+    const nextAt = nextOccurrenceOf(task, occurrence, row.anchor);
     const reason = "It was skipped by skipNext()";
     store.transaction(() => {
-      store.runs.insert([this.#runOf(task, { slot, cause: "schedule" }, reason)]);
+      store.runs.insert([this.#runOf(task, { occurrence, cause: "schedule" }, reason)]);
       store.putTask({ ...row, nextAt });
     });
-    return slot;
+    return occurrence;
   }
 
   /**
-   * The slots in a past range, and which of them have no run.
+   * The occurrences in a past range, and which of them have no run.
    *
    * @throws InvalidOptionError for too long a range
    */
   backfillable(task: DeclaredTask, row: TaskRow, { from, to }: Range): Backfillable {
     const { taskId } = task;
-    // Slots that are still to come fire by themselves.
+    // Occurrences that are still to come fire by themselves.
     const ahead = isArmed(task, row) ? (row.nextAt ?? Infinity) : Infinity;
     const last = Math.min(to, this.clock.now() + 1, ahead) - 1;
-    const count = countSlots(task, { from: from - 1, to: last }, row.anchor, MAX_BACKFILLED + 1);
+    const count = countOccurrences(
+      task,
+      { from: from - 1, to: last },
+      row.anchor,
+      MAX_BACKFILLED + 1,
+    );
     if (count > MAX_BACKFILLED) {
       throw new InvalidOptionError(
         "to",
         `There are more than ${MAX_BACKFILLED} occurrences of ${JSON.stringify(taskId)} from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}; ask for fewer at a time.`,
       );
     }
-    const slots = nextSlots(task, from - 1, row.anchor, count);
+    const occurrences = nextOccurrencesOf(task, from - 1, row.anchor, count);
     const known = this.store.runs.statuses(taskId, { from, to: last + 1 });
-    const queued = slots.filter((slot) => (known.get(slot) ?? "skipped") === "skipped");
-    return { queued, alreadyRun: slots.length - queued.length, isKnown: (slot) => known.has(slot) };
+    const queued = occurrences.filter(
+      (occurrence) => (known.get(occurrence) ?? "skipped") === "skipped",
+    );
+    return {
+      queued,
+      alreadyRun: occurrences.length - queued.length,
+      isKnown: (occurrence) => known.has(occurrence),
+    };
   }
 
-  /** Queues runs of the slots in a past range that have not run. */
+  /** Queues runs of the occurrences in a past range that have not run. */
   backfill(task: DeclaredTask, row: TaskRow, range: Range): { queued: number; alreadyRun: number } {
     const { store, runner, clock } = this;
     const { taskId } = task;
     const { queued, alreadyRun, isKnown } = this.backfillable(task, row, range);
     const [first] = queued;
     if (first === undefined) return { queued: 0, alreadyRun };
-    const news = queued.filter((slot) => !isKnown(slot));
+    const news = queued.filter((occurrence) => !isKnown(occurrence));
     store.transaction(() => {
-      store.runs.insert(news.map((slot) => this.#runOf(task, { slot, cause: "backfill" })));
+      store.runs.insert(
+        news.map((occurrence) => this.#runOf(task, { occurrence, cause: "backfill" })),
+      );
       store.runs.reopen(task, queued.filter(isKnown), clock.now());
       const openFrom = Math.min(first, row.openFrom ?? first);
       if (openFrom !== row.openFrom) store.putTask({ ...row, openFrom });
@@ -129,7 +152,7 @@ export class Firing {
       cancelled,
     } = admit(task, newRuns.length > 0 ? open : []);
     if (isFull && skipped && newRuns.length > room) app.reportFull(taskId, skipped);
-    // Slots after the last allowed run are not missed: the task is finished then.
+    // Occurrences after the last allowed run are not missed: the task is finished then.
     const left = task.maxRuns - row.runs;
     const runs = newRuns.flatMap((newRun, index) => {
       if (index >= room) return this.#runOf(task, newRun, skipped);
@@ -138,7 +161,7 @@ export class Firing {
     const staying = open.filter((run) => !cancelled.includes(run));
     const started = this.#startedAtOnce(task, staying, runs);
     const [next] = newRuns;
-    const when = next ? new Date(next.slot).toISOString() : "";
+    const when = next ? new Date(next.occurrence).toISOString() : "";
     const reason = `The occurrence of ${when} took its place`;
     const inserted = store.transaction(() => {
       for (const run of cancelled) {
@@ -168,18 +191,18 @@ export class Firing {
 
   #runOf(
     { taskId, offsetMs }: DeclaredTask,
-    { slot, cause, triggerKey = "" }: NewRun,
+    { occurrence, cause, triggerKey = "" }: NewRun,
     skipped?: string,
   ): Run {
     const now = this.clock.now();
     return {
       taskId,
-      slot,
+      occurrence,
       triggerKey,
       cause,
       status: skipped === undefined ? "waiting" : "skipped",
       firedAt: now,
-      lagMs: cause === "trigger" ? 0 : Math.max(0, now - slot - offsetMs),
+      lagMs: cause === "trigger" ? 0 : Math.max(0, now - occurrence - offsetMs),
       attempts: 0,
       notBefore: 0,
       endedAt: skipped === undefined ? null : now,
@@ -208,7 +231,7 @@ export class Firing {
       ...row,
       fired,
       runs,
-      // A finished task has no next slot: what passes meanwhile is not due when `maxRuns` is raised later.
+      // A finished task has no next occurrence: what passes meanwhile is not due when `maxRuns` is raised later.
       nextAt: runs < maxRuns ? row.nextAt : null,
       openFrom: this.#openFrom(row, entered),
       prunedCompleted: row.prunedCompleted + deleted.completed,
@@ -221,7 +244,9 @@ export class Firing {
 
   #openFrom({ taskId, openFrom }: TaskRow, entered: readonly Run[]): number | null {
     const open = [...this.store.runs.open(taskId), ...entered];
-    const first = earliest(open.map(({ endedAt, slot }) => (endedAt === null ? slot : null)));
+    const first = earliest(
+      open.map(({ endedAt, occurrence }) => (endedAt === null ? occurrence : null)),
+    );
     if (first === null) return openFrom;
     // For a trigger alone the bound stays, as long as it holds.
     const isKept = openFrom !== null && openFrom <= first && !entered.some(isScheduled);

@@ -1,6 +1,6 @@
 /** How runs of one task meet: whether a new run may enter, and which waiting run starts next. Pure decisions. */
 
-import { bySlot, type Run } from "../rows.ts";
+import { byOccurrence, type Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { Overlap } from "../types.ts";
 
@@ -32,7 +32,7 @@ export function admit(
   const keepsAll = catchUpMs !== "latest" && catchUpMs > 0;
   const isCatchingUp = keepsAll && others.some(({ cause }) => cause === "catch-up");
   if (first && overlap === "skip" && !isCatchingUp) {
-    const when = new Date(first.slot).toISOString();
+    const when = new Date(first.occurrence).toISOString();
     return { room: 0, reason: `The run of ${when} had not ended`, cancelled: [] };
   }
   const waiting = others.filter(({ status }) => status === "waiting").length;
@@ -71,7 +71,7 @@ export function nextStart(open: readonly Run[], now: number): number | null {
 
 function firstOf(runs: readonly Run[]): Run[] {
   if (runs.some(({ status }) => status === "running")) return [];
-  const sorted = runs.toSorted(bySlot);
+  const sorted = runs.toSorted(byOccurrence);
   const first = sorted.find(hasStarted) ?? sorted[0];
   return first ? [first] : [];
 }

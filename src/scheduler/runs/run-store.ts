@@ -4,7 +4,15 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
-import { bySlot, columnOf, nameOf, RUN_FIELDS, type Run, selected, type Tally } from "../rows.ts";
+import {
+  byOccurrence,
+  columnOf,
+  nameOf,
+  RUN_FIELDS,
+  type Run,
+  selected,
+  type Tally,
+} from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { RunStatus } from "../types.ts";
 
@@ -42,12 +50,12 @@ export class RunStore {
     // CROSS: SQLite would read all runs first, and look up the task of each.
     const found = this.sql.exec<Run>(
       `SELECT ${ALL} FROM perdure_tasks CROSS JOIN perdure_runs USING (task_id)
-       WHERE slot >= open_from AND ended_at IS NULL`,
+       WHERE occurrence >= open_from AND ended_at IS NULL`,
     );
     this.#open = Map.groupBy(found.toArray(), ({ taskId }) => taskId);
   }
 
-  /** In the order of their slots. */
+  /** In the order of their occurrences. */
   open(taskId: string): readonly Run[] {
     return this.#open.get(taskId) ?? [];
   }
@@ -57,7 +65,7 @@ export class RunStore {
     return [...this.#open.keys()];
   }
 
-  /** (new) → waiting, running or skipped. Returns the runs that were new: a slot has one run. */
+  /** (new) → waiting, running or skipped. Returns the runs that were new: an occurrence has one run. */
   insert(runs: readonly Run[]): Run[] {
     if (runs.length === 0) return [];
     const values = RUN_FIELDS.map((field) => `value ->> '${field}'`);
@@ -66,7 +74,7 @@ export class RunStore {
        FROM json_each(?) WHERE true ON CONFLICT DO NOTHING RETURNING ${ALL}`,
       JSON.stringify(runs),
     );
-    const newRuns = inserted.toArray().sort(bySlot);
+    const newRuns = inserted.toArray().sort(byOccurrence);
     this.afterCommit(() => this.#keep(newRuns));
     return newRuns;
   }
@@ -74,20 +82,20 @@ export class RunStore {
   /** skipped → waiting, as backfills. */
   reopen(
     { taskId, offsetMs }: Pick<DeclaredTask, "taskId" | "offsetMs">,
-    slots: readonly number[],
+    occurrences: readonly number[],
     now: number,
   ): void {
-    if (slots.length === 0) return;
+    if (occurrences.length === 0) return;
     const reopened = this.sql
       .exec<Run>(
-        `UPDATE perdure_runs SET status = 'waiting', cause = 'backfill', fired_at = ?1, lag_ms = max(0, ?1 - slot - ?2), attempts = 0,
+        `UPDATE perdure_runs SET status = 'waiting', cause = 'backfill', fired_at = ?1, lag_ms = max(0, ?1 - occurrence - ?2), attempts = 0,
            not_before = 0, ended_at = NULL, reason = NULL, error_name = NULL, error_message = NULL, submission_id = NULL
-         WHERE task_id = ?3 AND slot IN (SELECT value FROM json_each(?4)) AND trigger_key = '' AND status = 'skipped'
+         WHERE task_id = ?3 AND occurrence IN (SELECT value FROM json_each(?4)) AND trigger_key = '' AND status = 'skipped'
          RETURNING ${ALL}`,
         now,
         offsetMs,
         taskId,
-        JSON.stringify(slots),
+        JSON.stringify(occurrences),
       )
       .toArray();
     this.afterCommit(() => this.#keep(reopened));
@@ -121,13 +129,13 @@ export class RunStore {
     this.#keep([{ ...run, status: "waiting", notBefore: 0 }]);
   }
 
-  /** Deletes ended runs: those of slots before `time` that ended before it, and all but the newest `count`. */
+  /** Deletes ended runs: those of occurrences before `time` that ended before it, and all but the newest `count`. */
   prune(taskId: string, time: number, count: number | undefined): Tally {
-    const deleted = this.#delete("slot < ?2 AND ended_at < ?2", taskId, time);
+    const deleted = this.#delete("occurrence < ?2 AND ended_at < ?2", taskId, time);
     if (count !== undefined) {
       const newest =
-        "SELECT slot FROM perdure_runs WHERE task_id = ?1 ORDER BY slot DESC LIMIT 1 OFFSET ?2";
-      const where = `ended_at IS NOT NULL AND slot < (${newest})`;
+        "SELECT occurrence FROM perdure_runs WHERE task_id = ?1 ORDER BY occurrence DESC LIMIT 1 OFFSET ?2";
+      const where = `ended_at IS NOT NULL AND occurrence < (${newest})`;
       deleted.push(...this.#delete(where, taskId, count - 1));
     }
     const of = (ended: RunStatus) => deleted.filter(({ status }) => status === ended).length;
@@ -154,9 +162,9 @@ export class RunStore {
   list(taskId: string, { before, limit }: { before: number; limit: number }): Run[] {
     return this.sql
       .exec<Run>(
-        `SELECT ${ALL} FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 AND slot >= COALESCE(
-           (SELECT slot FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 ORDER BY slot DESC LIMIT 1 OFFSET ?3), ?4)
-         ORDER BY slot DESC, trigger_key DESC`,
+        `SELECT ${ALL} FROM perdure_runs WHERE task_id = ?1 AND occurrence < ?2 AND occurrence >= COALESCE(
+           (SELECT occurrence FROM perdure_runs WHERE task_id = ?1 AND occurrence < ?2 ORDER BY occurrence DESC LIMIT 1 OFFSET ?3), ?4)
+         ORDER BY occurrence DESC, trigger_key DESC`,
         taskId,
         before,
         limit - 1,
@@ -170,21 +178,21 @@ export class RunStore {
     return this.sql.exec<Run>(query, taskId, key).toArray()[0];
   }
 
-  /** The status of each slot in [from, to) that has a run. */
+  /** The status of each occurrence in [from, to) that has a run. */
   statuses(taskId: string, { from, to }: { from: number; to: number }): Map<number, RunStatus> {
-    const found = this.sql.exec<{ slot: number; status: RunStatus }>(
-      "SELECT slot, status FROM perdure_runs WHERE task_id = ? AND slot >= ? AND slot < ? AND trigger_key = ''",
+    const found = this.sql.exec<{ occurrence: number; status: RunStatus }>(
+      "SELECT occurrence, status FROM perdure_runs WHERE task_id = ? AND occurrence >= ? AND occurrence < ? AND trigger_key = ''",
       taskId,
       from,
       to,
     );
-    return new Map(found.toArray().map(({ slot, status }) => [slot, status]));
+    return new Map(found.toArray().map(({ occurrence, status }) => [occurrence, status]));
   }
 
   /** The latest run that was not skipped, by task; of one task, or of all. */
   latest(taskId: string | null): Map<string, Run> {
-    const query = `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id) WHERE status <> 'skipped' AND slot =
-         (SELECT slot FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY slot DESC LIMIT 1)`;
+    const query = `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id) WHERE status <> 'skipped' AND occurrence =
+         (SELECT occurrence FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY occurrence DESC LIMIT 1)`;
     const found =
       taskId === null
         ? this.sql.exec<Run>(query)
@@ -196,13 +204,13 @@ export class RunStore {
   latestSkips(taskIds: readonly string[], count: number) {
     type Row = { taskId: string; count: number; skipped: number; completed: number; since: number };
     if (taskIds.length === 0) return new Map<string, Row>();
-    // One that skipNext() has skipped ended before its slot; a prompt that was skipped had an attempt.
-    const isSkipped = "status = 'skipped' AND attempts = 0 AND ended_at >= slot";
+    // One that skipNext() has skipped ended before its occurrence; a prompt that was skipped had an attempt.
+    const isSkipped = "status = 'skipped' AND attempts = 0 AND ended_at >= occurrence";
     const found = this.sql.exec<Row>(
       `SELECT task_id AS taskId, COUNT(*) AS count, COUNT(iif(${isSkipped}, 1, NULL)) AS skipped,
-         COUNT(iif(status = 'completed', 1, NULL)) AS completed, MIN(iif(${isSkipped}, slot, NULL)) AS since
-       FROM json_each(?1) CROSS JOIN perdure_runs ON task_id = value WHERE slot >= IFNULL(
-         (SELECT slot FROM perdure_runs WHERE task_id = value ORDER BY slot DESC LIMIT 1 OFFSET ?2), ?3)
+         COUNT(iif(status = 'completed', 1, NULL)) AS completed, MIN(iif(${isSkipped}, occurrence, NULL)) AS since
+       FROM json_each(?1) CROSS JOIN perdure_runs ON task_id = value WHERE occurrence >= IFNULL(
+         (SELECT occurrence FROM perdure_runs WHERE task_id = value ORDER BY occurrence DESC LIMIT 1 OFFSET ?2), ?3)
        GROUP BY task_id HAVING skipped > 0`,
       JSON.stringify(taskIds),
       count - 1,
@@ -233,10 +241,10 @@ export class RunStore {
     const fields = Object.keys(changes) as (keyof Run)[];
     const found = this.sql.exec(
       `UPDATE perdure_runs SET ${fields.map((field) => `${columnOf(field)} = ?`).join(", ")}
-       WHERE task_id = ? AND slot = ? AND trigger_key = ? AND attempts = ? AND ended_at IS NULL RETURNING 1`,
+       WHERE task_id = ? AND occurrence = ? AND trigger_key = ? AND attempts = ? AND ended_at IS NULL RETURNING 1`,
       ...fields.map((field) => changes[field]),
       run.taskId,
-      run.slot,
+      run.occurrence,
       run.triggerKey,
       run.attempts,
     );
@@ -253,7 +261,7 @@ export class RunStore {
       const others = this.open(taskId).filter((run) => !names.has(nameOf(run)));
       const open = [...others, ...changed.filter(({ endedAt }) => endedAt === null)];
       if (open.length === 0) this.#open.delete(taskId);
-      else this.#open.set(taskId, open.toSorted(bySlot));
+      else this.#open.set(taskId, open.toSorted(byOccurrence));
     }
   }
 }

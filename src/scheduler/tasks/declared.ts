@@ -114,7 +114,7 @@ export type DeclaredTask = {
   readonly overlap: Overlap;
   /** Runs that may wait for a running one. */
   readonly maxWaiting: number;
-  /** How long after its slot it fires: its share of the jitter. */
+  /** How long after its occurrence it fires: its share of the jitter. */
   readonly offsetMs: number;
   readonly maxRuns: number;
   readonly pauseAfter: number;

@@ -7,7 +7,7 @@ import type { Store } from "../store.ts";
 import type { ScheduledTaskInfo } from "../types.ts";
 import type { Declarations, InvalidTask } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { isArmed, nextSlots } from "./slots.ts";
+import { isArmed, nextOccurrencesOf } from "./occurrences.ts";
 
 /**
  * The declared tasks, the valid ones first.
@@ -43,17 +43,17 @@ export function readTasks(
   });
 }
 
-function validInfo(task: DeclaredTask, row: TaskRow, occurrences: number) {
+function validInfo(task: DeclaredTask, row: TaskRow, count: number) {
   const { schedule, description, metadata } = task;
-  const slots = comingSlots(task, row, Math.max(1, occurrences));
+  const occurrences = comingOccurrences(task, row, Math.max(1, count));
   return {
     ...(description !== undefined && { description }),
     schedule: schedule.text,
     ...(schedule.timezone !== undefined && { timezone: schedule.timezone }),
     scheduleKind: schedule.kind,
     state: stateOf(task, row),
-    next: slots[0] ?? null,
-    nextOccurrences: slots.slice(0, occurrences),
+    next: occurrences[0] ?? null,
+    nextOccurrences: occurrences.slice(0, count),
     ...(metadata && { metadata: jsonOf(metadata) as { [name: string]: Json } }),
   };
 }
@@ -63,10 +63,10 @@ function invalidInfo({ schedule, error }: InvalidTask) {
   return { schedule, state, error: failureOf(error), next: null, nextOccurrences: [] };
 }
 
-function comingSlots(task: DeclaredTask, row: TaskRow, count: number): number[] {
+function comingOccurrences(task: DeclaredTask, row: TaskRow, count: number): number[] {
   if (row.nextAt === null || !isArmed(task, row)) return [];
   const left = Math.min(count, task.maxRuns - row.runs);
-  return [row.nextAt, ...nextSlots(task, row.nextAt, row.anchor, left - 1)];
+  return [row.nextAt, ...nextOccurrencesOf(task, row.nextAt, row.anchor, left - 1)];
 }
 
 function stateOf(task: DeclaredTask, row: TaskRow): ScheduledTaskInfo["state"] {

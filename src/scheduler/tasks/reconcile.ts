@@ -4,7 +4,7 @@ import { DAY_MS } from "../calendar/civil.ts";
 import { EMPTY_TASK, type TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { nextSlot } from "./slots.ts";
+import { nextOccurrenceOf } from "./occurrences.ts";
 
 /** How long the pause of a task that is no longer declared is kept. */
 const OMITTED_MS = 365 * DAY_MS;
@@ -29,7 +29,7 @@ export type ArmedOccurrence = {
 };
 
 /**
- * @param now epoch milliseconds; the slots of new or changed tasks are after it
+ * @param now epoch milliseconds; the occurrences of new or changed tasks are after it
  * @param adopted what another scheduler had armed, by task: a new task continues there
  */
 export function planChanges(
@@ -49,7 +49,7 @@ export function planChanges(
       if (row.nextAt !== null) update.push({ ...row, nextAt: null });
     } else if (row.nextAt === null) {
       // The task may have been finished by a `maxRuns` that has been raised since.
-      const nextAt = nextSlot(task, now, row.anchor);
+      const nextAt = nextOccurrenceOf(task, now, row.anchor);
       if (nextAt !== null) update.push({ ...row, nextAt });
     }
   }
@@ -86,7 +86,7 @@ function pauseOf({ pausedAt, pausedBy, pausedNote }: TaskRow) {
   return { pausedAt, pausedBy, pausedNote };
 }
 
-/** Intervals count from now, or so that the first slot is at a future `startAt`. */
+/** Intervals count from now, or so that the first occurrence is at a future `startAt`. */
 function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
   const { rule } = schedule;
   return rule.form === "interval" && startAt > now ? startAt - rule.ms : now;
@@ -95,7 +95,13 @@ function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
 function newRow(task: DeclaredTask, now: number): TaskRow {
   const anchor = anchorOf(task, now);
   const { taskId, fingerprint } = task;
-  return { ...EMPTY_TASK, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
+  return {
+    ...EMPTY_TASK,
+    taskId,
+    fingerprint,
+    anchor,
+    nextAt: nextOccurrenceOf(task, now, anchor),
+  };
 }
 
 /** Continues with the armed occurrence, if the task's schedule still has it. */
@@ -103,25 +109,29 @@ function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | u
   if (!armed) return row;
   const { rule } = task.schedule;
   const anchor = rule.form === "interval" ? armed.at - rule.ms : row.anchor;
-  if (nextSlot(task, armed.at - 1, anchor) !== armed.at) return row;
-  return { ...row, anchor, nextAt: armed.isDone ? nextSlot(task, armed.at, anchor) : armed.at };
+  if (nextOccurrenceOf(task, armed.at - 1, anchor) !== armed.at) return row;
+  return {
+    ...row,
+    anchor,
+    nextAt: armed.isDone ? nextOccurrenceOf(task, armed.at, anchor) : armed.at,
+  };
 }
 
-/** The schedule has changed, and starts afresh. A slot that was due fires if the new schedule has it too, else it is missed. */
+/** The schedule has changed, and starts afresh. An occurrence that was due fires if the new schedule has it too, else it is missed. */
 function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const { fingerprint } = task;
   const { nextAt, pausedAt } = row;
   const isFinished = row.runs >= task.maxRuns;
   const wasDue = nextAt !== null && nextAt <= now && pausedAt === null && !isFinished;
-  // A sleeping object reads most edits when the wake for that slot starts it.
-  const isKept = wasDue && nextSlot(task, nextAt - 1, row.anchor) === nextAt;
+  // A sleeping object reads most edits when the wake for that occurrence starts it.
+  const isKept = wasDue && nextOccurrenceOf(task, nextAt - 1, row.anchor) === nextAt;
   if (isKept) return { ...row, fingerprint };
   const anchor = anchorOf(task, now);
   return {
     ...row,
     fingerprint,
     anchor,
-    nextAt: isFinished ? null : nextSlot(task, now, anchor),
+    nextAt: isFinished ? null : nextOccurrenceOf(task, now, anchor),
     missed: row.missed + (wasDue ? 1 : 0),
   };
 }

@@ -67,8 +67,8 @@ export async function invariantsOf(
       ...outboxProblems(rows, taken, deadLetters),
       ...rows.problems(
         "perdure_runs",
-        `'S1 ' || task_id || ' has ' || count(*) || ' runs at ' || ${isoTime("slot")}`,
-        "WHERE cause <> 'trigger' GROUP BY task_id, slot HAVING count(*) > 1",
+        `'S1 ' || task_id || ' has ' || count(*) || ' runs at ' || ${isoTime("occurrence")}`,
+        "WHERE cause <> 'trigger' GROUP BY task_id, occurrence HAVING count(*) > 1",
       ),
       ...rows.problems(
         "perdure_waits",

@@ -32,7 +32,7 @@ export function openWork(rows: Rows, horizon: Horizon = "ever"): string[] {
     ),
     ...rows.problems(
       "perdure_runs",
-      `'S5 the run of ' || task_id || ' at ' || ${isoTime("slot")} || ' is still ' || status`,
+      `'S5 the run of ' || task_id || ' at ' || ${isoTime("occurrence")} || ' is still ' || status`,
       "WHERE ended_at IS NULL AND not_before <= ?",
       until,
     ),

@@ -60,7 +60,7 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
     if (fails === "always" || (fails === "once" && attempt === 1)) throw new Error(fails);
   }
 
-  /** A task that is declared again is a new one, and may backfill slots that the old one has run. */
+  /** A task that is declared again is a new one, and may backfill occurrences that the old one has run. */
   #declarationOf(occurrenceKey: string): string {
     const declared = this.#model.tasks.get(occurrenceKey.split(":")[0] as TaskId);
     return String(declared?.anchor ?? "gone");
@@ -177,12 +177,12 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
         hasAlarm: wakesIn === null ? "either" : alarm !== null,
       },
       expected: {
-        tasks: declared.map(([taskId, { next, isPaused, runs: slots, triggers }]) => ({
+        tasks: declared.map(([taskId, { next, isPaused, runs: occurrences, triggers }]) => ({
           taskId,
           next: isPaused ? null : next,
           missed: 0,
           runs: [
-            ...[...slots].map(([slot, how]) => `${slot} ${how}`),
+            ...[...occurrences].map(([occurrence, how]) => `${occurrence} ${how}`),
             ...[...triggers].map((time) => `trigger ${time} ran`),
           ].toSorted(),
         })),

@@ -1,6 +1,6 @@
 /**
- * A model of the scheduler, and its commands: which slots must have run. These are all that passed while their task was
- * declared and not paused, each once. The tasks catch up all and queue, so no slot is left out by policy.
+ * A model of the scheduler, and its commands: which occurrences must have run. These are all that passed while their task was
+ * declared and not paused, each once. The tasks catch up all and queue, so no occurrence is left out by policy.
  */
 
 import fc from "fast-check";
@@ -51,7 +51,7 @@ const repeatable: fc.Arbitrary<SchedulerCommand> = fc.oneof(
 );
 
 const others: fc.Arbitrary<SchedulerCommand> = fc.oneof(
-  // Called again after a crash, it would skip another slot: it is never crashed.
+  // Called again after a crash, it would skip another occurrence: it is never crashed.
   { weight: 2, arbitrary: fc.record({ op: fc.constant("skipNext" as const), id }) },
   {
     weight: 2,
@@ -80,7 +80,7 @@ type Task = {
   anchor: number;
   next: number;
   isPaused: boolean;
-  /** By slot. */
+  /** By occurrence. */
   runs: Map<number, "ran" | "skipped">;
   triggers: Set<number>;
 };
@@ -118,33 +118,37 @@ export class SchedulerModel {
     if (!task) return;
     if (verb === "pause") task.isPaused = true;
     else if (verb === "resume") {
-      if (task.isPaused) task.next = slotAfter(task, now);
+      if (task.isPaused) task.next = occurrenceAfter(task, now);
       task.isPaused = false;
     } else if (verb === "trigger") task.triggers.add(now);
     else if (verb === "backfill") {
       const end = task.isPaused ? now : Math.min(now, task.next - 1);
-      for (let slot = slotAfter(task, task.anchor); slot <= end; slot = slotAfter(task, slot)) {
-        task.runs.set(slot, "ran");
+      for (
+        let occurrence = occurrenceAfter(task, task.anchor);
+        occurrence <= end;
+        occurrence = occurrenceAfter(task, occurrence)
+      ) {
+        task.runs.set(occurrence, "ran");
       }
     } else if (!task.isPaused) {
-      // A slot that an edit has brought back may have its run already.
+      // An occurrence that an edit has brought back may have its run already.
       if (!task.runs.has(task.next)) task.runs.set(task.next, "skipped");
-      task.next = slotAfter(task, task.next);
+      task.next = occurrenceAfter(task, task.next);
     }
   }
 
   #pass(now: number): void {
     for (const task of this.tasks.values()) {
       if (task.isPaused) continue;
-      for (; task.next <= now; task.next = slotAfter(task, task.next)) {
+      for (; task.next <= now; task.next = occurrenceAfter(task, task.next)) {
         if (!task.runs.has(task.next)) task.runs.set(task.next, "ran");
       }
     }
   }
 }
 
-/** The first slot of the task's grid after a time. */
-function slotAfter({ anchor, every }: Task, time: number): number {
+/** The first occurrence of the task's grid after a time. */
+function occurrenceAfter({ anchor, every }: Task, time: number): number {
   const ms = every * MINUTE;
   return anchor + Math.max(1, Math.floor((time - anchor) / ms) + 1) * ms;
 }

@@ -21,74 +21,76 @@ function waiting() {
   const aborted: number[] = [];
   const handler = async (context: ScheduledTaskContext) => {
     record.note(context);
-    const slot = at(context.scheduledFor);
-    context.signal.addEventListener("abort", () => void aborted.push(slot));
-    await new Promise<void>((resolve) => waiting.set(slot, resolve));
+    const occurrence = at(context.scheduledFor);
+    context.signal.addEventListener("abort", () => void aborted.push(occurrence));
+    await new Promise<void>((resolve) => waiting.set(occurrence, resolve));
   };
-  const release = async (stage: TestScheduler, slot: number) => {
-    await until(() => waiting.has(slot), 3_000);
-    await stage.inside(() => waiting.get(slot)?.());
+  const release = async (stage: TestScheduler, occurrence: number) => {
+    await until(() => waiting.has(occurrence), 3_000);
+    await stage.inside(() => waiting.get(occurrence)?.());
   };
   return { record, handler, release, aborted };
 }
 
-const SLOTS = [10, 20, 30, 40, 50, 60];
+const OCCURRENCES = [10, 20, 30, 40, 50, 60];
 
 /** After 64 minutes unseen: 60 is late by four minutes, and the others have been followed. */
 const CAUGHT_UP: [CatchUp, number[]][] = [
   ["latest", [60]],
   ["none", []],
-  ["all", SLOTS],
+  ["all", OCCURRENCES],
   [{ all: "25 minutes" }, [40, 50, 60]],
 ];
 const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 
 describe("catchUp with every overlap, when the object was away", () => {
-  const cases = CAUGHT_UP.flatMap(([catchUp, slots]) =>
-    OVERLAPS.map((overlap) => ({ catchUp, overlap, slots, name: JSON.stringify(catchUp) })),
+  const cases = CAUGHT_UP.flatMap(([catchUp, occurrences]) =>
+    OVERLAPS.map((overlap) => ({ catchUp, overlap, occurrences, name: JSON.stringify(catchUp) })),
   );
-  it.each(cases)("$name and $overlap", async ({ catchUp, overlap, slots }) => {
+  it.each(cases)("$name and $overlap", async ({ catchUp, overlap, occurrences }) => {
     const { record, handler, release, aborted } = waiting();
     const stage = new TestScheduler({ tasks: () => ({ t: task(handler, { catchUp, overlap }) }) });
     await stage.start();
     await stage.crash();
     await stage.pass(64 * MINUTE);
-    expect((await stage.info()).counts.missed).toBe(6 - slots.length);
+    expect((await stage.info()).counts.missed).toBe(6 - occurrences.length);
     expect(at((await stage.info()).next ?? 0)).toBe(70);
     if (overlap === "allow") {
-      await until(() => record.slots.length === slots.length);
-      expect(record.slots.toSorted((a, b) => a - b)).toEqual(slots);
+      await until(() => record.occurrences.length === occurrences.length);
+      expect(record.occurrences.toSorted((a, b) => a - b)).toEqual(occurrences);
     }
-    for (const [index, slot] of slots.entries()) {
+    for (const [index, occurrence] of occurrences.entries()) {
       // One after the other, in their order.
       if (overlap !== "allow") {
-        await until(() => record.slots.length === index + 1);
-        expect(record.slots).toEqual(slots.slice(0, index + 1));
+        await until(() => record.occurrences.length === index + 1);
+        expect(record.occurrences).toEqual(occurrences.slice(0, index + 1));
       }
-      await release(stage, slot);
+      await release(stage, occurrence);
     }
-    await until(async () => (await stage.info()).counts.completed === slots.length);
-    expect(await stage.history()).toEqual(slots.map((slot) => `${slot} completed`));
-    expect(record.came.map(({ cause }) => cause)).toEqual(slots.map(() => "catch-up"));
+    await until(async () => (await stage.info()).counts.completed === occurrences.length);
+    expect(await stage.history()).toEqual(
+      occurrences.map((occurrence) => `${occurrence} completed`),
+    );
+    expect(record.came.map(({ cause }) => cause)).toEqual(occurrences.map(() => "catch-up"));
     expect(aborted).toEqual([]);
   });
 
-  it("S3: a latest slot that is on time is no catch-up, and runs with catchUp none", async () => {
+  it("S3: a latest occurrence that is on time is no catch-up, and runs with catchUp none", async () => {
     const record = recorder();
     const stage = new TestScheduler({
       tasks: () => ({ t: task(record.note, { catchUp: "none" }) }),
     });
     await stage.start();
     await stage.pass(30 * MINUTE + 60_000);
-    expect(record.slots).toEqual([30]);
+    expect(record.occurrences).toEqual([30]);
     expect(record.came[0]?.cause).toBe("schedule");
     expect((await stage.info()).counts).toMatchObject({ completed: 1, missed: 2 });
     await stage.pass(10 * MINUTE + 1);
-    expect(record.slots).toEqual([30]);
+    expect(record.occurrences).toEqual([30]);
     expect((await stage.info()).counts.missed).toBe(3);
   });
 
-  it("S3: slots that a later one has followed are catch-ups, however late they are", async () => {
+  it("S3: occurrences that a later one has followed are catch-ups, however late they are", async () => {
     const record = recorder();
     const every = { schedule: "every 1 minute", catchUp: "all" } as const;
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, every) }) });
@@ -98,17 +100,17 @@ describe("catchUp with every overlap, when the object was away", () => {
     expect(record.came.map(({ cause }) => cause)).toEqual(["catch-up", "schedule"]);
   });
 
-  it("S3: with catchUp all, a new slot runs after the missed ones", async () => {
+  it("S3: with catchUp all, a new occurrence runs after the missed ones", async () => {
     const { record, handler, release } = waiting();
     const stage = new TestScheduler({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
     await stage.start();
     await stage.pass(24 * MINUTE);
-    await until(() => record.slots.length === 1);
+    await until(() => record.occurrences.length === 1);
     await stage.pass(10 * MINUTE);
     expect(await stage.history()).toEqual(["10 running", "20 waiting", "30 waiting"]);
-    for (const slot of [10, 20, 30]) await release(stage, slot);
+    for (const occurrence of [10, 20, 30]) await release(stage, occurrence);
     await until(async () => (await stage.info()).counts.completed === 3);
-    expect(record.slots).toEqual([10, 20, 30]);
+    expect(record.occurrences).toEqual([10, 20, 30]);
   });
 
   it("S3: with catchUp all, the newest 1,000 run, and older ones are counted", async () => {
@@ -119,8 +121,8 @@ describe("catchUp with every overlap, when the object was away", () => {
     await stage.crash();
     await stage.pass(1_200 * 10 * MINUTE);
     await until(() => record.came.length === 1_000, 20_000);
-    expect(record.slots[0]).toBe(2_010);
-    expect(record.slots).toEqual(record.slots.toSorted((a, b) => a - b));
+    expect(record.occurrences[0]).toBe(2_010);
+    expect(record.occurrences).toEqual(record.occurrences.toSorted((a, b) => a - b));
     expect((await stage.info()).counts.missed).toBe(200);
   });
 
@@ -131,12 +133,12 @@ describe("catchUp with every overlap, when the object was away", () => {
     await stage.start();
     await stage.crash();
     await stage.pass(64 * MINUTE);
-    await until(() => record.slots.length === 2);
-    expect(record.slots).toEqual([10, 20]);
+    await until(() => record.occurrences.length === 2);
+    expect(record.occurrences).toEqual([10, 20]);
     expect((await stage.info()).state).toBe("finished");
   });
 
-  it("S3: at most 10,000 missed slots are counted at once", async () => {
+  it("S3: at most 10,000 missed occurrences are counted at once", async () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
     await stage.start();
     await stage.pass(100 * 24 * HOUR + 5 * MINUTE);
@@ -150,7 +152,7 @@ describe("overlap", () => {
     const wait = waiting();
     const stage = new TestScheduler({ tasks: () => ({ t: task(wait.handler, { overlap }) }) });
     await stage.start();
-    for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
+    for (let occurrence = 0; occurrence < 3; occurrence++) await stage.pass(10 * MINUTE);
     return { ...wait, stage };
   }
 
@@ -160,7 +162,7 @@ describe("overlap", () => {
     expect((await stage.runs())[0]?.reason).toContain("2030-01-07T00:10:00.000Z");
     await release(stage, 10);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 40]);
+    expect(record.occurrences).toEqual([10, 40]);
     expect((await stage.info()).counts.skipped).toBe(2);
   });
 
@@ -171,7 +173,7 @@ describe("overlap", () => {
     await release(stage, 20);
     await release(stage, 30);
     await until(async () => (await stage.info()).counts.completed === 3);
-    expect(record.slots).toEqual([10, 20, 30]);
+    expect(record.occurrences).toEqual([10, 20, 30]);
   });
 
   it("S3: with overlap cancelPrevious, the run's signal is aborted, and its end changes nothing", async () => {
@@ -182,7 +184,7 @@ describe("overlap", () => {
     await release(stage, 30);
     await until(async () => (await stage.info()).counts.completed === 1);
     expect(await stage.history()).toEqual(["10 cancelled", "20 cancelled", "30 completed"]);
-    expect(record.slots).toEqual([10, 20, 30]);
+    expect(record.occurrences).toEqual([10, 20, 30]);
   });
 
   it("S3: with overlap allow, runs run side by side", async () => {
@@ -201,7 +203,7 @@ describe("overlap", () => {
       tasks: () => ({ t: task(forever, options) }),
     });
     await stage.start();
-    for (let slot = 0; slot < 5; slot++) await stage.pass(10 * MINUTE);
+    for (let occurrence = 0; occurrence < 5; occurrence++) await stage.pass(10 * MINUTE);
     const [last, previous, before] = await stage.runs();
     const reason = "2 runs were waiting, which is the limit (maxWaiting)";
     expect(last).toMatchObject({ status: "skipped", reason });
@@ -218,7 +220,7 @@ describe("overlap", () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(forever, options) }) });
     await stage.start();
     await stage.pass(24 * HOUR);
-    for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
+    for (let occurrence = 0; occurrence < 3; occurrence++) await stage.pass(10 * MINUTE);
     const { counts } = await stage.info();
     expect([counts.skipped, counts.missed]).toEqual([0, 0]);
   });
@@ -251,8 +253,8 @@ describe("overlap", () => {
     await stage.pass(10 * MINUTE);
     expect(await stage.history()).toEqual(["10 waiting", "20 waiting"]);
     await stage.pass(5 * MINUTE);
-    await until(() => record.slots.length === 3);
-    expect(record.slots).toEqual([10, 10, 20]);
+    await until(() => record.occurrences.length === 3);
+    expect(record.occurrences).toEqual([10, 10, 20]);
   });
 });
 

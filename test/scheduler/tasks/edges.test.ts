@@ -1,4 +1,4 @@
-/** What a scheduler meets seldom: edits that a sleeping object learns of by the wake for a slot, limits that are moved, and odd input. */
+/** What a scheduler meets seldom: edits that a sleeping object learns of by the wake for an occurrence, limits that are moved, and odd input. */
 
 import { describe, expect, it } from "vitest";
 import { refusal, until } from "../../support/given.ts";
@@ -16,23 +16,23 @@ import {
 
 const daily = { schedule: "every day at 09:00 in UTC" };
 
-describe("an edit that the wake for a slot finds", () => {
+describe("an edit that the wake for an occurrence finds", () => {
   it.each([
     ["a date left out", { ...daily, except: ["2030-12-25"] }],
     ["one more time", { schedule: "every day at 09:00, 17:00 in UTC" }],
     ["an end", { ...daily, endAt: "2031-01-01T00:00:00Z" }],
-  ])("S1 S4: a due slot that both schedules have fires: %s", async (_, edited) => {
+  ])("S1 S4: a due occurrence that both schedules have fires: %s", async (_, edited) => {
     const record = recorder();
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
     await stage.crash();
     stage.script.tasks = () => ({ t: task(record.note, edited) });
     await stage.pass(9 * HOUR);
-    expect(record.slots).toEqual([9 * 60]);
+    expect(record.occurrences).toEqual([9 * 60]);
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
-  it("S1 S4: an interval that keeps its length keeps its slots", async () => {
+  it("S1 S4: an interval that keeps its length keeps its occurrences", async () => {
     const record = recorder();
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -40,10 +40,10 @@ describe("an edit that the wake for a slot finds", () => {
     stage.script.tasks = () => ({ t: task(record.note, { endAt: "2031-01-01T00:00:00Z" }) });
     await stage.pass(13 * MINUTE);
     await stage.pass(7 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
   });
 
-  it("S1 S4: a due slot that the new schedule does not have is missed", async () => {
+  it("S1 S4: a due occurrence that the new schedule does not have is missed", async () => {
     const record = recorder();
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
@@ -51,15 +51,15 @@ describe("an edit that the wake for a slot finds", () => {
     const edited = { schedule: "every day at 09:30 in UTC" };
     stage.script.tasks = () => ({ t: task(record.note, edited) });
     await stage.pass(9 * HOUR);
-    expect(record.slots).toEqual([]);
+    expect(record.occurrences).toEqual([]);
     expect((await stage.info()).counts.missed).toBe(1);
     await stage.pass(30 * MINUTE);
-    expect(record.slots).toEqual([9 * 60 + 30]);
+    expect(record.occurrences).toEqual([9 * 60 + 30]);
   });
 });
 
 describe("maxRuns that is raised", () => {
-  it("S3: slots that passed while the task was finished are neither caught up nor missed", async () => {
+  it("S3: occurrences that passed while the task was finished are neither caught up nor missed", async () => {
     const record = recorder();
     const options = { catchUp: "all", maxRuns: 1 } as const;
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
@@ -69,7 +69,7 @@ describe("maxRuns that is raised", () => {
     await stage.declare({ t: task(record.note, { ...options, maxRuns: 3 }) });
     expect(at((await stage.info()).next ?? 0)).toBe(50);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 50]);
+    expect(record.occurrences).toEqual([10, 50]);
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
@@ -91,13 +91,13 @@ describe("maxRuns that is raised", () => {
     await stage.pass(20 * MINUTE);
     await stage.declare({ t: task(record.note) });
     await stage.wake();
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
     expect(at((await stage.info()).next ?? 0)).toBe(70);
   });
 });
 
 describe("resume", () => {
-  it("S5: a task that is resumed before the jitter of a slot has passed fires that slot", async () => {
+  it("S5: a task that is resumed before the jitter of an occurrence has passed fires that occurrence", async () => {
     const record = recorder();
     const jittered = { ...daily, jitter: "8 hours" } as const;
     const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, jittered) }) });
@@ -109,10 +109,10 @@ describe("resume", () => {
     await stage.in(({ scheduler }) => scheduler.pause("t"));
     await stage.in(({ scheduler }) => scheduler.resume("t"));
     await stage.pass(fires - 9 * HOUR - 1);
-    expect(record.slots).toEqual([9 * 60]);
+    expect(record.occurrences).toEqual([9 * 60]);
   });
 
-  it("S5: a resumed task does not list a slot that skipNext() has skipped as the next one", async () => {
+  it("S5: a resumed task does not list an occurrence that skipNext() has skipped as the next one", async () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
     await stage.start();
     await stage.in(({ scheduler }) => scheduler.skipNext("t"));
@@ -186,7 +186,7 @@ describe("unusual input", () => {
     const stage = new TestScheduler({ tasks: () => ({ odd, t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     expect((await stage.info("odd")).state).toBe("invalid");
   });
 });

@@ -61,7 +61,7 @@ describe("an edit of a declaration", () => {
       0,
     );
     await stage.pass(3 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 
   it("S4: an edit of the jitter writes no row, and applies to the next occurrence", async () => {
@@ -71,7 +71,7 @@ describe("an edit of a declaration", () => {
     await stage.declare({ t: task(record.note) });
     expect(await stage.wakesIn()).toBe(10 * MINUTE);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 
   it("S4: an edit of the times starts afresh, and keeps the history", async () => {
@@ -82,7 +82,7 @@ describe("an edit of a declaration", () => {
     await stage.declare({ t: task(record.note, { schedule: "every 15 minutes" }) });
     await stage.pass(10 * MINUTE);
     await stage.pass(5 * MINUTE);
-    expect(record.slots).toEqual([10, 25]);
+    expect(record.occurrences).toEqual([10, 25]);
     expect(await stage.history()).toEqual(["10 completed", "25 completed"]);
   });
 
@@ -102,7 +102,7 @@ describe("an edit of a declaration", () => {
     await stage.declare({ t: task(record.note) });
     expect(await stage.runs()).toEqual([]);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10, 20]);
+    expect(record.occurrences).toEqual([10, 20]);
   });
 
   it("S4: a run of a removed task runs to its end", async () => {
@@ -209,7 +209,7 @@ describe("one invalid task", () => {
     await stage.declare({ good: task(record.note), bad: task(noop) });
     await stage.declare({ good: task(record.note), bad: task(noop, { schedule: "at dawn" }) });
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     const info = await stage.info("bad");
     expect(info).toMatchObject({ state: "invalid", schedule: "at dawn", next: null });
     expect(info.error).toMatchObject({ name: "ScheduleSyntaxError" });
@@ -220,7 +220,7 @@ describe("one invalid task", () => {
     const bad = recorder();
     await stage.declare({ good: task(record.note), bad: task(bad.note) });
     await stage.wake();
-    expect(bad.slots).toEqual([10]);
+    expect(bad.occurrences).toEqual([10]);
   });
 
   const wrong: [string, unknown, string][] = [
@@ -337,7 +337,7 @@ describe("one invalid task", () => {
     );
     expect(reported[0]?.message).toContain('"wall"');
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     await stage.in(({ scheduler }) => scheduler.reconcile());
     expect(reported).toHaveLength(4);
   });
@@ -392,7 +392,7 @@ describe("one invalid task", () => {
       };
     });
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     expect(await stage.history("a")).toEqual([]);
     await stage.pass(30_000);
     expect(await stage.history("a")).toEqual(["10 completed"]);
@@ -472,7 +472,7 @@ describe("tasks() that throws", () => {
     expect(logged().some((text) => text.includes("no database"))).toBe(true);
     expect(await stage.wakesIn()).toBe(60_000);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     stage.script.tasks = () => ({ t: task(record.note), other: task(noop) });
     await stage.pass(MINUTE);
     expect((await stage.info("other")).state).toBe("active");
@@ -487,10 +487,10 @@ describe("tasks() that throws", () => {
     stage.script.tasks = () => Promise.reject(new Error("not yet"));
     await stage.crash();
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([]);
+    expect(record.occurrences).toEqual([]);
     stage.script.tasks = tasks;
     await stage.pass(MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
   });
 });
 
@@ -513,7 +513,7 @@ describe("tasks() that never resolves", () => {
     expect(logged().some((text) => text.includes("tasks() did not resolve"))).toBe(true);
     expect(await stage.wakesIn()).toBe(60_000);
     await stage.pass(10 * MINUTE);
-    expect(record.slots).toEqual([10]);
+    expect(record.occurrences).toEqual([10]);
     stage.script.tasks = async () => ({ ...(await tasks()), other: task(noop) });
     await stage.pass(MINUTE);
     expect((await stage.info("other")).state).toBe("active");

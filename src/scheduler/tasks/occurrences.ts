@@ -1,0 +1,128 @@
+/**
+ * The occurrences of one task: those of its schedule from `startAt` on and before `endAt`, and which of them are due. Pure
+ * decisions: the next one is computed from the last one, never from the clock.
+ */
+
+import { nextInstant } from "../calendar/next.ts";
+import { countInstants, latestInstant } from "../calendar/range.ts";
+import type { TaskRow } from "../rows.ts";
+import type { DeclaredTask } from "./declared.ts";
+
+/** An occurrence that fires so long after its time is still on time. */
+const ON_TIME_MS = 60_000;
+/** Occurrences that are caught up at once. */
+const MAX_CAUGHT_UP = 1_000;
+/** Missed occurrences that are counted at once: a schedule of seconds has millions in a year. */
+const MAX_COUNTED = 10_000;
+
+/** All occurrences of the task are after this time: an interval has none at its anchor or before. */
+function floorOf({ schedule, startAt }: DeclaredTask, anchor: number): number {
+  return schedule.kind === "interval" ? Math.max(startAt - 1, anchor) : startAt - 1;
+}
+
+/** The first occurrence strictly after `after`, or null. */
+export function nextOccurrenceOf(task: DeclaredTask, after: number, anchor: number): number | null {
+  const occurrence = nextInstant(task.schedule, Math.max(after, floorOf(task, anchor)), anchor);
+  return occurrence === null || occurrence >= task.endAt ? null : occurrence;
+}
+
+/** The last occurrence after `from` that is not after `notAfter`, or null. */
+function latestOccurrence(
+  task: DeclaredTask,
+  notAfter: number,
+  from: number,
+  anchor: number,
+): number | null {
+  const last = Math.min(notAfter, task.endAt - 1);
+  return latestInstant(task.schedule, last, Math.max(from, floorOf(task, anchor)), anchor);
+}
+
+/** How many occurrences are in (from, to]; counted up to `limit`. */
+export function countOccurrences(
+  task: DeclaredTask,
+  range: { readonly from: number; readonly to: number },
+  anchor: number,
+  limit: number,
+): number {
+  const from = Math.max(range.from, floorOf(task, anchor));
+  const to = Math.min(range.to, task.endAt - 1);
+  return to <= from ? 0 : countInstants(task.schedule, from, to, anchor, limit);
+}
+
+/** The next `count` occurrences after `after`, ascending. */
+export function nextOccurrencesOf(
+  task: DeclaredTask,
+  after: number,
+  anchor: number,
+  count: number,
+): number[] {
+  const occurrences: number[] = [];
+  let occurrence: number | null = after;
+  while (occurrences.length < count) {
+    occurrence = nextOccurrenceOf(task, occurrence, anchor);
+    if (occurrence === null) break;
+    occurrences.push(occurrence);
+  }
+  return occurrences;
+}
+
+type DueOccurrence = { readonly occurrence: number; readonly cause: "schedule" | "catch-up" };
+
+export type Due = {
+  /** Ascending. */
+  readonly occurrences: readonly DueOccurrence[];
+  /** How many others have passed. */
+  readonly missed: number;
+  readonly nextAt: number | null;
+};
+
+/** Whether the task fires its occurrences. */
+export function isArmed({ maxRuns }: DeclaredTask, row: TaskRow): boolean {
+  return row.nextAt !== null && row.pausedAt === null && row.runs < maxRuns;
+}
+
+/** When the next occurrence of the task fires, or null. */
+export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
+  return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
+}
+
+/** The occurrences that fire now, by the task's `catchUp`, and the next one; undefined when none is due. */
+export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number): Due | undefined {
+  const first = row.nextAt;
+  const horizon = now - task.offsetMs;
+  if (first === null || first > horizon || !isArmed(task, row)) return undefined;
+  const latest = latestOccurrence(task, horizon, first, row.anchor) ?? first;
+  const later = countOccurrences(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
+  const isLate = (occurrence: number) => occurrence !== latest || horizon - occurrence > ON_TIME_MS;
+  const occurrences = chosen(task, row, { first, latest, horizon }).map(
+    (occurrence): DueOccurrence => ({
+      occurrence,
+      cause: isLate(occurrence) ? "catch-up" : "schedule",
+    }),
+  );
+  return {
+    occurrences,
+    missed: Math.max(0, 1 + later - occurrences.length),
+    nextAt: nextOccurrenceOf(task, latest, row.anchor),
+  };
+}
+
+type Passed = { readonly first: number; readonly latest: number; readonly horizon: number };
+
+function chosen(task: DeclaredTask, row: TaskRow, { first, latest, horizon }: Passed): number[] {
+  const { catchUpMs } = task;
+  if (catchUpMs === "latest") return [latest];
+  // With "none" the window is 0, and what is on time is not late.
+  const oldest = horizon - Math.max(catchUpMs, ON_TIME_MS);
+  const most = catchUpMs === 0 ? 1 : MAX_CAUGHT_UP;
+  const occurrences: number[] = [];
+  for (
+    let occurrence: number | null = latest;
+    occurrence !== null && occurrence >= oldest && occurrences.length < most;
+  ) {
+    occurrences.unshift(occurrence);
+    occurrence =
+      occurrence === first ? null : latestOccurrence(task, occurrence - 1, first - 1, row.anchor);
+  }
+  return occurrences;
+}
