@@ -7,7 +7,7 @@ import { emit } from "../core/lifecycle/events.ts";
 import { reportProblem } from "../core/problems.ts";
 import { InvalidTaskError } from "./errors.ts";
 import type { Settings } from "./options.ts";
-import type { ScheduledRun } from "./types.ts";
+import type { ScheduledRun, Turns } from "./types.ts";
 
 export class App {
   /** The last problem reported of each kind and task since the start: the same one is not reported again. */
@@ -16,6 +16,8 @@ export class App {
   constructor(
     readonly settings: Settings,
     private readonly lifecycle: LifecycleServices,
+    /** Undefined for a scheduler without a host: its tasks have no prompts. */
+    readonly turns: Turns | undefined,
   ) {}
 
   get isSubAgent(): boolean {
@@ -24,6 +26,13 @@ export class App {
 
   readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
     this.lifecycle.runInHostContext(work) as Promise<T>;
+
+  /** Cancels the submission of a prompt, and does not wait for it. */
+  cancelPrompt(submissionId: string, reason: string): void {
+    this.turns?.cancel(submissionId, reason).catch((error: unknown) => {
+      console.error(`[perdure] ${submissionId} could not be cancelled:`, error);
+    });
+  }
 
   /** `tasks()` or another function that declares tasks has failed. */
   reportUnreadable(error: unknown): void {

@@ -17,6 +17,7 @@ import { Declarations, readDeclarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
 import { fireTime } from "./tasks/occurrences.ts";
 import { type ArmedOccurrence, planChanges } from "./tasks/reconcile.ts";
+import type { Turns } from "./types.ts";
 
 /** When the app's tasks could not be read, they are read again after this time. */
 const READ_AGAIN_MS = 60_000;
@@ -43,9 +44,10 @@ export class SchedulerEngine {
   constructor(
     settings: Settings,
     private readonly loop: WorkLoop,
+    turns: Turns | undefined,
   ) {
     const { lifecycle, clock } = loop;
-    const app = new App(settings, lifecycle);
+    const app = new App(settings, lifecycle, turns);
     const taskOf = (taskId: string) => this.declared.valid.get(taskId);
     const onChange = () => this.#updateWake();
     this.clock = clock;

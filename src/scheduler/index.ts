@@ -21,11 +21,9 @@ export type { ArmedOccurrence } from "./tasks/reconcile.ts";
 export type {
   CatchUp,
   Overlap,
-  PromptPort,
   RetryOptions,
   RunCause,
   RunStatus,
-  ScheduledPromptEnd,
   ScheduledRun,
   ScheduledTask,
   ScheduledTaskContext,

@@ -1,12 +1,12 @@
 /** The options of the scheduler and of its methods, and their checks. */
 
-import * as z from "zod";
+import type * as z from "zod";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
-import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
+import type { ScheduledRun, ScheduledTasks } from "./types.ts";
 
 export type SchedulerSettings = {
   /** The tasks, read at each start and each `reconcile()`. */
@@ -23,8 +23,6 @@ export type SchedulerSettings = {
    * @default a random id, stored with the first task
    */
   readonly owner?: string;
-  /** Durable turns, for tasks with a `prompt`. */
-  readonly prompts?: PromptPort;
   /** Called once for each failed run, after it is stored. What it throws is logged, and changes nothing. */
   readonly onFailure?: (error: unknown, run: ScheduledRun) => void | Promise<void>;
   /** Called for each invalid task, once for each start and problem. What it throws is logged, and changes nothing. */
@@ -51,7 +49,6 @@ export const SETTINGS = optionsOf<SchedulerSettings>()({
   defaultTimezone: hook().optional(),
   scope: hook().optional(),
   owner: text().optional(),
-  prompts: z.unknown().optional(),
   onFailure: hook().optional(),
   onInvalid: hook().optional(),
   onProblem: hook().optional(),

@@ -23,7 +23,7 @@ import type { DeclaredTask } from "./tasks/declared.ts";
 import { nextOccurrenceOf } from "./tasks/occurrences.ts";
 import { readTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
-import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
+import type { ScheduledRun, ScheduledTaskInfo, Turns } from "./types.ts";
 
 export type SchedulerOptions = SchedulerSettings & { readonly clock?: Clock };
 
@@ -35,9 +35,13 @@ export class Scheduler extends Capability {
    * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
    * `this.lifecycle.use(this.schedules)`. An `Agent` has a property `scheduler` already.
    *
+   * @param turns for the feature `schedules()`: without them, a task with a prompt is invalid
    * @throws InvalidOptionError for an invalid option
    */
-  constructor(options: SchedulerOptions) {
+  constructor(
+    options: SchedulerOptions,
+    private readonly turns?: Turns,
+  ) {
     const { clock = systemClock, ...settings } = objectOf("options of Scheduler", options);
     // An occurrence that has fired would be due again, if the clock were set back.
     super("perdure.scheduler", monotonic(clock));
@@ -46,7 +50,7 @@ export class Scheduler extends Capability {
 
   /** Made at its first use, because `lifecycle` is there when the scheduler is installed. */
   get #engine(): SchedulerEngine {
-    this.#installed ??= new SchedulerEngine(this.#settings, this.loop);
+    this.#installed ??= new SchedulerEngine(this.#settings, this.loop, this.turns);
     return this.#installed;
   }
 

@@ -6,7 +6,6 @@ import type { Feature } from "../kernel/features.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DefinedTasks } from "./define.ts";
 import { readZone } from "./language/parse.ts";
-import { promptsTo } from "./prompts.ts";
 import { Scheduler } from "./scheduler.ts";
 import type { ScheduledTasks } from "./types.ts";
 
@@ -56,12 +55,8 @@ export function schedules(options: SchedulesOptions = {}): Feature<"schedules", 
     feature: "schedules",
     install: ({ object, verbs, submissions, onProblem, use }) => {
       const { onError, ...declared } = declaredBy(object, given);
-      const scheduler = new Scheduler({
-        ...declared,
-        ...(onError && { onFailure: onError, onInvalid: onError }),
-        prompts: promptsTo(submissions),
-        onProblem,
-      });
+      const hooks = { ...(onError && { onFailure: onError, onInvalid: onError }), onProblem };
+      const scheduler = new Scheduler({ ...declared, ...hooks }, submissions);
       use(scheduler);
       // A plain object, whose verbs are in a field.
       if (verbs !== object) setTimeout(() => start(object), 0);

@@ -4,6 +4,7 @@ import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
+import type { Submissions } from "../submissions/index.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";
@@ -48,7 +49,7 @@ export type ScheduledTaskContext = {
 /** What runs at each occurrence: exactly one of the two. */
 type Action =
   | {
-      /** The text of a turn, or a function that is called at each attempt. Needs a host with turns (the port `prompts`). */
+      /** The text of a turn, or a function that is called at each attempt. Needs the feature `schedules()`. */
       readonly prompt: string | (() => string | Promise<string>);
       readonly handler?: never;
     }
@@ -99,27 +100,8 @@ export type ScheduledTask = Action & {
 /** By id: 1 to 1,000 letters, digits, `_` and `-`. */
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
-/** The end of a prompt's submission. */
-export type ScheduledPromptEnd = {
-  readonly status: "completed" | "error" | "aborted" | "skipped";
-  readonly error?: Failure;
-};
-
-/** The host's durable turns, for tasks with a prompt. */
-export type PromptPort = {
-  /** Accepts a turn. The same key again returns the same submission. */
-  submit(
-    prompt: string,
-    options: {
-      readonly idempotencyKey: string;
-      readonly metadata: Readonly<Record<string, unknown>>;
-      readonly retry?: RetryOptions;
-    },
-  ): Promise<{ readonly submissionId: string }>;
-  /** Resolves when the submission has ended; with null for an unknown one. Called again after each start, and every five minutes. */
-  ended(submissionId: string): Promise<ScheduledPromptEnd | null>;
-  cancel(submissionId: string, reason: string): Promise<void>;
-};
+/** The ledger of the object, for the prompts of tasks. */
+export type Turns = Pick<Submissions, "accept" | "inspect" | "waitInsideTurn" | "cancel">;
 
 /** One run of a task. */
 export type ScheduledRun = {

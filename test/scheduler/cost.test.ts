@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { until } from "../support/given.ts";
 import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
-import { MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
+import { fakeTurns, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
 
 const isOurs = (query: string) => /perdure_(tasks|runs|schedule_owner)/.test(query);
 
@@ -51,11 +51,10 @@ it("an occurrence that fails once writes 2 rows more", async () => {
 
 it("a prompt writes 1 row more", async () => {
   const stage = new TestScheduler({
-    prompts: {
-      submit: async () => ({ submissionId: "s" }),
-      ended: async () => ({ status: "completed" }),
-      cancel: async () => {},
-    },
+    turns: fakeTurns({
+      accept: async () => ({ submissionId: "s" }),
+      inspect: async () => ({ status: "completed" }),
+    }),
     tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
   });
   await stage.start();

@@ -5,12 +5,12 @@
 
 import { env } from "cloudflare:workers";
 import type {
-  PromptPort,
   ScheduledTask,
   ScheduledTaskContext,
   ScheduledTasks,
 } from "../../src/scheduler/index.ts";
 import { Scheduler } from "../../src/scheduler/index.ts";
+import type { Turns } from "../../src/scheduler/types.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,
@@ -27,7 +27,7 @@ import {
   type SchedulerScript,
   schedulerScripts,
 } from "../support/objects/scheduler-object.ts";
-import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
+import { at, fakeTurns, MINUTE, MONDAY, task } from "../support/scheduler.ts";
 
 /** A number sets the clock, in minutes, and waits until nothing is open. */
 type Step = number | ((object: SchedulerObject, state: PlayState) => unknown);
@@ -35,7 +35,7 @@ type Step = number | ((object: SchedulerObject, state: PlayState) => unknown);
 type Scenario = {
   readonly verbs: readonly string[];
   readonly tasks: (state: PlayState) => ScheduledTasks;
-  readonly prompts?: PromptPort;
+  readonly turns?: Turns;
   readonly steps: readonly Step[];
   /** The occurrences, in minutes, and the statuses of their runs. */
   readonly history: readonly string[];
@@ -55,7 +55,7 @@ class PlayState {
 
   constructor(readonly scenario: Scenario) {
     this.script = {
-      ...(scenario.prompts && { prompts: scenario.prompts }),
+      ...(scenario.turns && { turns: scenario.turns }),
       now: MONDAY,
       tasks: () => scenario.tasks(this),
       born: (_, ctx) => {
@@ -187,17 +187,17 @@ function meeting(
   };
 }
 
-/** A host of prompts that never forgets one. */
-function prompting(): PromptPort {
+/** A ledger that never forgets a submission. */
+function completing(): Turns {
   const known = new Set<string>();
-  return {
-    submit: async (_, { idempotencyKey }) => {
+  return fakeTurns({
+    accept: async (_, { idempotencyKey = "" }) => {
       known.add(idempotencyKey);
       return { submissionId: idempotencyKey };
     },
-    ended: async (id) => (known.has(id) ? { status: "completed" } : null),
+    inspect: async (id) => (known.has(id) ? { status: "completed" } : null),
     cancel: async () => {},
-  };
+  });
 }
 
 const FIRING: Plans = {
@@ -241,7 +241,7 @@ const FIRING: Plans = {
   "a prompt": plan(() => ({
     verbs: [],
     tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
-    prompts: prompting(),
+    turns: completing(),
     steps: [10],
     history: ["10 completed"],
   })),

@@ -8,6 +8,7 @@ import type {
   ScheduledTaskContext,
   ScheduledTasks,
 } from "../../src/scheduler/index.ts";
+import type { Turns } from "../../src/scheduler/types.ts";
 import { until } from "./given.ts";
 import { jobOf, sleep } from "./ledger.ts";
 import { accessTo } from "./objects/objects.ts";
@@ -30,6 +31,17 @@ type Options = Omit<ScheduledTask, "prompt" | "handler" | "schedule"> & { schedu
 /** A task every ten minutes with this handler. */
 export function task(handler: Handler, options: Options = {}): ScheduledTask {
   return { schedule: "every 10 minutes", ...options, handler };
+}
+
+/** A ledger for which a test answers. */
+export function fakeTurns(
+  verbs: {
+    readonly [Verb in keyof Turns]?: (
+      ...args: Required<Parameters<Turns[Verb]>>
+    ) => Promise<unknown>;
+  },
+): Turns {
+  return verbs as unknown as Turns;
 }
 
 const access = accessTo(() => env.SchedulerObject, "perdure.scheduler");

@@ -6,7 +6,7 @@ import { RunCancelledError, RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
 import type { Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
-import type { PromptPort, ScheduledTaskContext } from "../types.ts";
+import type { ScheduledTaskContext } from "../types.ts";
 
 /** An attempt that is about to start. */
 export type Attempt = {
@@ -45,51 +45,37 @@ export async function perform(attempt: Attempt, app: App): Promise<string | unde
   }
 }
 
-async function submit(
-  { task, run, owner, abort }: Attempt,
-  { settings, inHostContext }: App,
-): Promise<string> {
-  const { prompts } = settings;
-  const name = `the scheduled task ${JSON.stringify(task.taskId)}`;
-  if (!prompts) {
-    throw new Error(
-      `Invalid prompt of ${name}: this scheduler submits no turns. Pass the option prompts, or declare a handler.`,
-    );
-  }
+async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<string> {
+  const { turns } = app;
+  if (!turns) throw new Error("A Scheduler without a host runs no prompts");
   const { prompt } = task.action;
-  const text = typeof prompt === "function" ? await inHostContext(async () => prompt()) : prompt;
+  const text =
+    typeof prompt === "function" ? await app.inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
+    const name = `the scheduled task ${JSON.stringify(task.taskId)}`;
     throw new TypeError(`Invalid prompt ${preview(text)} of ${name}: expected a non-empty string.`);
   }
-  const { submissionId } = await prompts.submit(text, {
-    idempotencyKey: idempotencyKeyOf(owner, run),
-    metadata: {
-      ...task.metadata,
-      source: "scheduled-task",
-      ownerKey: owner,
-      taskId: task.taskId,
-      scheduledFor: run.occurrence,
-      schedule: task.schedule.text,
-    },
-    ...(task.retry && { retry: task.retry }),
-  });
+  const idempotencyKey = idempotencyKeyOf(owner, run);
+  const metadata = {
+    ...task.metadata,
+    source: "scheduled-task",
+    ownerKey: owner,
+    taskId: task.taskId,
+    scheduledFor: run.occurrence,
+    schedule: task.schedule.text,
+  };
+  // The ledger has no value for "no limit".
+  const maxAttempts =
+    task.retry?.maxAttempts && Math.min(task.retry.maxAttempts, Number.MAX_SAFE_INTEGER);
+  const { submissionId } = await turns.accept(
+    // The same id each time, so that a repeated submission has the same message.
+    [{ id: idempotencyKey, role: "user", parts: [{ type: "text", text }] }],
+    { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) },
+  );
   // The run was cancelled while the submission was accepted, when its id was not known yet.
   const { reason } = abort.signal;
-  if (reason instanceof RunCancelledError) cancelPrompt(prompts, submissionId, reason.message);
+  if (reason instanceof RunCancelledError) app.cancelPrompt(submissionId, reason.message);
   return submissionId;
-}
-
-/** Cancels a submission, and does not wait for it. */
-export function cancelPrompt(
-  prompts: PromptPort | undefined,
-  submissionId: string,
-  reason: string,
-): void {
-  Promise.resolve(submissionId)
-    .then((id) => prompts?.cancel(id, reason))
-    .catch((error: unknown) => {
-      console.error(`[perdure] ${submissionId} could not be cancelled:`, error);
-    });
 }
 
 function contextOf({ task, run, owner, abort }: Attempt): ScheduledTaskContext {

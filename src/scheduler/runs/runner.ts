@@ -8,17 +8,17 @@ import { backoffMs, failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/lifecycle/resets.ts";
 import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { inSpan } from "../../core/spans.ts";
+import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
-import type { ScheduledPromptEnd } from "../types.ts";
-import { cancelPrompt, perform } from "./attempt.ts";
+import { perform } from "./attempt.ts";
 import { nextStart, startable } from "./overlap.ts";
 import type { RunEnd } from "./run-store.ts";
 
-/** How often the host is asked for the end of a prompt's submission, in case the first answer was lost. */
+/** How often the submission of a prompt is looked at, in case the wait for its end never returns. */
 const PROMPT_CHECK_MS = 300_000;
 /** An attempt that takes longer no longer counts against the concurrency. */
 const SLOW_MS = 10_000;
@@ -36,11 +36,22 @@ type Live = {
   isForgotten: boolean;
 };
 
+/** A run that waits for the end of its submission. */
+type Watch = {
+  readonly run: Run;
+  lookedAt: number;
+  /** The end, for which all looks wait together. */
+  ended?: Promise<SubmissionInspection | null>;
+};
+
+const isOpen = (found: SubmissionInspection | null) =>
+  found?.status === "pending" || found?.status === "running";
+
 export class Runner {
   /** Running attempts, by the names of their runs. */
   readonly #live = new Map<string, Live>();
-  /** Runs whose submission has not ended yet, and when the host was last asked for the end. */
-  readonly #watched = new Map<string, { readonly run: Run; askedAt: number }>();
+  /** Runs whose submission has not ended yet. */
+  readonly #watched = new Map<string, Watch>();
   /** Ends that could not be stored, by the names of their runs. */
   readonly #unstored = new Map<string, () => void>();
   /** Tasks that may have runs to start, in order. */
@@ -227,30 +238,34 @@ export class Runner {
   #submitted(run: Run, submissionId: string): void {
     const submitted = this.store.runs.submitted(run, submissionId);
     if (submitted) this.#watch(submitted, submissionId);
-    else {
-      const { prompts } = this.app.settings;
-      cancelPrompt(prompts, submissionId, "The run of its schedule was cancelled");
-    }
+    else this.app.cancelPrompt(submissionId, "The run of its schedule was cancelled");
   }
 
-  /** Waits for the end of a prompt's submission, and asks again after five minutes. The first answer counts. */
+  /** Waits for the end of a prompt's submission, and looks again after five minutes. The first answer counts. */
   #watch(run: Run, submissionId: string): void {
     const name = nameOf(run);
-    const { prompts } = this.app.settings;
+    const { turns } = this.app;
     const now = this.#clock.now();
-    const watch = this.#watched.get(name) ?? { run, askedAt: Number.NEGATIVE_INFINITY };
-    if (!prompts || now - watch.askedAt < PROMPT_CHECK_MS) return;
-    watch.askedAt = now;
+    const watch: Watch = this.#watched.get(name) ?? { run, lookedAt: Number.NEGATIVE_INFINITY };
+    if (!turns || now - watch.lookedAt < PROMPT_CHECK_MS) return;
+    watch.lookedAt = now;
     this.#watched.set(name, watch);
-    Promise.resolve(submissionId)
-      .then((id) => prompts.ended(id))
-      .then((end) => {
-        if (this.#watched.get(name) !== watch) return;
+    const isCurrent = () => this.#watched.get(name) === watch;
+    turns
+      .inspect(submissionId)
+      .then((found) => {
+        if (!isOpen(found)) return found;
+        watch.ended ??= turns.waitInsideTurn(submissionId);
+        return watch.ended;
+      })
+      .then((ended) => {
+        if (!isCurrent()) return;
+        if (isOpen(ended)) throw new Error(`Submission ${submissionId} has not ended`);
         this.#watched.delete(name);
-        this.#guarded(() => this.#promptEnded(run, submissionId, end));
+        this.#guarded(() => this.#promptEnded(run, submissionId, ended));
       })
       .catch((error: unknown) => {
-        if (this.#watched.get(name) !== watch) return;
+        if (!isCurrent()) return;
         this.#watched.delete(name);
         console.error(`[perdure] the end of ${submissionId} could not be read:`, error);
         this.loop.pause(STORAGE);
@@ -258,17 +273,18 @@ export class Runner {
       .finally(() => this.#proceed(run.taskId));
   }
 
-  #promptEnded(run: Run, submissionId: string, end: ScheduledPromptEnd | null): void {
-    if (!end) {
+  #promptEnded(run: Run, submissionId: string, ended: SubmissionInspection | null): void {
+    if (!ended) {
       this.#fail(run, new PromptLostError(submissionId));
       return;
     }
-    const { status, error = { name: "Error", message: `The prompt ended as ${status}` } } = end;
+    const { status, errorName = "Error", error = `The prompt ended as ${status}` } = ended;
     if (status === "completed") this.#settle(run, { status, error: null });
-    else if (status === "error") this.#fail(run, Object.assign(new Error(error.message), error));
+    else if (status === "error")
+      this.#fail(run, Object.assign(new Error(error), { name: errorName }));
     else {
       const to = status === "aborted" ? "cancelled" : "skipped";
-      this.#settle(run, { status: to, reason: error.message });
+      this.#settle(run, { status: to, reason: error });
     }
   }
 
@@ -280,8 +296,7 @@ export class Runner {
     if (live) this.loop.untrack(live);
     live?.abort.abort(new RunCancelledError(reason));
     this.#watched.delete(name);
-    if (run.submissionId !== null)
-      cancelPrompt(this.app.settings.prompts, run.submissionId, reason);
+    if (run.submissionId !== null) this.app.cancelPrompt(run.submissionId, reason);
   }
 
   /** The rows of these tasks are deleted: their running attempts end, and nothing is stored for them. */

@@ -71,7 +71,7 @@ export async function readDeclarations(
     declarations.outOfScope = Object.keys(tasks).length;
     return declarations;
   }
-  const context = { defaultTimezone, hasPrompts: settings.prompts !== undefined, jitterShare };
+  const context = { defaultTimezone, hasPrompts: app.turns !== undefined, jitterShare };
   for (const [taskId, task] of Object.entries(tasks)) {
     try {
       declarations.valid.set(taskId, readTask(taskId, task, context));

@@ -254,7 +254,7 @@ function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["actio
   if (hasPrompts) return { prompt };
   throw new InvalidOptionError(
     "prompt",
-    "Invalid prompt: this scheduler cannot run prompts. Give it the port `prompts`, as DurableThink does, or declare a handler.",
+    "Invalid prompt: a Scheduler without a host runs no prompts. Install schedules() in a class on a host of Perdure, or declare a handler.",
   );
 }
 

@@ -1,44 +1,46 @@
 /** Prompt tasks: a run is one submission, and open until that has ended. */
 
 import { describe, expect, it } from "vitest";
-import type {
-  Overlap,
-  PromptPort,
-  ScheduledPromptEnd,
-  ScheduledTask,
-} from "../../../src/scheduler/index.ts";
+import type { Overlap, ScheduledTask } from "../../../src/scheduler/index.ts";
+import type { SubmissionInspection } from "../../../src/submissions/index.ts";
 import { until } from "../../support/given.ts";
-import { MINUTE, MONDAY, TestScheduler } from "../../support/scheduler.ts";
+import { fakeTurns, MINUTE, MONDAY, TestScheduler } from "../../support/scheduler.ts";
+
+/** How a submission ends, as its inspection says it. */
+type End = Pick<SubmissionInspection, "status" | "error" | "errorName">;
 
 /** A ledger of turns, which survives crashes of the object. */
 function givenTurns() {
-  const submissions = new Map<
-    string,
-    { prompt: string; options: object; end?: ScheduledPromptEnd }
-  >();
+  const submissions = new Map<string, { prompt: string; options: object; end?: End }>();
   const cancelled: string[] = [];
   let refusals = 0;
   let waiting: (() => void)[] = [];
-  const port: PromptPort = {
-    submit: async (prompt, options) => {
+  const read = (id: string) => {
+    const found = submissions.get(id);
+    return found ? (found.end ?? { status: "running" }) : null;
+  };
+  const turns = fakeTurns({
+    accept: async ([message], options) => {
       if (refusals-- > 0) throw new Error("backlog");
       const submissionId = `s-${options.idempotencyKey}`;
+      const [part] = message?.parts ?? [];
+      const prompt = part?.type === "text" ? part.text : "";
       if (!submissions.has(submissionId)) submissions.set(submissionId, { prompt, options });
       return { submissionId };
     },
-    ended: async (submissionId) => {
-      const found = submissions.get(submissionId);
-      if (!found) return null;
-      while (!found.end) await new Promise<void>((resolve) => waiting.push(resolve));
-      return found.end;
+    inspect: async (submissionId) => read(submissionId),
+    waitInsideTurn: async (submissionId) => {
+      while (read(submissionId)?.status === "running")
+        await new Promise<void>((resolve) => waiting.push(resolve));
+      return read(submissionId);
     },
     cancel: async (submissionId, reason) => {
-      cancelled.push(reason);
+      cancelled.push(String(reason));
       const found = submissions.get(submissionId);
-      if (found) found.end = { status: "aborted", error: { name: "Cancelled", message: reason } };
+      if (found) found.end = { status: "aborted", errorName: "Cancelled", error: String(reason) };
     },
-  };
-  const end = (index: number, how: ScheduledPromptEnd) => {
+  });
+  const end = (index: number, how: End) => {
     const found = [...submissions.values()][index];
     if (found) found.end = how;
     const all = waiting;
@@ -46,7 +48,7 @@ function givenTurns() {
     for (const wake of all) wake();
   };
   return {
-    port,
+    turns,
     submissions,
     cancelled,
     end,
@@ -61,7 +63,7 @@ function givenTurns() {
 }
 
 async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["prompt"] } = {}) {
-  const turns = givenTurns();
+  const ledger = givenTurns();
   const declared = {
     schedule: "every 10 minutes",
     prompt: "report",
@@ -70,13 +72,13 @@ async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["promp
     ...options,
   } as ScheduledTask;
   const stage = new TestScheduler({
-    prompts: turns.port,
+    turns: ledger.turns,
     owner: "me",
     tasks: () => ({ t: declared }),
   });
   await stage.start();
   await stage.pass(10 * MINUTE);
-  return { ...turns, stage };
+  return { ...ledger, stage };
 }
 
 describe("a prompt", () => {
@@ -98,7 +100,7 @@ describe("a prompt", () => {
     const { stage, end, submissions } = await given();
     await stage.comes("running");
     for (let asked = 0; asked < 3; asked++) await stage.pass(2.5 * MINUTE);
-    await stage.inside(() => end(0, { status: "error", error: { name: "E", message: "no" } }));
+    await stage.inside(() => end(0, { status: "error", errorName: "E", error: "no" }));
     await stage.comes("failed");
     expect((await stage.info()).counts).toMatchObject({ failed: 1 });
     expect(submissions.size).toBe(1);
@@ -119,7 +121,7 @@ describe("a prompt", () => {
         scheduledFor: MONDAY + 10 * MINUTE,
         schedule: "every 10 minutes",
       },
-      retry: { maxAttempts: 2, baseDelayMs: 1_000 },
+      retry: { maxAttempts: 2 },
     });
     expect(run).toMatchObject({ status: "running", submissionId: id });
     await stage.inside(() => end(0, { status: "completed" }));
@@ -145,13 +147,13 @@ describe("a prompt", () => {
     expect(cancelled).toHaveLength(1);
   });
 
-  it.each<[ScheduledPromptEnd, object]>([
+  it.each<[End, object]>([
     [
-      { status: "error", error: { name: "AI_Error", message: "no" } },
+      { status: "error", errorName: "AI_Error", error: "no" },
       { status: "failed", error: { name: "AI_Error", message: "no" } },
     ],
     [
-      { status: "aborted", error: { name: "Abort", message: "by hand" } },
+      { status: "aborted", errorName: "Abort", error: "by hand" },
       { status: "cancelled", reason: "by hand" },
     ],
     [{ status: "skipped" }, { status: "skipped" }],

@@ -1,11 +1,10 @@
 /** Storage and hosts that fail now and then: nothing is lost for it, and nothing that ended well is done again. */
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { PromptPort } from "../../../src/scheduler/index.ts";
 import { until } from "../../support/given.ts";
 import { forever } from "../../support/ledger.ts";
 import type { SchedulerObject } from "../../support/objects/scheduler-object.ts";
-import { HOUR, MINUTE, recorder, TestScheduler, task } from "../../support/scheduler.ts";
+import { fakeTurns, HOUR, MINUTE, recorder, TestScheduler, task } from "../../support/scheduler.ts";
 
 /** Lets the next write of such a statement fail. */
 function failOnce({ meter }: SchedulerObject, isIt: (query: string) => boolean): void {
@@ -79,16 +78,16 @@ describe("a prompt that is cancelled before it was accepted", () => {
   it("S3: a submission that cannot be cancelled is logged", async () => {
     const logged = quiet();
     const accepted: (() => void)[] = [];
-    const prompts: PromptPort = {
-      submit: async (_, { idempotencyKey }) => {
+    const turns = fakeTurns({
+      accept: async (_, { idempotencyKey }) => {
         await new Promise<void>((resolve) => void accepted.push(resolve));
         return { submissionId: idempotencyKey };
       },
-      ended: forever,
+      inspect: forever,
       cancel: () => Promise.reject(new Error("no ledger")),
-    };
+    });
     const declared = { schedule: "every 1 hour", prompt: "p", overlap: "cancelPrevious" } as const;
-    const stage = new TestScheduler({ prompts, tasks: () => ({ t: declared }) });
+    const stage = new TestScheduler({ turns, tasks: () => ({ t: declared }) });
     await stage.start();
     await stage.pass(HOUR);
     await stage.pass(HOUR);

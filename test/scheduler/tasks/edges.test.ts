@@ -6,6 +6,7 @@ import { forever } from "../../support/ledger.ts";
 import {
   at,
   DAY,
+  fakeTurns,
   HOUR,
   MINUTE,
   MONDAY,
@@ -212,12 +213,12 @@ it("S1: a run from before its task was removed stores nothing after the task was
 });
 
 it("S4: a prompt whose task was removed holds no alarm while its turn runs", async () => {
-  const prompts = {
-    submit: async () => ({ submissionId: "s" }),
-    ended: forever,
-    cancel: async () => {},
-  };
-  const stage = new TestScheduler({ prompts });
+  const turns = fakeTurns({
+    accept: async () => ({ submissionId: "s" }),
+    inspect: async () => ({ status: "running" }),
+    waitInsideTurn: forever,
+  });
+  const stage = new TestScheduler({ turns });
   await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
   await stage.pass(10 * MINUTE);
   await stage.declare({});

@@ -230,7 +230,7 @@ describe("one invalid task", () => {
       { schedule: "every 10 minutes", handler: noop, prompt: "p" },
       "a prompt and a handler",
     ],
-    ["a prompt without a port", { schedule: "every 10 minutes", prompt: "p" }, "`prompts`"],
+    ["a prompt without a host", { schedule: "every 10 minutes", prompt: "p" }, "schedules()"],
     ["a retry that is none", task(noop, { retry: 3 as never }), "Invalid retry 3"],
     [
       "two zones",

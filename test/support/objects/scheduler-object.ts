@@ -1,10 +1,12 @@
 /** A scheduler alone on a plain Durable Object. Its tasks and its clock are in the script of its name and survive a crash. */
 
 import { Scheduler, type SchedulerSettings } from "../../../src/scheduler/index.ts";
+import type { Turns } from "../../../src/scheduler/types.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type SchedulerScript = Omit<SchedulerSettings, "tasks"> & {
   tasks: SchedulerSettings["tasks"];
+  readonly turns?: Turns;
   /** Epoch milliseconds; the machine's clock where it is not set. */
   now?: number;
   /** In [0, 1), for the backoff. */
@@ -34,14 +36,18 @@ export class SchedulerObject extends MeteredObject {
       started: _started,
       born,
       tasks: _tasks,
+      turns,
       ...settings
     } = script;
-    this.scheduler = new Scheduler({
-      ...settings,
-      // Read each time: a test may change the declarations.
-      tasks: () => script.tasks(),
-      clock: { now: () => script.now ?? Date.now(), random: () => script.chance ?? 0 },
-    });
+    this.scheduler = new Scheduler(
+      {
+        ...settings,
+        // Read each time: a test may change the declarations.
+        tasks: () => script.tasks(),
+        clock: { now: () => script.now ?? Date.now(), random: () => script.chance ?? 0 },
+      },
+      turns,
+    );
     this.lifecycle.use(this.scheduler);
     born?.(this, ctx);
   }
