@@ -1,11 +1,68 @@
-/** Classifies what was thrown (transient or final) and computes the delay before a retry. */
+/** Classifies what was thrown (transient or final, and its cause) and computes the delay before a retry. */
 
 export type Failure = {
   /** The error's stable name, e.g. `APICallError`. */
   readonly name: string;
   /** A description of the problem. */
   readonly message: string;
+  readonly cause?: Cause | undefined;
 };
+
+/** A cause that a report tells apart. The code that throws an error decides it, and the text of a row begins with it. */
+export type Cause = {
+  readonly code: /** Another server answered. The detail is the status. */
+    | "answered"
+    | "binding-missing"
+    /** The tokens of a day are used up. */
+    | "budget-of-day"
+    /** The object may not have survived it. */
+    | "crashed"
+    | "rate-limited"
+    /** The detail is the name of the secret. */
+    | "secret-missing"
+    | "too-late"
+    | "unknown";
+  /** Without white space. */
+  readonly detail?: string | undefined;
+};
+
+const CAUSE = Symbol.for("perdure.cause");
+
+/** Gives an error its cause, which {@link failureOf} returns. */
+export function because<Thrown extends Error>(
+  error: Thrown,
+  code: Cause["code"],
+  detail?: string | number,
+): Thrown {
+  const cause: Cause = detail === undefined ? { code } : { code, detail: `${detail}` };
+  return Object.assign(error, { [CAUSE]: cause });
+}
+
+const STORED = /^#([a-z-]+)(?:\/(\S+))? (.*)$/s;
+
+/** The text of a row: the cause, if there is one, and the message. */
+export function storedFailure({ message, cause }: Pick<Failure, "message" | "cause">): string {
+  if (!cause) return STORED.test(message) ? `#unknown ${message}` : message;
+  return `#${cause.code}${cause.detail ? `/${cause.detail}` : ""} ${message}`;
+}
+
+/** Reads {@link storedFailure}. A row of an older version has no cause. */
+export function readFailure(text: string): { message: string; cause?: Cause } {
+  const found = STORED.exec(text);
+  if (!found) return { message: text };
+  const [, code, detail, message = ""] = found;
+  return { message, cause: { code: code as Cause["code"], detail } };
+}
+
+/** A provider's refusal for now: by its status, or by what the SDKs write for it. */
+const RATE_LIMITED = /\b429\b|rate[\s_-]?limit|too many requests|quota|overloaded|\b529\b/i;
+
+/** The failure of a model's provider, with its cause. Providers have no codes in common, so their texts are read here. */
+export function withProviderCause(failure: Failure): Failure {
+  const { name, message, cause } = failure;
+  const isLimited = RATE_LIMITED.test(message.slice(0, 500)) || /RateLimit/i.test(name);
+  return cause || !isLimited ? failure : { ...failure, cause: { code: "rate-limited" } };
+}
 
 /** A failure that a later attempt may not meet. */
 export type Transient = {
@@ -84,9 +141,11 @@ export function failureOf(error: unknown): Failure {
   return readSafely(() => {
     const isError = error instanceof Error;
     const message = String(isError ? error.message : error);
+    const cause: Cause | undefined = Reflect.get(Object(error), CAUSE);
     return {
       name: isError ? String(error.name) : "Error",
       message: message.length > MAX_MESSAGE ? message.slice(0, MAX_MESSAGE) + CUT : message,
+      ...(cause && { cause }),
     };
   }, UNREADABLE);
 }

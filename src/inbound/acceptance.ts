@@ -301,9 +301,9 @@ function handlerFailure(reason: string): Error {
 
 /** The answer to a request that was refused. */
 export function refusal(error: unknown): Acceptance {
-  const failure = failureOf(error);
-  const retryAfter = NO_ROOM.has(failure.name) && { retryAfter: RETRY_AFTER_S };
-  return { verdict: "refused", error: { ...fieldsOf(error), ...failure }, ...retryAfter };
+  const { name, message } = failureOf(error);
+  const retryAfter = NO_ROOM.has(name) && { retryAfter: RETRY_AFTER_S };
+  return { verdict: "refused", error: { ...fieldsOf(error), name, message }, ...retryAfter };
 }
 
 /** Fields of an error that a handler may need, as it gets them over RPC. They are not stored. */

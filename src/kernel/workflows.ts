@@ -4,7 +4,7 @@
  */
 
 import type { RunWorkflowOptions } from "agents/workflows";
-import type { Failure } from "../core/failures.ts";
+import { because, type Failure } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { emit } from "../core/lifecycle/events.ts";
 import { flag, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
@@ -196,7 +196,7 @@ export class Workflows {
     }
     if (!tracked) {
       const problem = this.problemOf({ agentBinding });
-      if (problem) throw refused(start, `The workflow ${problem}`);
+      if (problem) throw because(refused(start, `The workflow ${problem}`), "binding-missing");
       let wasAsked = false;
       let isNew = false;
       const binding: Pick<Workflow, "create" | "get"> = {
@@ -223,7 +223,9 @@ export class Workflows {
       } catch (error) {
         if (wasAsked) throw error;
         // Agents refuse it before they call the platform. A retry could not help.
-        throw refused(start, (error as Error).message, error);
+        const { message } = error as Error;
+        const refusal = refused(start, message, error);
+        throw /binding/i.test(message) ? because(refusal, "binding-missing") : refusal;
       }
       if (isNew) return;
     }

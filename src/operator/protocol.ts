@@ -142,7 +142,10 @@ export type Report = {
   readonly at: number;
   readonly verdict: "healthy" | "findings";
   readonly agents: readonly (AgentRef &
-    ({ readonly report: AgentReport } | { readonly unreachable: string }))[];
+    (
+      | { readonly report: AgentReport }
+      | { readonly unreachable: string; readonly errorName?: string }
+    ))[];
   readonly findings: readonly (Finding & AgentRef)[];
   /** A report covers up to 50 agents. With the cursor, the next report covers the next ones. */
   readonly cursor?: string;

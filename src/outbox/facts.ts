@@ -1,6 +1,6 @@
 /** What a health report knows of the outbox. Reads a bounded number of rows, and writes nothing. */
 
-import { causeOf } from "../core/failures.ts";
+import { type Cause, causeOf, readFailure } from "../core/failures.ts";
 import { type Destination, withoutSecrets } from "./destinations/index.ts";
 import { STILL_WAITING } from "./destinations/otlp.ts";
 import type { Endpoint } from "./types.ts";
@@ -23,6 +23,9 @@ export type DeliveryGroup = {
   readonly state: "waiting" | "dead";
   /** Empty for deliveries that have not failed. */
   readonly error: string;
+  /** As it was stored with the error; undefined for most errors, and for those of an older version. */
+  readonly failure: Cause | undefined;
+  /** What errors have in common that differ in ids and numbers only. */
   readonly cause: string;
   readonly count: number;
   /** The first was put, or became a dead letter, at this time. */
@@ -41,6 +44,8 @@ export type OutboxFacts = {
   readonly groups: readonly DeliveryGroup[];
   /** The URLs that are not healthy. */
   readonly endpoints: readonly Endpoint[];
+  /** Of these, the URLs that want no more events. */
+  readonly gone: readonly string[];
   readonly maxWaiting: number;
 };
 
@@ -63,11 +68,11 @@ const DEAD = `SELECT id, destination_key AS key, 'dead' AS state, attempts, 0 AS
     is_uncertain AS isUncertain, substr(last_error, 1, ${ERROR_LENGTH}) AS error
   FROM perdure_dead_letters ORDER BY died_at DESC, id DESC LIMIT ${MOST_READ}`;
 
-export type FactSource = Pick<OutboxFacts, "endpoints" | "maxWaiting"> & {
+export type FactSource = Pick<OutboxFacts, "endpoints" | "gone" | "maxWaiting"> & {
   readonly sql: SqlStorage;
 };
 
-export function outboxFacts({ sql, endpoints, maxWaiting }: FactSource): OutboxFacts {
+export function outboxFacts({ sql, ...source }: FactSource): OutboxFacts {
   const counts = { waiting: 0, dead: 0 };
   const groups = new Map<string, DeliveryGroup & { ids: string[] }>();
   for (const query of [WAITING, DEAD]) {
@@ -85,8 +90,7 @@ export function outboxFacts({ sql, endpoints, maxWaiting }: FactSource): OutboxF
       ...group,
       destination: destinations.get(group.key),
     })),
-    endpoints,
-    maxWaiting,
+    ...source,
   };
 }
 
@@ -94,7 +98,7 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
   const { id, key, state, attempts, since } = row;
   const isPoison = row.interruptions >= POISON_AFTER;
   const isUncertain = row.isUncertain === 1;
-  const error = row.error ?? "";
+  const { message: error, cause: failure } = readFailure(row.error ?? "");
   const cause = causeOf(error);
   // A receiver's answer may be another one each time.
   const parts = [state, key, isPoison, isUncertain, groups.size < MOST_GROUPS && cause];
@@ -109,6 +113,7 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
     destination: undefined,
     state,
     error: known?.error ?? error,
+    failure: known?.failure ?? failure,
     cause: known?.cause ?? cause,
     count: (known?.count ?? 0) + 1,
     since: Math.min(since, known?.since ?? since),

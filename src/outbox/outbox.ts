@@ -350,7 +350,8 @@ export class Outbox extends Capability {
   async factSource(): Promise<FactSource> {
     const { endpoints, limits } = await this.#ready();
     const { sql } = this.lifecycle.storage;
-    return { sql, endpoints: endpoints.list(), maxWaiting: limits.maxWaiting };
+    const { maxWaiting } = limits;
+    return { sql, endpoints: endpoints.list(), gone: endpoints.gone(), maxWaiting };
   }
 
   /** How many deliveries wait, and how many are dead letters. */
@@ -452,7 +453,7 @@ export class Outbox extends Capability {
     checkUrl(url);
     const { endpoints, entries, clock } = await this.#ready();
     const key = keyOfEndpoint(url);
-    endpoints.disable(key, url, reason, clock.now());
+    endpoints.disable(key, url, { message: reason }, clock.now());
     // The waiting ones become dead letters now, and not at their next attempt.
     entries.retryAllNow(key, clock.now());
     this.#context.reportEndpoint(url, "disabled", reason);

@@ -8,6 +8,7 @@
  * https://docs.discord.com/developers/interactions/receiving-and-responding#edit-original-interaction-response
  */
 
+import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
@@ -176,7 +177,7 @@ export const discordMessages = {
             : await send(await messageTo(to, delivery, content, signal, attempt));
         const age = now() - attempt.createdAt;
         const failure = to.channel ? failureOf(response) : failureOfAnswer(response, age);
-        if (failure) throw failure;
+        if (failure) throw because(failure, "answered", response.status);
         reportCut(context, delivery, message, RULES);
       },
     };

@@ -8,7 +8,7 @@
  * https://developers.cloudflare.com/email-service/reference/headers/
  */
 
-import { failureOf } from "../core/failures.ts";
+import { because, failureOf } from "../core/failures.ts";
 import { byteLength, preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
@@ -130,9 +130,8 @@ export const emails = {
         if (problem) throw new UndeliverableError(problem);
         const sender: unknown = Reflect.get(env, to.binding);
         if (!isSender(sender)) {
-          throw new Error(
-            `No send_email binding ${preview(to.binding)} in this Worker. Add it to "send_email" in the Wrangler configuration and deploy.`,
-          );
+          const problem = `No send_email binding ${preview(to.binding)} in this Worker. Add it to "send_email" in the Wrangler configuration and deploy.`;
+          throw because(new Error(problem), "binding-missing");
         }
         const { subject, html } = message.extras as { subject?: string; html?: string };
         await attempt.markSending();

@@ -8,6 +8,7 @@
  * https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
  */
 
+import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
@@ -148,7 +149,8 @@ async function isPosted(
     const response = await request({ ...call, url, method: "GET", maxBytes: MAX_PAGE_BYTES });
     if (response.status !== 200) throw failureOf(response, now());
     if (!Array.isArray(response.json)) {
-      throw new Error(`${response.says}, which is no list of comments`);
+      const error = new Error(`${response.says}, which is no list of comments`);
+      throw because(error, "answered", response.status);
     }
     const comments = response.json as readonly { readonly body?: unknown }[];
     const isMarked = ({ body }: { body?: unknown }) =>
@@ -162,6 +164,10 @@ async function isPosted(
 }
 
 function failureOf(response: ProviderResponse, now: number): Error {
+  return because(errorOf(response, now), "answered", response.status);
+}
+
+function errorOf(response: ProviderResponse, now: number): Error {
   const { status, headers, says } = response;
   if (status !== 403 && status !== 429) return failureIn(response);
   const isUsedUp = headers.get("x-ratelimit-remaining") === "0";

@@ -1,6 +1,6 @@
 /** One request to a provider's API, and what a response other than success means. */
 
-import { failureOf } from "../core/failures.ts";
+import { because, failureOf } from "../core/failures.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { RefusedError, UndeliverableError } from "../outbox/index.ts";
 import { readSecret, unlessAborted } from "../outbox/internal.ts";
@@ -180,14 +180,15 @@ function hide(text: string, secrets: readonly string[]): string {
  */
 export async function tokenOf(env: object, name: string, signal: AbortSignal): Promise<string> {
   const remedy = `Set it: wrangler secret put ${name}`;
+  const missing = (problem: string) => because(new Error(problem), "secret-missing", name);
   const reading = readSecret(Reflect.get(env, name)).catch(() => {
-    throw new Error(`The secret ${name} could not be read. Check its binding and its store.`);
+    throw missing(`The secret ${name} could not be read. Check its binding and its store.`);
   });
   const value = await unlessAborted(reading, signal);
   if (typeof value !== "string" || value.trim() === "") {
-    throw new Error(`The secret ${name} is not set. ${remedy}`);
+    throw missing(`The secret ${name} is not set. ${remedy}`);
   }
   const token = value.trim();
   if (/^[!-~]+$/.test(token)) return token;
-  throw new Error(`The secret ${name} has characters that no token has. ${remedy}`);
+  throw missing(`The secret ${name} has characters that no token has. ${remedy}`);
 }

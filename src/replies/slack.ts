@@ -8,6 +8,7 @@
  * https://docs.slack.dev/interactivity/handling-user-interaction#message_responses
  */
 
+import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
@@ -202,7 +203,7 @@ export const slackMessages = {
           ...call,
         });
         const failure = failureOf(response, to.responseUrl !== undefined);
-        if (failure) throw failure;
+        if (failure) throw because(failure, "answered", response.status);
         reportCut(context, delivery, message, RULES);
       },
     };

@@ -6,6 +6,7 @@
  * https://core.telegram.org/bots/api#sendmessage
  */
 
+import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
@@ -123,7 +124,9 @@ export const telegramMessages = {
           now,
           secrets: [token, encodeURIComponent(token)],
         });
-        if (response.status !== 200 || objectIn(response).ok !== true) throw failureOf(response);
+        if (response.status !== 200 || objectIn(response).ok !== true) {
+          throw because(failureOf(response), "answered", response.status);
+        }
         reportCut(context, delivery, message, RULES);
       },
     };

@@ -1,6 +1,6 @@
 /** What a health report knows of the ledger. Reads a bounded number of rows, and writes nothing. */
 
-import { causeOf } from "../core/failures.ts";
+import { type Cause, causeOf, readFailure } from "../core/failures.ts";
 import { type RecentFacts, recentFacts } from "./recent.ts";
 import type { SubmissionStatus } from "./states.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
@@ -32,14 +32,23 @@ export type OpenSubmission = {
   /** Attempts that neither failed nor were reset by the platform: crashes of the object ended them. */
   readonly crashes: number;
   /** The latest failed attempt. */
-  readonly failed?: { readonly errorName: string; readonly error: string; readonly at: number };
+  readonly failed?: FailedAttempt;
   /** When a running one last made progress. */
   readonly progressAt?: number;
+};
+
+type FailedAttempt = {
+  readonly errorName: string;
+  readonly error: string;
+  /** As it was stored with the error; undefined for most errors, and for those of an older version. */
+  readonly failure: Cause | undefined;
+  readonly at: number;
 };
 
 /** Submissions that ended with the same cause in the last 24 hours, and that were not submitted again. */
 export type FailedSubmissions = {
   readonly errorName: string;
+  readonly failure: Cause | undefined;
   readonly cause: string;
   /** Of the latest one. */
   readonly error: string;
@@ -159,7 +168,8 @@ function openOf(sql: SqlStorage, progressAt: FactSource["progressAt"]): OpenSubm
 /** The latest failed attempt of each, and how many there are. */
 function failuresOf(sql: SqlStorage, tried: readonly OpenRow[]) {
   type Row = { seq: number; count: number; attempt: number; errorName: string; error: string };
-  if (tried.length === 0) return new Map<number, Row & { at: number }>();
+  type Failed = Row & FailedAttempt;
+  if (tried.length === 0) return new Map<number, Failed>();
   const seqs = tried.slice(0, MOST_TRIED).map(({ seq }) => seq);
   // SQLite takes the other columns from the row that has the MAX().
   const rows = sql.exec<Row & { at: number }>(
@@ -168,7 +178,12 @@ function failuresOf(sql: SqlStorage, tried: readonly OpenRow[]) {
      FROM perdure_attempts WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY seq`,
     JSON.stringify(seqs),
   );
-  return new Map(Array.from(rows, (row) => [row.seq, row]));
+  return new Map(
+    Array.from(rows, (row): [number, Failed] => {
+      const { message: error, cause: failure } = readFailure(row.error);
+      return [row.seq, { ...row, error, failure }];
+    }),
+  );
 }
 
 type EndedRow = {
@@ -192,7 +207,7 @@ function endedOf(sql: SqlStorage, now: number) {
        error_name AS errorName, iif(status = 'error', substr(error, 1, ${ERROR_LENGTH}), NULL) AS error
      FROM perdure_submissions ORDER BY seq DESC LIMIT ${MOST_READ}`,
   );
-  for (const { id, status, created, settled, isRetried, errorName, error } of rows) {
+  for (const { id, status, created, settled, isRetried, errorName, error: stored } of rows) {
     counts[status]++;
     oldest = created;
     if (settled === null) continue;
@@ -202,7 +217,8 @@ function endedOf(sql: SqlStorage, now: number) {
     if (status === "completed" || status === "error") ends[Math.min(hour, HOURS - 1)]++;
     if (status !== "error" || isRetried) continue;
     const name = errorName ?? "Error";
-    const own = causeOf(`${name}: ${error ?? ""}`);
+    const { message: error, cause: failure } = readFailure(stored ?? "");
+    const own = causeOf(`${name}: ${error}`);
     const cause = failed.size < MOST_ERRORS || failed.has(own) ? own : name;
     const known = failed.get(cause);
     const ids = known?.ids ?? [];
@@ -211,7 +227,8 @@ function endedOf(sql: SqlStorage, now: number) {
     failed.set(cause, {
       errorName: name,
       cause,
-      error: isLatest ? (error ?? "") : known.error,
+      error: isLatest ? error : known.error,
+      failure: isLatest ? failure : known.failure,
       count: (known?.count ?? 0) + 1,
       since: Math.min(settled, known?.since ?? settled),
       latest: Math.max(settled, known?.latest ?? settled),

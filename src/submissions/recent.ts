@@ -1,6 +1,6 @@
 /** What a health report knows of the latest submissions: answers, retries and tools. Reads a bounded number of rows. */
 
-import type { Failure } from "../core/failures.ts";
+import { type Failure, readFailure } from "../core/failures.ts";
 import type { SubmissionStatus } from "./states.ts";
 import type { NextAction } from "./turns/attempt-plan.ts";
 
@@ -96,7 +96,8 @@ function attemptsOf(sql: SqlStorage, from: number) {
   );
   const repairs = new Map<number, Attempts>();
   const retries = new Map<number, Attempts>();
-  for (const { seq, follow, tokens, ...latest } of found) {
+  for (const { seq, follow, tokens, error, ...when } of found) {
+    const latest = { ...when, error: readFailure(error).message };
     const all = follow === "again" || follow === "model" ? retries : repairs;
     const known = all.get(seq) ?? { ...latest, count: 0, tokens: 0 };
     all.set(seq, { ...known, count: known.count + 1, tokens: known.tokens + tokens });

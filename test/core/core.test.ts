@@ -3,7 +3,16 @@ import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "age
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LAST_ALARM } from "../../src/core/clock.ts";
-import { backoffMs, failureOf, transientOf } from "../../src/core/failures.ts";
+import {
+  backoffMs,
+  because,
+  type Failure,
+  failureOf,
+  readFailure,
+  storedFailure,
+  transientOf,
+  withProviderCause,
+} from "../../src/core/failures.ts";
 import {
   migrate,
   NewerSchemaError,
@@ -46,6 +55,37 @@ describe("thrown values", () => {
     expect(failureOf(thrown)).toEqual({ name: expect.any(String), message: expect.any(String) });
     expect(transientOf(thrown, 0)).toBeUndefined();
     expect(isReset(thrown)).toBe(false);
+  });
+});
+
+describe("causes", () => {
+  const missing = because(new Error("The secret S is not set"), "secret-missing", "S");
+
+  it.each<[string, Failure]>([
+    ["a cause with a detail", failureOf(missing)],
+    ["a cause without a detail", failureOf(because(new Error("No answer"), "too-late"))],
+    ["no cause", failureOf(new Error("#1 of two"))],
+  ])("an error with %s is read as it was stored", (_, { message, cause }) => {
+    expect(readFailure(storedFailure({ message, cause }))).toEqual({
+      message,
+      ...(cause && { cause }),
+    });
+  });
+
+  it("a text of an older version, or one that looks like a stored cause, has none", () => {
+    const old = "hooks.example answered 401";
+    expect(readFailure(old)).toEqual({ message: old });
+    const forged = "#secret-missing/S hello";
+    const { message, cause } = readFailure(storedFailure({ message: forged }));
+    expect([message, cause?.code]).toEqual([forged, "unknown"]);
+  });
+
+  it.each([
+    ["Too Many Requests", "Error", "rate-limited"],
+    ["", "AI_RateLimitError", "rate-limited"],
+    ["The model is down", "Error", undefined],
+  ])("a provider's error %j of the name %s has the cause %s", (message, name, code) => {
+    expect(withProviderCause({ name, message }).cause?.code).toBe(code);
   });
 });
 

@@ -1,6 +1,7 @@
 /** What goes wrong is logged once, with ids and without content; or told to the app's hook instead. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { because } from "../../src/core/failures.ts";
 import { Outbox, type Problem, UndeliverableError, webhook } from "../../src/outbox/index.ts";
 import { Submissions } from "../../src/submissions/index.ts";
 import { givenLedger, until } from "../support/given.ts";
@@ -102,7 +103,8 @@ describe("problems of the outbox", () => {
     const { box, problems } = givenProblems({
       settings: { policy: QUICK },
       deliver: () => {
-        throw new Error(++times <= 2 ? "hooks.example answered 503" : secret);
+        if (++times <= 2) throw because(new Error("hooks.example answered 503"), "answered", 503);
+        throw because(new Error(secret), "secret-missing", "S");
       },
     });
     await putAll(box, ["e"], HOOK);

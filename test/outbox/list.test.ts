@@ -1,6 +1,7 @@
 /** Deliveries are listed, by state, destination and submission; and those that no run waits for are discarded. */
 
 import { describe, expect, it } from "vitest";
+import { because } from "../../src/core/failures.ts";
 import { NotNeededError } from "../../src/outbox/errors.ts";
 import {
   type DeliveryInfo,
@@ -55,6 +56,33 @@ async function givenOneOfEach(): Promise<Box> {
 }
 
 describe("Lists of deliveries", () => {
+  it("O3: an error is stored with its cause, and listed without", async () => {
+    const fail = (error: Error) => because(error, "secret-missing", "S");
+    const box = givenOutbox({
+      settings: { policy: LATER },
+      deliver: ({ id }) => {
+        throw fail(id === "dead" ? new UndeliverableError("never") : new Error("not now"));
+      },
+    });
+    await putAll(box, ["waiting"]);
+    await putAll(box, ["dead"], queue("Q"));
+    await until(() =>
+      inside(box, async ({ outbox }) => (await outbox.inspect("dead"))?.state === "dead"),
+    );
+    await inside(box, async ({ outbox }, { storage }) => {
+      expect(await outbox.inspect("waiting")).toMatchObject({ lastError: "not now" });
+      const { deadLetters } = await outbox.listDeadLetters();
+      expect(deadLetters).toMatchObject([{ id: "dead", lastError: "never" }]);
+      const query =
+        "SELECT last_error AS text FROM perdure_outbox UNION ALL SELECT last_error FROM perdure_dead_letters";
+      const texts = storage.sql.exec<{ text: string }>(query).toArray();
+      expect(texts.map(({ text }) => text)).toEqual([
+        "#secret-missing/S not now",
+        "#secret-missing/S never",
+      ]);
+    });
+  });
+
   it("O3: a list has each delivery with its destination and state, and no event", async () => {
     const box = await givenOneOfEach();
     await inside(box, async ({ outbox }) => {

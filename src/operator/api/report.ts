@@ -67,17 +67,18 @@ async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
     if (Array.isArray(report?.findings)) return { report };
     return { unreachable: `healthReport() returned ${preview(report)}` };
   } catch (error) {
-    return { unreachable: failureOf(error).message };
+    const { name, message } = failureOf(error);
+    return { unreachable: message, errorName: name };
   }
 }
 
 function notAnswered({
   name,
   unreachable: lastError,
-}: AgentRef & { unreachable: string }): Finding {
+  errorName,
+}: AgentRef & { unreachable: string; errorName?: string }): Finding {
   if (name === "") return withoutNames(lastError);
-  const [, remedy] = lastError.split(NOT_INSTALLED);
-  if (remedy) return withoutOperations(lastError, remedy);
+  if (errorName === "FeatureNotInstalledError") return withoutOperations(lastError);
   return {
     code: "agent-unreachable",
     severity: "error",
@@ -90,10 +91,9 @@ function notAnswered({
   };
 }
 
-/** In the message of the FeatureNotInstalledError. */
-const NOT_INSTALLED = "healthReport() needs operations(). ";
-
-function withoutOperations(lastError: string, remedy: string): Finding {
+function withoutOperations(lastError: string): Finding {
+  // The first sentence says what is missing.
+  const remedy = lastError.slice(lastError.indexOf(". ") + 2);
   return {
     code: "agent-unreachable",
     severity: "error",

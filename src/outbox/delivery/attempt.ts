@@ -9,7 +9,7 @@
  * that attempt never becomes known, the entry becomes a dead letter: a person decides whether it is sent again.
  */
 
-import { failureOf, transientOf } from "../../core/failures.ts";
+import { because, type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { inSpan, type SpanAttributes } from "../../core/spans.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
@@ -77,13 +77,13 @@ export class AttemptRunner {
     const wasInterrupted = this.#wasInterrupted(entry);
     if (this.#isDisabled(entry)) {
       const attempts = wasInterrupted ? entry.attempt : entry.attempt - 1;
-      this.#bury(id, attempts, "The endpoint is disabled", false);
+      this.#bury(id, attempts, { message: "The endpoint is disabled" }, false);
       return undefined;
     }
     if (!this.#mayRepeat(entry, entry.unsureSince, clock.now())) {
       const attempts = entry.isStarted ? entry.attempt : entry.attempt - 1;
-      const reason = "The object was restarted, or was not awake, before the outcome was known";
-      this.#bury(id, attempts, reason, true);
+      const message = "The object was restarted, or was not awake, before the outcome was known";
+      this.#bury(id, attempts, { message }, true);
       return undefined;
     }
     if (wasInterrupted) {
@@ -132,7 +132,8 @@ export class AttemptRunner {
     const tried = { ...triedOf(entry), interruptions, wasAlone };
     const next = afterInterruption(tried, this.#policyOf(entry), clock);
     if ("givenUp" in next) {
-      this.#bury(id, attempt, next.givenUp, entry.unsureSince !== null);
+      const failure = { message: next.givenUp, cause: { code: "crashed" } } as const;
+      this.#bury(id, attempt, failure, entry.unsureSince !== null);
       return;
     }
     // Once for each suspect: a deploy may cause the first interruption, and a dead letter reports the last.
@@ -185,7 +186,9 @@ export class AttemptRunner {
     } catch (error) {
       if (error instanceof TimeoutError || error instanceof PreemptedError) {
         this.slots.timedOut(key);
-      } else this.slots.responded(key);
+        return { error: because(error, "too-late"), unsureSince };
+      }
+      this.slots.responded(key);
       return { error, unsureSince };
     } finally {
       abort.abort();
@@ -219,7 +222,7 @@ export class AttemptRunner {
    */
   #failed(entry: OutboxEntry, error: unknown, sentSince: number | null): void {
     const { entries, clock, wake } = this.context;
-    const { message } = failureOf(error);
+    const failure = failureOf(error);
     const now = clock.now();
     const isRefused = error instanceof RefusedError;
     const retryAfterMs = isRefused ? error.retryAfterMs : transientOf(error, now)?.retryAfterMs;
@@ -236,14 +239,18 @@ export class AttemptRunner {
       ? { givenUp: "" }
       : nextAttempt(tried, this.#policyOf(entry), clock, heldUntil);
     if ("dueAt" in next) {
-      entries.retryAt(entry.id, next.dueAt, message, unsureSince);
+      entries.retryAt(entry.id, next.dueAt, failure, unsureSince);
       wake.request(next.dueAt);
     } else {
+      const { message } = failure;
       const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
       if (this.context.destinations.isTelemetry(entry.destination)) {
         this.context.reportDropped(entry.destination, reason);
         this.#discard(entry, reason);
-      } else this.#bury(entry.id, entry.attempt, reason, unsureSince !== null, now);
+      } else {
+        const last = { ...failure, message: reason };
+        this.#bury(entry.id, entry.attempt, last, unsureSince !== null, now);
+      }
     }
     // The entries behind it may have to wait for it now: read them again.
     if (entry.isOrdered) this.queue.drop(entry.key);
@@ -264,14 +271,15 @@ export class AttemptRunner {
     if (destination.kind !== "webhook") return;
     const { endpoints, entries } = this.context;
     const { url } = destination;
-    const { message } = failureOf(error);
+    const failure = failureOf(error);
+    const { message } = failure;
     if (!isUndeliverable(error)) {
       if (heldUntil !== null) this.queue.drop(key);
-      if (endpoints.failed(key, url, message, now, heldUntil)) {
+      if (endpoints.failed(key, url, failure, now, heldUntil)) {
         this.context.reportEndpoint(url, "failing", message);
       }
     } else if (error.isGone) {
-      endpoints.disable(key, url, message, now);
+      endpoints.disable(key, url, failure, now);
       entries.retryAllNow(key, now);
       this.queue.clear();
       this.context.reportEndpoint(url, "disabled", message);
@@ -282,12 +290,12 @@ export class AttemptRunner {
   #bury(
     id: string,
     attempts: number,
-    reason: string,
+    { message, cause }: Pick<Failure, "message" | "cause">,
     isUncertain: boolean,
     now = this.context.clock.now(),
   ): void {
-    const error = isUncertain ? `${reason}. ${MAY_HAVE_ARRIVED}` : reason;
-    this.context.deadLetters.bury(id, attempts, error, isUncertain, now);
+    const shown = isUncertain ? `${message}. ${MAY_HAVE_ARRIVED}` : message;
+    this.context.deadLetters.bury(id, attempts, { message: shown, cause }, isUncertain, now);
     this.notifier.added();
   }
 

@@ -1,5 +1,6 @@
 /** What several kinds of destinations share: names, the bindings of `env`, and errors of receivers. */
 
+import { because } from "../../core/failures.ts";
 import { byteLength, preview } from "../../core/json.ts";
 import { text } from "../../core/options/option-schemas.ts";
 import { UndeliverableError } from "../errors.ts";
@@ -45,9 +46,8 @@ export function bindingOf<Binding extends object>(
   const binding: unknown = Reflect.get(env, name);
   if (isOf(kind, binding)) return binding;
   const { what, section } = kind;
-  throw new Error(
-    `No ${what} binding ${preview(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`,
-  );
+  const problem = `No ${what} binding ${preview(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`;
+  throw because(new Error(problem), "binding-missing");
 }
 
 /** What is wrong with the name of a binding in this field of a destination. */

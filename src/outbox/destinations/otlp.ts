@@ -4,7 +4,7 @@
  * https://opentelemetry.io/docs/specs/otlp/#otlphttp
  */
 
-import { transientOf } from "../../core/failures.ts";
+import { because, transientOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
@@ -122,9 +122,10 @@ async function headersOf(
   signal: AbortSignal,
 ): Promise<Record<string, string>> {
   const remedy = `Set it: wrangler secret put ${name}`;
+  const missing = (problem: string) => because(new Error(problem), "secret-missing", name);
   const value = await unlessAborted(readSecret(Reflect.get(env, name)), signal);
   if (typeof value !== "string" || value.trim() === "") {
-    throw new Error(`The secret ${name} is not set. ${remedy}`);
+    throw missing(`The secret ${name} is not set. ${remedy}`);
   }
   const headers: Record<string, string> = {};
   for (const pair of value
@@ -135,7 +136,7 @@ async function headersOf(
     const key = pair.slice(0, at).trim();
     const text = decoded(pair.slice(at + 1).trim());
     if (at < 1 || !/^[\w!#$%&'*+.^`|~-]+$/.test(key) || text === undefined) {
-      throw new Error(`The secret ${name} is not of the form key=value,key2=value2. ${remedy}`);
+      throw missing(`The secret ${name} is not of the form key=value,key2=value2. ${remedy}`);
     }
     headers[key] = text;
   }
@@ -174,13 +175,13 @@ async function send(
   const excerpt = await excerptOf(response);
   if (response.ok) return excerpt;
   const message = `${host} answered ${response.status}${excerpt === "" ? "" : `: ${excerpt}`}`;
-  if (isFinal(response.status)) throw new UndeliverableError(message);
+  const answered = <E extends Error>(error: E) => because(error, "answered", response.status);
+  if (isFinal(response.status)) throw answered(new UndeliverableError(message));
   const retryAfter = response.headers.get("retry-after");
   const responseHeaders = retryAfter === null ? {} : { "retry-after": retryAfter };
   const error = retryable(message, responseHeaders, response.status);
   const retryAfterMs = transientOf(error, now())?.retryAfterMs;
-  if (retryAfterMs !== undefined) throw new RefusedError(message, { retryAfterMs });
-  throw error;
+  throw answered(retryAfterMs === undefined ? error : new RefusedError(message, { retryAfterMs }));
 }
 
 /** A failed attempt, as `transientOf` of core/failures.ts reads it. */

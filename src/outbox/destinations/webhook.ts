@@ -4,6 +4,7 @@
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 
+import { because } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
@@ -136,26 +137,25 @@ export function hostOf(url: string): string {
   return URL.parse(url)?.host ?? "";
 }
 
-const SECRET = "The webhook's secret";
 const HMAC = { name: "HMAC", hash: "SHA-256" };
 
-/** Whether the reason of a failure is a secret that is missing, unreadable or not base64. */
-export function isSecretError(reason: string): boolean {
-  return reason.startsWith(`${SECRET} `);
+function secretError(name: string, problem: string, options?: ErrorOptions): EndpointError {
+  const error = new EndpointError(`The webhook's secret ${name} ${problem}`, options);
+  return because(error, "secret-missing", name);
 }
 
 /** @throws EndpointError for a bad secret, without its value */
 async function keyOf(env: object, name: string): Promise<CryptoKey> {
   const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
+  const missing = (problem: string) => secretError(name, problem);
   const secret = await textOf((env as Record<string, unknown>)[name], name);
-  if (typeof secret !== "string")
-    throw new EndpointError(`${SECRET} ${name} is not set; ${remedy}`);
+  if (typeof secret !== "string") throw missing(`is not set; ${remedy}`);
   try {
     const bytes = Uint8Array.fromBase64(secret.trim().replace(/^whsec_/, ""));
     return await crypto.subtle.importKey("raw", bytes, HMAC, false, ["sign"]);
   } catch {
     // Without the cause, which may quote the secret.
-    throw new EndpointError(`${SECRET} ${name} is empty or not base64; ${remedy}`);
+    throw missing(`is empty or not base64; ${remedy}`);
   }
 }
 
@@ -164,7 +164,7 @@ async function textOf(binding: unknown, name: string): Promise<unknown> {
     return await readSecret(binding);
   } catch (cause) {
     const remedy = "check that the binding leads to a secret, and that the store has it";
-    throw new EndpointError(`${SECRET} ${name} could not be read; ${remedy}.`, { cause });
+    throw secretError(name, `could not be read; ${remedy}.`, { cause });
   }
 }
 
@@ -210,7 +210,7 @@ async function send(url: string, request: RequestInit & { signal: AbortSignal })
     void response.body?.cancel().catch(() => {});
     return;
   }
-  throw await failureOf(response, host);
+  throw because(await failureOf(response, host), "answered", response.status);
 }
 
 /** The error of a response other than 2xx. */

@@ -1,5 +1,6 @@
 /** All SQL of dead letters: entries that are not attempted any more. Owns `perdure_dead_letters`. */
 
+import { type Failure, readFailure, storedFailure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import type { Position } from "../filters.ts";
@@ -54,7 +55,13 @@ export class DeadLetterStore {
    * @param attempts how many were started
    * @param isUncertain whether it may have been delivered
    */
-  bury(id: string, attempts: number, error: string, isUncertain: boolean, now: number): void {
+  bury(
+    id: string,
+    attempts: number,
+    error: Pick<Failure, "message" | "cause">,
+    isUncertain: boolean,
+    now: number,
+  ): void {
     this.storage.transactionSync(() => {
       this.#sql.exec(
         `INSERT OR REPLACE INTO perdure_dead_letters
@@ -64,7 +71,7 @@ export class DeadLetterStore {
         attempts,
         now,
         Number(isUncertain),
-        error,
+        storedFailure(error),
         id,
       );
       const moved = this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ? RETURNING id", id);
@@ -190,5 +197,13 @@ function valuesOf({ since, key, isUncertain }: Selection): SqlStorageValue[] {
 function toLetter({ destination, payload, since: diedAt, isUncertain, ...row }: Row): DeadLetter {
   const event = payload !== null && { event: JSON.parse(payload) as Json };
   const shown = withoutSecrets(JSON.parse(destination) as Destination);
-  return { ...row, destination: shown, ...event, diedAt, isUncertain: isUncertain === 1 };
+  const lastError = readFailure(row.lastError).message;
+  return {
+    ...row,
+    lastError,
+    destination: shown,
+    ...event,
+    diedAt,
+    isUncertain: isUncertain === 1,
+  };
 }

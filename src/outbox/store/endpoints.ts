@@ -7,7 +7,7 @@
  *      └────── success ───────┘◄───────── enabled by hand ────────────┘ (to healthy)
  */
 
-import { isSecretError } from "../destinations/webhook.ts";
+import { type Failure, readFailure, storedFailure } from "../../core/failures.ts";
 import type { Endpoint } from "../types.ts";
 
 type Row = {
@@ -18,6 +18,8 @@ type Row = {
   disabled_at: number | null;
   reason: string;
 };
+
+type Reason = Pick<Failure, "message" | "cause">;
 
 export class EndpointStore {
   /** All rows, read once: there are only those of unhealthy endpoints. */
@@ -44,6 +46,13 @@ export class EndpointStore {
 
   list(): Endpoint[] {
     return [...this.#known.values()].map(toEndpoint);
+  }
+
+  /** The URLs whose receiver wants no more events. */
+  gone(): string[] {
+    const isGone = ({ disabled_at, reason }: Row) =>
+      disabled_at !== null && readFailure(reason).cause?.code === "answered";
+    return [...this.#known.values()].filter(isGone).map(({ url }) => url);
   }
 
   get(key: string, url: string): Endpoint {
@@ -82,12 +91,19 @@ export class EndpointStore {
    *
    * @param heldUntil until when its Retry-After asks not to be called, or null
    */
-  failed(key: string, url: string, reason: string, now: number, heldUntil: number | null): boolean {
+  failed(
+    key: string,
+    url: string,
+    failure: Reason,
+    now: number,
+    heldUntil: number | null,
+  ): boolean {
     const row = this.#known.get(key);
     if (row && row.disabled_at !== null) return false;
     // A secret is repaired in this app, and not at the receiver: its owner needs the latest reason.
+    const reason = storedFailure(failure);
     const isNews =
-      row === undefined || (row.reason !== reason && [row.reason, reason].some(isSecretError));
+      row === undefined || (row.reason !== reason && [row.reason, reason].some(isOfSecret));
     if (!isNews && heldUntil === null) return false;
     const latest = isNews ? reason : row.reason;
     const failing_since = row?.failing_since ?? now;
@@ -103,8 +119,9 @@ export class EndpointStore {
   }
 
   /** any → disabled. */
-  disable(key: string, url: string, reason: string, now: number): void {
+  disable(key: string, url: string, failure: Reason, now: number): void {
     const failing_since = this.#known.get(key)?.failing_since ?? now;
+    const reason = storedFailure(failure);
     this.#write({ key, url, failing_since, held_until: null, disabled_at: now, reason });
   }
 
@@ -143,7 +160,10 @@ export class EndpointStore {
   }
 }
 
-function toEndpoint({ url, failing_since, held_until, disabled_at, reason }: Row): Endpoint {
+const isOfSecret = (reason: string) => readFailure(reason).cause?.code === "secret-missing";
+
+function toEndpoint({ url, failing_since, held_until, disabled_at, ...row }: Row): Endpoint {
+  const reason = readFailure(row.reason).message;
   if (disabled_at !== null) return { url, state: "disabled", since: disabled_at, reason };
   return {
     url,

@@ -5,6 +5,7 @@
  * now and then costs less than an index row for every delivery. The payload is the last column, so reading skips it.
  */
 
+import { type Failure, storedFailure } from "../../core/failures.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { PART_LENGTH } from "../../core/text.ts";
@@ -314,12 +315,17 @@ export class EntryStore {
    *
    * @param unsureSince of the entry, after the attempt
    */
-  retryAt(id: string, time: number, error: string, unsureSince: number | null): void {
+  retryAt(
+    id: string,
+    time: number,
+    error: Pick<Failure, "message" | "cause">,
+    unsureSince: number | null,
+  ): void {
     this.#sql.exec(
       `UPDATE perdure_outbox SET attempts = attempts + 1, started = ${NOT_STARTED}, interruptions = 0, due_at = ?,
          last_error = ?, unsure_since = ? WHERE id = ?`,
       time,
-      error,
+      storedFailure(error),
       unsureSince,
       id,
     );

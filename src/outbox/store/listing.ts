@@ -1,5 +1,6 @@
 /** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
 
+import { readFailure } from "../../core/failures.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import { idRangeOf, submissionOf } from "../event.ts";
 import { cursorOf, type Position } from "../filters.ts";
@@ -109,7 +110,8 @@ export function infoOf({ id, createdAt, destination, ...row }: InfoRow): Deliver
   };
 }
 
-export function stateOf({ state, attempt, since, due_at, reason }: StateRow): DeliveryState {
+export function stateOf({ state, attempt, since, due_at, ...row }: StateRow): DeliveryState {
+  const reason = row.reason === null ? null : readFailure(row.reason).message;
   if (state === "delivered") return { state, attempt, deliveredAt: since };
   if (state === "discarded") return { state, attempt, discardedAt: since, reason: reason ?? "" };
   if (state === "dead") return { state, attempt, diedAt: since, lastError: reason ?? "" };

@@ -1,5 +1,6 @@
 /** Attempts that failed and were followed by another one. All SQL that writes `perdure_attempts`, and what is decided by. */
 
+import { readFailure, storedFailure } from "../../core/failures.ts";
 import type { PriorAttempt } from "../turns/attempt-plan.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { type FailedEnd, json, type Submission } from "./rows.ts";
@@ -29,7 +30,7 @@ export class Attempts {
       attempt,
       startedAt,
       endedAt,
-      failure.message,
+      storedFailure(failure),
       failure.name,
       json(spent),
       follow,
@@ -57,6 +58,7 @@ export class Attempts {
     type Row = Omit<FailedAttempt, "usage"> & { usage: string | null };
     return Array.from(this.sql.exec<Row>(query, seq), ({ usage, ...attempt }) => ({
       ...attempt,
+      error: readFailure(attempt.error).message,
       ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
     }));
   }
@@ -68,7 +70,11 @@ export class Attempts {
                    WHERE seq = ? AND attempt < ? ORDER BY attempt`;
     type Row = Omit<PriorAttempt, "given"> & { given: string | null };
     const rows = this.sql.exec<Row>(query, of.seq, of.attempts);
-    return Array.from(rows, ({ given, ...prior }) => ({ ...prior, given: given ?? undefined }));
+    return Array.from(rows, ({ given, ...prior }) => ({
+      ...prior,
+      error: readFailure(prior.error).message,
+      given: given ?? undefined,
+    }));
   }
 }
 

@@ -1,6 +1,6 @@
 /** The open submissions. Caches counts and times in memory; the store updates the cache with each change. */
 
-import type { Failure } from "../../core/failures.ts";
+import { type Failure, storedFailure } from "../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import type { SubmissionStats } from "../types.ts";
 import { type SettledState, SUMMARY, type Submission, select, summaries } from "./rows.ts";
@@ -114,7 +114,7 @@ export class OpenSubmissions {
       this.sql,
       `UPDATE perdure_submissions SET status = '${status}', error = ?, error_name = ?, settled_at = ?
        WHERE seq IN (${rows} LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
-      failure.message,
+      storedFailure(failure),
       failure.name,
       now,
       ...bindings,

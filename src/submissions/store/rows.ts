@@ -1,7 +1,7 @@
 /** The rows of `perdure_submissions`, as they are read. Only the store writes them. */
 
 import type { UIMessage } from "ai";
-import type { Failure } from "../../core/failures.ts";
+import { type Failure, readFailure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Destination } from "../../outbox/types.ts";
 import type { TurnFacts } from "../host.ts";
@@ -98,6 +98,7 @@ export function json(value: object | undefined): string | null {
 /** `submission_id` of SQLite is `submissionId` here. */
 export function rowOf<Read extends object>(columns: Record<string, SqlStorageValue>): Read {
   const entries = Object.entries(columns).map(([column, value]) => {
+    if (column === "error" && value !== null) return [column, readFailure(`${value}`).message];
     const isJson = value !== null && JSON_COLUMNS.includes(column);
     const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
     return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];

@@ -1,5 +1,6 @@
 /** Selects the submissions that an operator's action with a filter changes. Reads ids only, and writes nothing. */
 
+import { readFailure } from "../../core/failures.ts";
 import type { SubmissionFilter } from "../types.ts";
 import { filterOf, LIST_SCAN, LIST_WINDOW } from "./history.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
@@ -64,7 +65,7 @@ export function select(
   const rows: Selected[] = [];
   for (const window of windowsOf(sql, selection, range)) {
     for (const row of sql.exec<Row>(query, window.after, window.until, ...bindings)) {
-      const error = `${row.name ?? "Error"}: ${row.error ?? ""}`;
+      const error = `${row.name ?? "Error"}: ${readFailure(row.error ?? "").message}`;
       if (selection.matches?.(error) === false) continue;
       rows.push({ seq: row.seq, id: row.id, error });
       if (rows.length >= limit) return { rows, next: restOf(selection, range, row.seq) };

@@ -6,7 +6,7 @@
  * an end writes none, because no predicate contains the status. Debouncing, joining, batches and rollbacks bill 1 each.
  */
 
-import type { Failure } from "../../core/failures.ts";
+import { type Failure, storedFailure } from "../../core/failures.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
 import { type AttemptRef, isIsolated } from "../host.ts";
 import type { Limits } from "../options.ts";
@@ -299,7 +299,8 @@ export class SubmissionStore {
 
   /** pending or running → terminal, if it is still as the caller saw it, with its output; in a transaction. */
   settle(seen: Seen, ending: SettledState, now: number): Submission | undefined {
-    const { status, failure } = ending;
+    const { status } = ending;
+    const { name, message, cause }: Partial<Failure> = ending.failure ?? {};
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
     const ref = { seq: seen.seq, attempt: seen.attempts };
     const output =
@@ -314,8 +315,8 @@ export class SubmissionStore {
          timeline = COALESCE(?, timeline)
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
-      failure?.message ?? null,
-      failure?.name ?? null,
+      message === undefined ? null : storedFailure({ message, cause }),
+      name ?? null,
       ending.requestId ?? null,
       ending.messageId ?? null,
       ending.finishReason ?? null,

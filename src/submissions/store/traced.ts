@@ -1,5 +1,6 @@
 /** Reads what a trace shows of submissions, without their messages, answers and tool inputs. Writes nothing. */
 
+import { readFailure } from "../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AttemptTimeline } from "../turns/timeline.ts";
@@ -96,6 +97,7 @@ export function tracedAttempts(
   const rows = sql.exec<Row>(query, seq, createdAt, limit);
   return Array.from(rows, ({ timeline, ...row }) => ({
     ...row,
+    error: readFailure(row.error).message,
     timeline: timeline === null ? undefined : (JSON.parse(timeline) as AttemptTimeline),
   }));
 }

@@ -3,6 +3,7 @@
  * each model call, so that no crash gives any back.
  */
 
+import { because } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
@@ -122,7 +123,8 @@ export class TokenBudgets {
     if (!Number.isFinite(tokensPerDay)) return;
     const today = usageOfDay(store.storage.sql, dayOf(clock.now()));
     if (today.tokens >= tokensPerDay) {
-      throw new BudgetExceededError("day", today.tokens, tokensPerDay);
+      const error = new BudgetExceededError("day", today.tokens, tokensPerDay);
+      throw because(error, "budget-of-day");
     }
     if (isUnmeasured || today.unmeasured >= MAX_UNMEASURED) {
       throw new UsageNotReportedError("day", tokensPerDay, garbage);

@@ -1,6 +1,6 @@
 /** Ends submissions, each once, with its outbox entries in the same transaction, or makes them pending for another attempt. */
 
-import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
+import { type Failure, failureOf, transientOf, withProviderCause } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { Sweep } from "../../core/lifecycle/sweep.ts";
 import type { TelemetryEvent } from "../../outbox/destinations/otlp.ts";
@@ -40,7 +40,7 @@ export class Settlement {
 
   /** Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen. */
   end(seen: Seen, reported: TurnEnd): void {
-    const end = withinLimit(reported);
+    const end = withCause(withinLimit(reported));
     if (end.outcome === "recovering" || end.outcome === "reported") return;
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
     const refused = end.outcome === "error" ? shortRefusal(end.answer?.refused) : undefined;
@@ -230,6 +230,13 @@ function withinLimit(end: TurnEnd): TurnEnd {
 
 /** UTF-16 units. */
 const MAX_REFUSED = 65_536;
+
+/** The host may have replaced the text of the error. */
+function withCause(end: TurnEnd): TurnEnd {
+  if (end.outcome !== "error") return end;
+  const { cause } = end.failure.cause ? end.failure : failureOf(end.cause);
+  return { ...end, failure: withProviderCause({ ...end.failure, cause }) };
+}
 
 /** A short answer that was refused is kept, for the error of the workflow that asked. */
 function shortRefusal(refused: string | undefined): string | undefined {

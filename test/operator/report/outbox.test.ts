@@ -57,6 +57,19 @@ describe("findings of the outbox", () => {
     await agent.disableEndpoint(refusingUrl(), "the test has ended");
   });
 
+  it("destination-fails: the text that a receiver answers does not decide the cause", async () => {
+    const agent = givenSender();
+    const body = encodeURIComponent("The secret TOKEN is not set. Proxy answered 401");
+    await send(agent, hook(`/status/500/nobody?body=${body}`));
+    const finding = await found(agent, "destination-fails");
+    expect(finding.title).toContain("with 500.");
+    expect(codesIn(await reportOf(agent))).toEqual(["destination-fails"]);
+    await agent.disableEndpoint(
+      receiverUrl(`/status/500/nobody?body=${body}`),
+      "the test has ended",
+    );
+  });
+
   it("destination-slow: a receiver that answers after the time limit is not called down", async () => {
     const agent = givenSender();
     const me = someReceiver();

@@ -9,18 +9,8 @@ import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
 const FAILS_AFTER = 3;
 /** Leaves time to act before `put()` refuses events. */
 const NEAR_LIMIT = 0.8;
-/** What the outbox writes for an endpoint that a call of `disableEndpoint()` has disabled, unless it says why. */
-const GONE = /^\S+ answered 410\b/;
-
-/** What receivers, and Perdure itself, say of a secret. */
-const REFUSED_SECRET = /\banswered (401|403)\b/;
-const NO_SECRET = /\bsecret (\S+) (is not set|could not be read|is empty|has characters|is not)\b/;
-const NO_BINDING = /^(No .+ binding .+ in this Worker|Workflow binding .+ not found)/;
-const BINDING_OF_START = /agentBinding/;
-const CRASHED = /the object may not have survived/;
-/** What the outbox writes where an attempt has ended by its time limit, or early because of others. */
-const TOO_LATE =
-  /^(Given up after \d+ attempts?: (the next one [^:]+: )?)?No (answer|response) within \d+ ms/;
+/** Statuses by which receivers refuse a secret. */
+const REFUSED_SECRET = ["401", "403"];
 /** The advice before a delivery is sent again that may have arrived. */
 const MAY_REPEAT = "Sent again, they may arrive twice; the id is the same.";
 
@@ -34,14 +24,21 @@ type Cause =
   | "destination-fails";
 
 /** Why deliveries of this group fail, whether they wait or are dead letters. */
-function causeOf({ error, isPoison }: DeliveryGroup): Cause {
-  if (isPoison || CRASHED.test(error)) return "poison-delivery";
-  if (TOO_LATE.test(error)) return "destination-slow";
-  if (NO_SECRET.test(error)) return "secret-missing";
-  if (REFUSED_SECRET.test(error)) return "secret-refused";
-  return NO_BINDING.test(error) || BINDING_OF_START.test(error)
-    ? "binding-missing"
-    : "destination-fails";
+function causeOf({ failure, isPoison }: DeliveryGroup): Cause {
+  if (isPoison) return "poison-delivery";
+  switch (failure?.code) {
+    case "crashed":
+      return "poison-delivery";
+    case "too-late":
+      return "destination-slow";
+    case "secret-missing":
+    case "binding-missing":
+      return failure.code;
+    case "answered":
+      return REFUSED_SECRET.includes(failure.detail ?? "") ? "secret-refused" : "destination-fails";
+    default:
+      return "destination-fails";
+  }
 }
 
 /** Waiting deliveries with one cause, by destination. */
@@ -102,8 +99,8 @@ function secretsOf(to: Destination | undefined): readonly string[] {
 }
 
 /** What the title says of an error: a status if there is one. */
-function reasonOf(error: string): string {
-  const status = /\banswered (\d{3})\b/.exec(error)?.[1];
+function reasonOf({ failure, error }: DeliveryGroup): string {
+  const status = failure?.code === "answered" ? failure.detail : undefined;
   return status ?? `"${line(error)}"`;
 }
 
@@ -121,7 +118,7 @@ function ofDestination(
   const what =
     code === "destination-slow"
       ? `${verb(count, "has", "have")} had no answer in time ${time}`
-      : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first.error)}`;
+      : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first)}`;
   return {
     code,
     about: first.key,
@@ -186,7 +183,7 @@ const secretRefused: Rule = (facts, now) =>
 
 const secretMissing: Rule = (facts, now) =>
   failing(facts, "secret-missing").map((groups) => {
-    const name = NO_SECRET.exec(groups[0]?.error ?? "")?.[1] ?? "";
+    const name = groups[0]?.failure?.detail ?? "";
     return ofDestination("secret-missing", groups, facts, now, {
       cause: `This Worker has no usable secret ${name}, which signs or authorizes the request.`,
       fix: `First set it (wrangler secret put ${name}), then send again now.`,
@@ -222,11 +219,11 @@ const poisonDelivery: Rule = (facts, now) =>
     };
   });
 
-const endpointDisabled: Rule = ({ endpoints, groups }, now) =>
+const endpointDisabled: Rule = ({ endpoints, gone, groups }, now) =>
   endpoints.flatMap((endpoint): Finding[] => {
     if (endpoint.state !== "disabled") return [];
     const { url, since, reason } = endpoint;
-    const isGone = GONE.test(reason);
+    const isGone = gone.includes(url);
     const letters = groups.filter(
       ({ destination: to, state }) => state === "dead" && to?.kind === "webhook" && to.url === url,
     );

@@ -27,11 +27,7 @@ const POISON_CRASHES = 3;
 /** As many failures are no accident of one submission. */
 const MANY_FAILURES = 3;
 
-/** A provider's refusal for now: by its status, or by what the SDKs write for it. */
-const RATE_LIMITED = /\b429\b|rate[\s_-]?limit|too many requests|quota|overloaded|\b529\b/i;
 const BUDGET = "BudgetExceededError";
-/** What {@link BUDGET} says where the agent's tokens of a day were used up. */
-const OF_DAY = /tokens of this day/;
 const INTERRUPTED = "TurnInterruptedError";
 
 type Rule = (facts: SubmissionFacts, now: number) => Finding[];
@@ -198,8 +194,8 @@ const turnHangs: Rule = ({ open, limits }, now) => {
 
 const progressOf = ({ progressAt }: OpenSubmission, now: number) => progressAt ?? now;
 
-const isRateLimited = ({ error, errorName }: { error: string; errorName: string }) =>
-  RATE_LIMITED.test(error) || /RateLimit/i.test(errorName);
+const isRateLimited = ({ failure }: Pick<FailedSubmissions, "failure">) =>
+  failure?.code === "rate-limited";
 
 const modelRateLimited: Rule = ({ open, failed }, now) => {
   const waiting = open.flatMap((one) =>
@@ -287,7 +283,7 @@ const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
   const isUsedUp = tokensToday >= limits.tokensPerDay;
   const ended = failed.filter(({ errorName }) => errorName === BUDGET);
   const [ofDay, own] = [true, false].map((is) =>
-    ended.filter(({ error }) => OF_DAY.test(error) === is),
+    ended.filter(({ failure }) => (failure?.code === "budget-of-day") === is),
   ) as [FailedSubmissions[], FailedSubmissions[]];
   const finding = (
     some: FailedSubmissions[],
