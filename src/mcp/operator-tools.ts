@@ -7,7 +7,7 @@ import type { Collections, Details } from "../operator/protocol.ts";
 import { explainSchedule } from "../scheduler/pure.ts";
 import { answered, found, pageWithin, traceWithin } from "./answers.ts";
 import { searchDocs } from "./docs.ts";
-import { addWrite, WRITES } from "./operator-writes.ts";
+import { addWrites } from "./operator-writes.ts";
 import { AGENT, DATA, PAGE, text } from "./parameters.ts";
 
 export type OperatorToolContext = {
@@ -35,7 +35,7 @@ export function operatorServerOf(context: OperatorToolContext): McpServer {
   const server = new McpServer(context.server, { instructions: INSTRUCTIONS });
   addReads(server, context);
   addExplanations(server, context);
-  if (context.write) for (const each of WRITES) addWrite(server, context, each);
+  if (context.write) addWrites(server, context);
   return server;
 }
 

@@ -29,10 +29,9 @@ export function wordsOf(action: Action, flags: readonly string[] = []): string[]
       options.push(`--from=${step}`, ...(count === undefined ? [] : ["--count", String(count)]));
     } else values.push(String(value));
   }
-  const command = verb === "restart-workflow" ? "restart" : verb;
   const isPlain = values.every((value) => !value.startsWith("-"));
-  if (isPlain) return [command, ...values, ...options, ...flags];
-  return [command, ...options, ...flags, "--", ...values];
+  if (isPlain) return [verb, ...values, ...options, ...flags];
+  return [verb, ...options, ...flags, "--", ...values];
 }
 
 /** Parts of filters that are times: numbers in an action, ISO 8601 in a command. */

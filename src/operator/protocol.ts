@@ -13,6 +13,7 @@ import type {
 import type { ScheduledRun, ScheduledTaskInfo } from "../scheduler/index.ts";
 import type { ListSubmissionsOptions, SubmissionInspection } from "../submissions/index.ts";
 import type { Approval, ListApprovalsOptions } from "../waits/index.ts";
+import type { ActionName, Actions, Definition } from "./actions/catalog.ts";
 import type { FindingCode } from "./report/codes.ts";
 
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
@@ -71,8 +72,13 @@ export type ThreadMessage = {
   readonly parts: readonly { readonly type: string; readonly text?: string }[];
 };
 
-/** Who the caller is, and the token that a page of the same origin sends with actions. */
-export type Session = { readonly id: string; readonly can: "read" | "act"; readonly token: string };
+/** Who the caller is, the token that a page of the same origin sends with actions, and the actions that there are. */
+export type Session = {
+  readonly id: string;
+  readonly can: "read" | "act";
+  readonly token: string;
+  readonly actions: Readonly<Record<ActionName, Definition>>;
+};
 
 // --- Report -------------------------------------------------------------------------------------------------------
 
@@ -156,33 +162,32 @@ export type Report = {
 /** Only failures with these causes, up to 20: the actions of findings have them. Not for `cancel`. */
 type ByCause = { readonly cause?: string | readonly string[] };
 
-/** What an operator may do. `reason` and who it was are added by the API. */
-export type Action =
-  | { readonly do: "cancel" | "retry"; readonly submissionId: string }
-  | { readonly do: "cancel" | "retry"; readonly filter: Filters["submissions"] & ByCause }
-  | { readonly do: "redrive" | "delete-dead-letter"; readonly deliveryId: string }
-  | { readonly do: "redrive" | "delete-dead-letter"; readonly filter: DeadLetterFilter & ByCause }
-  | { readonly do: "enable-endpoint" | "disable-endpoint"; readonly url: string }
-  | { readonly do: "replay"; readonly source: string; readonly id: string }
-  /** Without a `verdict`, those whose handler has not ended. */
-  | { readonly do: "replay"; readonly filter: InboundFilter & ByCause }
-  | { readonly do: "approve"; readonly approvalId: string; readonly payload?: Json }
-  | { readonly do: "reject"; readonly approvalId: string }
-  | {
-      readonly do: "pause-task" | "resume-task" | "trigger-task" | "skip-next";
-      readonly taskId: string;
-    }
-  | { readonly do: "backfill"; readonly taskId: string; readonly from: number; readonly to: number }
-  | {
-      readonly do: "pause-workflow" | "resume-workflow" | "terminate-workflow";
-      readonly workflowId: string;
-    }
-  | {
-      readonly do: "restart-workflow";
-      readonly workflowId: string;
-      readonly step?: { readonly name: string; readonly count?: number };
-    }
-  | { readonly do: "clear-thread"; readonly thread: string };
+/** A step to begin from: its name, and which of the steps of this name. */
+type FromStep = { readonly name: string; readonly count?: number };
+
+type FieldTypes = { id: string; url: string; time: number; json: Json; step: FromStep };
+type Fields<Of extends Readonly<Record<string, keyof FieldTypes>>> = {
+  readonly [Name in keyof Of as Of[Name] extends "json" | "step"
+    ? never
+    : Name]: FieldTypes[Of[Name]];
+} & {
+  readonly [Name in keyof Of as Of[Name] extends "json" | "step"
+    ? Name
+    : never]?: FieldTypes[Of[Name]];
+};
+type Flat<Type> = { [Name in keyof Type]: Type[Name] };
+
+/** On one item. */
+type OnOne<Name extends ActionName> = Flat<{ readonly do: Name } & Fields<Actions[Name]["fields"]>>;
+/** On all that a filter selects. */
+type OnMany<Name extends ActionName> = Actions[Name] extends {
+  readonly filter: infer List extends keyof Filters;
+}
+  ? { readonly do: Name; readonly filter: Filters[List] & ByCause }
+  : never;
+
+/** What an operator may do, see actions/catalog.ts. `reason` and who it was are added by the API. */
+export type Action = { [Name in ActionName]: OnOne<Name> | OnMany<Name> }[ActionName];
 
 export type OperateRequest = {
   readonly action: Action;

@@ -51,8 +51,8 @@ it("an action that cannot be undone asks first, and --yes answers it", async () 
     [`${AGENT}/actions`]: json({ outcome: "done", count: 1, failed: [] }),
   });
   for (const [words, what] of [
-    [["restart", "w1"], "restart-workflow w1: its steps run again. Pass --yes"],
-    [["restart", "w1", "--from", "pay"], "restart-workflow w1"],
+    [["restart-workflow", "w1"], "restart-workflow w1: its steps run again. Pass --yes"],
+    [["restart-workflow", "w1", "--from", "pay"], "restart-workflow w1"],
     [["terminate-workflow", "w1"], "terminate-workflow w1: it cannot continue."],
     [["clear-thread", "main"], "clear-thread main: its messages are deleted."],
   ] as const) {

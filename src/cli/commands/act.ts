@@ -1,6 +1,7 @@
 /** Commands that change something. Each is recorded in the agent's audit log with its reason. */
 
 import type { Command } from "commander";
+import { type ActionName, DEFINITIONS, definitionOf } from "../../operator/actions/catalog.ts";
 import type { OperatorClient } from "../../operator/client.ts";
 import { TIMES } from "../../operator/command-line.ts";
 import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts";
@@ -34,118 +35,43 @@ type Options = Common & {
 /** Of what a filter selects, these are shown before it is changed. */
 const MAX_ROWS = 20;
 
-type Verb = {
-  readonly name: string;
-  readonly description: string;
-  /** Names of the arguments: fields of the action. */
-  readonly fields: readonly string[];
-  /** Whether it also works by filter. */
-  readonly many?: boolean;
-  /** What cannot be undone: it asks before it is done. */
-  readonly loss?: string;
-  readonly extra?: (command: Command) => Command;
-  /** Reads the further options. */
-  readonly read?: (options: Options) => object;
-  readonly action?: Action["do"];
-};
+/** @param field of an action */
+function optionsOf(command: Command, field: string, kind: string): Command {
+  if (kind === "time") return command.requiredOption(`--${field} <time>`, "ISO 8601");
+  if (kind === "json") return command.option(`--${field} <json>`, "what the approval asks for");
+  return command
+    .option("--from <step>", "the step's name")
+    .option("--count <number>", "which of the steps of this name");
+}
 
-const VERBS: readonly Verb[] = [
-  {
-    name: "cancel",
-    description: "end submissions that are open",
-    fields: ["submissionId"],
-    many: true,
-  },
-  {
-    name: "retry",
-    description: "submit ended submissions again",
-    fields: ["submissionId"],
-    many: true,
-  },
-  { name: "redrive", description: "send dead letters again", fields: ["deliveryId"], many: true },
-  {
-    name: "delete-dead-letter",
-    description: "delete dead letters",
-    fields: ["deliveryId"],
-    many: true,
-  },
-  {
-    name: "replay",
-    description: "offer inbound deliveries to their handlers again",
-    fields: ["source", "id"],
-    many: true,
-  },
-  {
-    name: "approve",
-    description: "approve",
-    fields: ["approvalId"],
-    extra: (command) => command.option("--payload <json>", "what the approval asks for"),
-    read: ({ payload }) => (payload === undefined ? {} : { payload: jsonOf(payload) }),
-  },
-  { name: "reject", description: "reject", fields: ["approvalId"] },
-  { name: "enable-endpoint", description: "send to a URL again", fields: ["url"] },
-  { name: "disable-endpoint", description: "send nothing more to a URL", fields: ["url"] },
-  { name: "pause-task", description: "stop a scheduled task", fields: ["taskId"] },
-  { name: "resume-task", description: "let a paused task run again", fields: ["taskId"] },
-  { name: "trigger-task", description: "run a scheduled task now", fields: ["taskId"] },
-  { name: "skip-next", description: "skip the next run of a task", fields: ["taskId"] },
-  {
-    name: "backfill",
-    description: "run the occurrences of a past period",
-    fields: ["taskId"],
-    extra: (command) =>
-      command.requiredOption("--from <time>", "ISO 8601").requiredOption("--to <time>", "ISO 8601"),
-    read: ({ from = "", to = "" }) => ({
-      from: instantOf("--from", from),
-      to: instantOf("--to", to),
-    }),
-  },
-  { name: "pause-workflow", description: "pause a workflow", fields: ["workflowId"] },
-  { name: "resume-workflow", description: "resume a paused workflow", fields: ["workflowId"] },
-  {
-    name: "terminate-workflow",
-    description: "end a workflow, and cancel what it waits for",
-    fields: ["workflowId"],
-    loss: "it cannot continue",
-  },
-  {
-    name: "restart",
-    description: "start a workflow again, from its beginning or from a step",
-    fields: ["workflowId"],
-    loss: "its steps run again",
-    action: "restart-workflow",
-    extra: (command) =>
-      command
-        .option("--from <step>", "the step's name")
-        .option("--count <number>", "which of the steps of this name"),
-    read: ({ from, count }) =>
-      from === undefined
-        ? {}
-        : { step: { name: from, ...(count !== undefined && { count: Number(count) }) } },
-  },
-  {
-    name: "clear-thread",
-    description: "delete the messages of a thread, and end what is open in it",
-    fields: ["thread"],
-    loss: "its messages are deleted",
-  },
-];
+/** A field of an action that is no argument of the command; undefined if it is left out. */
+function optionOf(options: Options, field: string, kind: string): unknown {
+  if (kind === "time") return instantOf(`--${field}`, options[field as "from" | "to"] ?? "");
+  if (kind === "json") return options.payload === undefined ? undefined : jsonOf(options.payload);
+  const { from, count } = options;
+  if (from === undefined) return undefined;
+  return { name: from, ...(count !== undefined && { count: Number(count) }) };
+}
+
+const isArgument = ([, kind]: readonly [string, string]) => kind === "id" || kind === "url";
 
 /** @param run does an action; a test looks at it */
 export function addActions(program: Command, run: typeof act = act): void {
-  for (const verb of VERBS) {
-    const { name, description, fields, many = false, loss, extra } = verb;
-    const command = program.command(name).description(description);
-    for (const field of fields) command.argument(many ? `[${field}]` : `<${field}>`);
-    if (many) {
+  for (const [name, { does, fields, filter, loss }] of DEFINITIONS) {
+    const command = program.command(name).description(does);
+    const all = Object.entries(fields);
+    for (const [field] of all.filter(isArgument))
+      command.argument(filter ? `[${field}]` : `<${field}>`);
+    if (filter) {
       command
         .option("--filter <name=value...>", "all that match, e.g. status=error")
         .option("--all", "all there are")
         .option("--dry-run", "only count them")
         .option("--expect <count>", "warn where another number would change");
     }
-    if (many || loss !== undefined) command.option("--yes", "do not ask");
-    extra?.(command);
+    if (filter || loss !== undefined) command.option("--yes", "do not ask");
+    for (const [field, kind] of all.filter((one) => !isArgument(one)))
+      optionsOf(command, field, kind);
     command
       .option("--reason <text>", "why: it is recorded")
       .option(
@@ -155,30 +81,42 @@ export function addActions(program: Command, run: typeof act = act): void {
       .option("--json", "as JSON")
       .action(async (...given: unknown[]) => {
         const options = command.opts<Options>();
-        const values = given.slice(0, fields.length) as (string | undefined)[];
-        await run(actionOf(verb, values, options), options, loss);
+        const values = given.slice(0, command.registeredArguments.length);
+        await run(actionOf(name, values as (string | undefined)[], options), options, loss);
       });
   }
 }
 
 /** The action that a command line means. @throws CliError */
-function actionOf(verb: Verb, values: readonly (string | undefined)[], options: Options): Action {
-  const { name, fields, many = false, read } = verb;
+function actionOf(
+  name: ActionName,
+  values: readonly (string | undefined)[],
+  options: Options,
+): Action {
+  const { fields: named, filter } = definitionOf(name);
+  const all = Object.entries(named);
+  const fields = all.filter(isArgument).map(([field]) => field);
   const given = values.filter((value) => value !== undefined);
   const isMany = options.filter !== undefined || options.all === true;
   if (isMany && given.length > 0)
     throw new CliError(EXIT.usage, `Pass either ${fields.join(" and ")}, or --filter.`);
-  if (!isMany && given.length < fields.length) {
-    const remedy = many ? ", --filter name=value, or --all" : "";
+  if (isMany) return { do: name, filter: filterOf(options.filter ?? []) } as unknown as Action;
+  if (given.length < fields.length) {
+    const remedy = filter ? ", --filter name=value, or --all" : "";
     throw new CliError(
       EXIT.usage,
       `Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`,
     );
   }
-  const target = isMany
-    ? { filter: filterOf(options.filter ?? []) }
-    : Object.fromEntries(fields.map((field, at) => [field, values[at]]));
-  return { do: verb.action ?? name, ...target, ...read?.(options) } as Action;
+  const found = all.map((one) => {
+    const [field, kind] = one;
+    return [
+      field,
+      isArgument(one) ? values[fields.indexOf(field)] : optionOf(options, field, kind),
+    ];
+  });
+  const target = Object.fromEntries(found.filter(([, value]) => value !== undefined));
+  return { do: name, ...target } as Action;
 }
 
 /** Lists are separated by commas; a value that is JSON, and no text, is read as such. */

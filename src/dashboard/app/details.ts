@@ -8,7 +8,7 @@ import { closeDetails } from "./focus.ts";
 import { html } from "./html.ts";
 import { Copy, MAX_TEXT, Status, Time, Value } from "./parts.ts";
 import { signal } from "./signals.ts";
-import { agent, canAct, client, linkTo, now, part, session } from "./state.ts";
+import { agent, canAct, client, definitionOf, linkTo, now, part, session } from "./state.ts";
 import { durationText } from "./text/times.ts";
 import { VIEWS, type View } from "./views.ts";
 
@@ -86,14 +86,14 @@ function fieldsOf({ steps: _, lastRun: __, ...fields }: Readonly<Record<string, 
 }
 
 function Buttons({ view, agentRef, item }: { view: View; agentRef: AgentRef; item: object }) {
-  const buttons = view.actions(item as never);
-  if (buttons.length === 0) return null;
+  const actions = view.actions(item as never);
+  if (actions.length === 0) return null;
   if (!canAct.value)
     return html`<p class="quiet">${session.value?.id ?? "You"} may read, and not act.</p>`;
-  return html`<p class="bulk">${buttons.map(
-    (button, at) =>
-      html`<button key=${button.label} class=${button.isDangerous ? "danger" : at === 0 ? "primary" : ""} onClick=${() => ask(agentRef, button)}>${button.label}</button>`,
-  )}</p>`;
+  return html`<p class="bulk">${actions.map((action, at) => {
+    const { label, isDestructive } = definitionOf(action.do);
+    return html`<button key=${label} class=${isDestructive ? "danger" : at === 0 ? "primary" : ""} onClick=${() => ask(agentRef, { label, action })}>${label}</button>`;
+  })}</p>`;
 }
 
 function Steps({ steps }: { steps: readonly WorkflowStep[] }) {

@@ -5,7 +5,7 @@ import type { Action, AgentRef, OperateResult } from "../../operator/protocol.ts
 import { html } from "./html.ts";
 import { Value } from "./parts.ts";
 import { signal } from "./signals.ts";
-import { client, refresh } from "./state.ts";
+import { client, definitionOf, refresh } from "./state.ts";
 import type { ActionButton } from "./views.ts";
 
 type Running = {
@@ -113,16 +113,23 @@ async function run(form: HTMLFormElement): Promise<void> {
   });
 }
 
-function withFields({ action, asks }: ActionButton, fields: FormData): Action {
-  const text = (name: string) => String(fields.get(name) ?? "").trim();
-  if (asks === "payload" && text("payload") !== "") {
-    return { ...action, payload: jsonOf(text("payload")) } as Action;
-  }
-  if (asks === "period")
-    return { ...action, from: Date.parse(text("from")), to: Date.parse(text("to")) } as Action;
-  if (asks === "step" && text("step") !== "")
-    return { ...action, step: { name: text("step") } } as Action;
-  return action;
+/** The action with the fields that the dialog has asked for. */
+function withFields({ action }: ActionButton, form: FormData): Action {
+  const given = asked(action).flatMap(([name, kind]) => {
+    const text = String(form.get(name) ?? "").trim();
+    if (text === "") return [];
+    const value = { json: () => jsonOf(text), step: () => ({ name: text }) }[kind as "json"];
+    return [[name, value ? value() : Date.parse(text)]];
+  });
+  return { ...action, ...Object.fromEntries(given) } as Action;
+}
+
+/** Fields of an action that are no id. A payload is asked for where the approval takes one. */
+function asked(action: Action) {
+  const fields = Object.entries(definitionOf(action.do).fields);
+  return fields.filter(([name, kind]) =>
+    kind === "json" ? name in action : kind === "step" || kind === "time",
+  );
 }
 
 function jsonOf(text: string): unknown {
@@ -157,9 +164,9 @@ export function ActionDialog() {
   return html`<dialog ref=${show} onClose=${close} aria-labelledby="dialog-title">
     <form onSubmit=${submit}>
       <h2 id="dialog-title">${button.label}</h2>
-      <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}</p><${Value} of=${target} isOwn /></div>
+      <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}. ${definitionOf(verb).does}</p><${Value} of=${target} isOwn /></div>
       ${isBulk && state === "asking" && html`<${Preview} of=${running} />`}
-      ${state !== "ended" && html`<${Fields} asks=${button.asks} />`}
+      ${state !== "ended" && html`<${Fields} ...${button} />`}
       ${state !== "ended" && html`<label>Reason<textarea name="reason" required maxlength="500" rows="2" autofocus></textarea></label>`}
       ${state === "working" && html`<p role="status">${isBulk ? `${count} of ${expected ?? "?"} done…` : "Working…"}</p>`}
       ${state === "ended" && html`<p role="status">${error === undefined ? outcomeText(outcome, count) : `${count} of ${expected} changed before the error. Choose the action again for the rest.`}</p>`}
@@ -168,7 +175,7 @@ export function ActionDialog() {
       <details><summary>Command line</summary><code>${commandOf(ref, button.action, button.expects)} --reason "..."</code></details>
       <menu>
         <button type="button" onClick=${close}>${{ asking: "Back", working: isBulk ? "Stop" : "Back", ended: "Close" }[state]}</button>
-        ${state !== "ended" && html`<button type="submit" class=${button.isDangerous ? "danger" : "primary"} disabled=${state === "working" || (isBulk && !expected)}>${button.label}${isBulk && expected ? ` (${expected})` : ""}</button>`}
+        ${state !== "ended" && html`<button type="submit" class=${definitionOf(verb).isDestructive ? "danger" : "primary"} disabled=${state === "working" || (isBulk && !expected)}>${button.label}${isBulk && expected ? ` (${expected})` : ""}</button>`}
       </menu>
     </form>
   </dialog>`;
@@ -190,13 +197,12 @@ function outcomeText(outcome: string | undefined, count: number): string {
   return outcome === "failed" ? "It failed." : `Done: ${count} changed.`;
 }
 
-function Fields({ asks }: { asks: ActionButton["asks"] }) {
-  if (asks === "payload")
-    return html`<label>Payload, as JSON<textarea name="payload" rows="4" class="code"></textarea></label>`;
-  if (asks === "step")
-    return html`<label>From the step (empty: from the beginning)<input name="step" /></label>`;
-  if (asks !== "period") return null;
-  return html`<p class="quiet">Times are in the zone of this browser.</p>
-    <label>From<input name="from" type="datetime-local" required /></label>
-    <label>To<input name="to" type="datetime-local" required /></label>`;
+function Fields({ action }: ActionButton) {
+  return asked(action).map(([name, kind]) => {
+    if (kind === "json")
+      return html`<label key=${name}>Payload, as JSON<textarea name=${name} rows="4" class="code"></textarea></label>`;
+    if (kind === "step")
+      return html`<label key=${name}>From the step (empty: from the beginning)<input name=${name} /></label>`;
+    return html`<label key=${name}>${name === "from" ? "From" : "To"}, in the zone of this browser<input name=${name} type="datetime-local" required /></label>`;
+  });
 }

@@ -7,7 +7,18 @@ import { Details } from "./details.ts";
 import { ask } from "./dialog.ts";
 import { html } from "./html.ts";
 import { signal } from "./signals.ts";
-import { agent, canAct, client, fail, go, loadedAt, now, part, refresh } from "./state.ts";
+import {
+  agent,
+  canAct,
+  client,
+  definitionOf,
+  fail,
+  go,
+  loadedAt,
+  now,
+  part,
+  refresh,
+} from "./state.ts";
 import { complete, completionsOf, filterOf, parseFilter } from "./text/filter.ts";
 import { VIEWS, type View } from "./views.ts";
 
@@ -210,9 +221,10 @@ function Bulk({ view, agentRef }: { view: View; agentRef: AgentRef }) {
   const buttons = view.bulk?.filter(({ statuses }) =>
     given.every((each) => statuses?.includes(each) ?? true),
   );
-  return html`<p class="bulk">${buttons?.map(({ label, do: verb, isDangerous = false }) => {
+  return html`<p class="bulk">${buttons?.map(({ do: verb }) => {
     const action = { do: verb, filter } as unknown as Action;
-    const button = { label: part("q") ? `${label} that match` : label, action, isDangerous };
-    return html`<button key=${label} class=${isDangerous ? "danger" : ""} onClick=${() => ask(agentRef, button)}>${button.label}</button>`;
+    const { label, isDestructive } = definitionOf(verb);
+    const button = { label: `${label} all${part("q") ? " that match" : ""}`, action };
+    return html`<button key=${verb} class=${isDestructive ? "danger" : ""} onClick=${() => ask(agentRef, button)}>${button.label}</button>`;
   })}</p>`;
 }

@@ -1,5 +1,6 @@
 /** What the page shows, in signals: the URL, the session, what was loaded, and what the visitor prefers. */
 
+import type { ActionName, Definition } from "../../operator/actions/catalog.ts";
 import { OperatorClient, OperatorError } from "../../operator/client.ts";
 import type { AgentRef, Session } from "../../operator/protocol.ts";
 import { computed, signal, untracked } from "./signals.ts";
@@ -91,6 +92,11 @@ export const problem = signal<{ readonly text: string; readonly isPermanent: boo
   undefined,
 );
 export const loadedAt = signal(0);
+/** What an action is called and asks for. Known before there is a button. */
+export function definitionOf(name: ActionName): Definition {
+  return (session.value as Session).actions[name];
+}
+
 export const canAct = computed(() => session.value?.can === "act");
 
 const POLL_MS = 2_000;

@@ -1,5 +1,6 @@
 /** The views as data: what each list shows, filters and does. */
 
+import type { ActionName } from "../../operator/actions/catalog.ts";
 import type { Action, Collections, Details } from "../../operator/protocol.ts";
 import { html } from "./html.ts";
 import { Status, short, Time } from "./parts.ts";
@@ -10,17 +11,12 @@ import { durationText } from "./text/times.ts";
 export type ActionButton = {
   readonly label: string;
   readonly action: Action;
-  readonly isDangerous?: boolean;
   /** How many items a finding has counted. */
   readonly expects?: number;
-  /** Further fields that the dialog asks for. */
-  readonly asks?: "payload" | "period" | "step";
 };
 
 type BulkButton = {
-  readonly label: string;
-  readonly do: "cancel" | "retry" | "redrive" | "delete-dead-letter" | "replay";
-  readonly isDangerous?: boolean;
+  readonly do: ActionName;
   /** The statuses that it acts on: a filter by others has no such button. */
   readonly statuses?: readonly string[];
 };
@@ -35,7 +31,7 @@ export type View<Name extends keyof Collections = keyof Collections> = {
   /** The column whose text opens the item. */
   readonly link: string;
   readonly filters: readonly FilterName[];
-  readonly actions: (item: Collections[Name]) => readonly ActionButton[];
+  readonly actions: (item: Collections[Name]) => readonly Action[];
   /** For all that the filter selects. */
   readonly bulk?: readonly BulkButton[];
   /** Whether an item can be opened by the API. */
@@ -78,15 +74,13 @@ const submissions = view<"submissions">({
   ],
   actions: ({ submissionId, status }) => {
     if (status === "pending" || status === "running") {
-      return [{ label: "Cancel", action: { do: "cancel", submissionId }, isDangerous: true }];
+      return [{ do: "cancel", submissionId }];
     }
-    return status === "completed"
-      ? []
-      : [{ label: "Retry", action: { do: "retry", submissionId } }];
+    return status === "completed" ? [] : [{ do: "retry", submissionId }];
   },
   bulk: [
-    { label: "Retry all", do: "retry", statuses: ["error", "aborted", "skipped"] },
-    { label: "Cancel all", do: "cancel", statuses: ["pending", "running"], isDangerous: true },
+    { do: "retry", statuses: ["error", "aborted", "skipped"] },
+    { do: "cancel", statuses: ["pending", "running"] },
   ],
 });
 
@@ -114,22 +108,13 @@ const workflows = view<"workflows">({
     { name: "workflow", parameter: "workflow" },
   ],
   actions: ({ workflowId, status }) => {
-    const restart: ActionButton = {
-      label: "Restart",
-      action: { do: "restart-workflow", workflowId },
-      asks: "step",
-      isDangerous: true,
-    };
+    const restart: Action = { do: "restart-workflow", workflowId };
     if (/^(complete|errored|terminated)$/.test(status)) return [restart];
-    const held: ActionButton =
+    const held: Action =
       status === "paused"
-        ? { label: "Resume", action: { do: "resume-workflow", workflowId } }
-        : { label: "Pause", action: { do: "pause-workflow", workflowId } };
-    return [
-      held,
-      restart,
-      { label: "Terminate", action: { do: "terminate-workflow", workflowId }, isDangerous: true },
-    ];
+        ? { do: "resume-workflow", workflowId }
+        : { do: "pause-workflow", workflowId };
+    return [held, restart, { do: "terminate-workflow", workflowId }];
   },
 });
 
@@ -159,12 +144,9 @@ const approvals = view<"approvals">({
   actions: ({ approvalId, status, schema }) =>
     status === "pending"
       ? [
-          {
-            label: "Approve",
-            action: { do: "approve", approvalId },
-            ...(schema !== null && { asks: "payload" as const }),
-          },
-          { label: "Reject", action: { do: "reject", approvalId }, isDangerous: true },
+          // The dialog asks for the payload.
+          { do: "approve", approvalId, ...(schema !== null && { payload: null }) },
+          { do: "reject", approvalId },
         ]
       : [],
 });
@@ -193,8 +175,8 @@ const inbound = view<"inbound">({
     SINCE,
     UNTIL,
   ],
-  actions: ({ source, id }) => [{ label: "Replay", action: { do: "replay", source, id } }],
-  bulk: [{ label: "Replay all", do: "replay" }],
+  actions: ({ source, id }) => [{ do: "replay", source, id }],
+  bulk: [{ do: "replay" }],
 });
 
 const deliveries = view<"deliveries">({
@@ -224,9 +206,9 @@ const deliveries = view<"deliveries">({
   actions: ({ id, state }) => (state === "dead" ? deadActions(id) : []),
 });
 
-const deadActions = (deliveryId: string): ActionButton[] => [
-  { label: "Redrive", action: { do: "redrive", deliveryId } },
-  { label: "Delete", action: { do: "delete-dead-letter", deliveryId }, isDangerous: true },
+const deadActions = (deliveryId: string): Action[] => [
+  { do: "redrive", deliveryId },
+  { do: "delete-dead-letter", deliveryId },
 ];
 
 const deadLetters = view<"dead-letters">({
@@ -246,10 +228,7 @@ const deadLetters = view<"dead-letters">({
   },
   filters: [SINCE, { name: "uncertain", parameter: "isUncertain", values: ["true", "false"] }],
   actions: ({ id }) => deadActions(id),
-  bulk: [
-    { label: "Redrive all", do: "redrive" },
-    { label: "Delete all", do: "delete-dead-letter", isDangerous: true },
-  ],
+  bulk: [{ do: "redrive" }, { do: "delete-dead-letter" }],
 });
 
 const endpoints = view<"endpoints">({
@@ -267,12 +246,8 @@ const endpoints = view<"endpoints">({
   },
   filters: [],
   actions: ({ url, state }) => [
-    ...(state === "disabled"
-      ? []
-      : [
-          { label: "Disable", action: { do: "disable-endpoint" as const, url }, isDangerous: true },
-        ]),
-    { label: "Enable", action: { do: "enable-endpoint", url } },
+    ...(state === "disabled" ? [] : [{ do: "disable-endpoint" as const, url }]),
+    { do: "enable-endpoint", url },
   ],
 });
 
@@ -296,12 +271,10 @@ const tasks = view<"tasks">({
   },
   filters: [],
   actions: ({ taskId, state }) => [
-    state === "paused"
-      ? { label: "Resume", action: { do: "resume-task", taskId } }
-      : { label: "Pause", action: { do: "pause-task", taskId } },
-    { label: "Run now", action: { do: "trigger-task", taskId } },
-    { label: "Skip next", action: { do: "skip-next", taskId } },
-    { label: "Backfill", action: { do: "backfill", taskId, from: 0, to: 0 }, asks: "period" },
+    state === "paused" ? { do: "resume-task", taskId } : { do: "pause-task", taskId },
+    { do: "trigger-task", taskId },
+    { do: "skip-next", taskId },
+    { do: "backfill", taskId, from: 0, to: 0 },
   ],
 });
 
@@ -319,9 +292,7 @@ const threads = view<"threads">({
   },
   filters: [],
   actions: ({ thread }) =>
-    thread === "main" || thread === "isolated"
-      ? []
-      : [{ label: "Clear", action: { do: "clear-thread", thread }, isDangerous: true }],
+    thread === "main" || thread === "isolated" ? [] : [{ do: "clear-thread", thread }],
 });
 
 const actions = view<"actions">({

@@ -19,6 +19,7 @@ import type { SubmissionStatus } from "../../submissions/states.ts";
 import { CHANGEABLE } from "../../submissions/store/selection.ts";
 import { InvalidOperationError, invalidOperation } from "../errors.ts";
 import type { Action, OperateRequest } from "../protocol.ts";
+import { DEFINITIONS } from "./catalog.ts";
 
 /** Bytes of an action as JSON: it is stored in the audit log. */
 const MAX_ACTION_BYTES = 65_536;
@@ -62,106 +63,37 @@ const PAYLOAD = z
   })
   .optional();
 
-type Of<Name extends Action["do"]> = Extract<Action, { readonly do: Name }>;
-type TaskAction = "pause-task" | "resume-task" | "trigger-task" | "skip-next";
-type WorkflowAction = "pause-workflow" | "resume-workflow" | "terminate-workflow";
-type WithId<Name extends Action["do"], Id extends string> = {
-  readonly do: Name;
-} & { readonly [Key in Id]: string };
+const STEP = optionsOf<{ name: string; count?: number }>()({
+  name: text({ maxLength: 256 }),
+  count: count({ max: 10_000 }).optional(),
+});
 
-/** With an id; the ones with a filter are in {@link FILTERS}. */
-const ITEMS = {
-  submission: optionsOf<WithId<"cancel" | "retry", "submissionId">>()({
-    do: oneOf(["cancel", "retry"]),
-    submissionId: ID,
-  }),
-  delivery: optionsOf<WithId<"redrive" | "delete-dead-letter", "deliveryId">>()({
-    do: oneOf(["redrive", "delete-dead-letter"]),
-    deliveryId: ID,
-  }),
-  endpoint: optionsOf<WithId<"enable-endpoint" | "disable-endpoint", "url">>()({
-    do: oneOf(["enable-endpoint", "disable-endpoint"]),
-    url: URL_TEXT,
-  }),
-  replay: optionsOf<WithId<"replay", "source" | "id">>()({
-    do: oneOf(["replay"]),
-    source: ID,
-    id: ID,
-  }),
-  approve: optionsOf<Of<"approve">>()({
-    do: oneOf(["approve"]),
-    approvalId: ID,
-    payload: PAYLOAD,
-  }),
-  reject: optionsOf<Of<"reject">>()({ do: oneOf(["reject"]), approvalId: ID }),
-  task: optionsOf<WithId<TaskAction, "taskId">>()({
-    do: oneOf(["pause-task", "resume-task", "trigger-task", "skip-next"]),
-    taskId: ID,
-  }),
-  backfill: optionsOf<Of<"backfill">>()({
-    do: oneOf(["backfill"]),
-    taskId: ID,
-    from: TIME,
-    to: TIME,
-  }).refine(({ from, to }) => to > from, { path: ["to"], error: "expected a time after from" }),
-  workflow: optionsOf<WithId<WorkflowAction, "workflowId">>()({
-    do: oneOf(["pause-workflow", "resume-workflow", "terminate-workflow"]),
-    workflowId: ID,
-  }),
-  restart: optionsOf<Of<"restart-workflow">>()({
-    do: oneOf(["restart-workflow"]),
-    workflowId: ID,
-    step: optionsOf<NonNullable<Of<"restart-workflow">["step"]>>()({
-      name: text({ maxLength: 256 }),
-      count: count({ max: 10_000 }).optional(),
-    }).optional(),
-  }),
-  thread: optionsOf<Of<"clear-thread">>()({ do: oneOf(["clear-thread"]), thread: ID }),
+/** By the kind of a field. */
+const FIELDS = { id: ID, url: URL_TEXT, time: TIME, json: PAYLOAD, step: STEP.optional() };
+/** By the list that an action selects from. */
+const FILTERS = {
+  submissions: SUBMISSION_FILTER,
+  "dead-letters": DEAD_LETTER_FILTER,
+  inbound: INBOUND_FILTER,
 };
 
-const SCHEMAS: Readonly<Record<Action["do"], z.ZodType>> = {
-  cancel: ITEMS.submission,
-  retry: ITEMS.submission,
-  redrive: ITEMS.delivery,
-  "delete-dead-letter": ITEMS.delivery,
-  "enable-endpoint": ITEMS.endpoint,
-  "disable-endpoint": ITEMS.endpoint,
-  replay: ITEMS.replay,
-  approve: ITEMS.approve,
-  reject: ITEMS.reject,
-  "pause-task": ITEMS.task,
-  "resume-task": ITEMS.task,
-  "trigger-task": ITEMS.task,
-  "skip-next": ITEMS.task,
-  backfill: ITEMS.backfill,
-  "pause-workflow": ITEMS.workflow,
-  "resume-workflow": ITEMS.workflow,
-  "terminate-workflow": ITEMS.workflow,
-  "restart-workflow": ITEMS.restart,
-  "clear-thread": ITEMS.thread,
-};
+type Loose = { [field: string]: unknown };
+const schemaOf = (fields: Loose) => optionsOf<Loose>()({ do: text(), ...fields } as never);
 
-type Filtered = FilterAction["do"];
-/** The schema of an action with that filter. */
-const filtered = (filter: z.ZodType) =>
-  optionsOf<{ do: string; filter: unknown }>()({
-    do: text(),
-    filter: filter as z.ZodType<unknown>,
-  });
-const FILTERS: Readonly<Record<Filtered, z.ZodType>> = {
-  cancel: filtered(SUBMISSION_FILTER),
-  retry: filtered(SUBMISSION_FILTER),
-  redrive: filtered(DEAD_LETTER_FILTER),
-  "delete-dead-letter": filtered(DEAD_LETTER_FILTER),
-  replay: filtered(INBOUND_FILTER),
-};
+/** By the name of an action: the schema for one item, and that for a filter. */
+const SCHEMAS = Object.fromEntries(
+  DEFINITIONS.map(([name, { fields, filter }]) => {
+    const one = Object.entries(fields).map(([field, kind]) => [field, FIELDS[kind]]);
+    const many = filter && schemaOf({ filter: FILTERS[filter] });
+    return [name, { one: schemaOf(Object.fromEntries(one)), many }];
+  }),
+);
 
 const CAUSE = z.union([text(), list(text(), { min: 1, max: 20 })], {
   error: "expected a text, or a list of 1 to 20 texts",
 });
 
-const NAMES = Object.keys(SCHEMAS) as Action["do"][];
-const DO = oneOf(NAMES);
+const DO = oneOf(DEFINITIONS.map(([name]) => name));
 
 /** @throws InvalidOperationError */
 export function readRequest(request: unknown): CheckedRequest {
@@ -177,10 +109,14 @@ export function readRequest(request: unknown): CheckedRequest {
 
 function readAction(given: { readonly do?: unknown; readonly filter?: unknown }): Action {
   const name = readOptions(DO, given.do, "action.do", invalidOperation);
-  const isFiltered = Object.hasOwn(given, "filter") && Object.hasOwn(FILTERS, name);
-  const schema = isFiltered ? FILTERS[name as Filtered] : SCHEMAS[name];
-  const { own, cause } = isFiltered && name !== "cancel" ? splitCause(given) : { own: given };
-  const action = readOptions(schema, own, "action", invalidOperation) as Action;
+  const { one, many } = SCHEMAS[name] as (typeof SCHEMAS)[string];
+  const schema = many && Object.hasOwn(given, "filter") ? many : one;
+  const { own, cause } = schema === many && name !== "cancel" ? splitCause(given) : { own: given };
+  const action = readOptions(schema, own as Loose, "action", invalidOperation) as unknown as Action;
+  if ("from" in action && action.from >= action.to) {
+    const problem = "expected a time after from";
+    throw invalidOperation("to", invalidMessage("to", String(action.to), problem));
+  }
   if ("filter" in action) {
     checkFilter(action, given.filter as object);
     if (cause !== undefined) Object.assign(action.filter, { cause });

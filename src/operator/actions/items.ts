@@ -28,7 +28,7 @@ const submission = {
   id: ({ submissionId }: SubmissionAction) => submissionId,
 };
 
-export const cancel: ItemVerb<SubmissionAction> = {
+const cancel: ItemVerb<SubmissionAction> = {
   ...submission,
   async look({ agent }, { submissionId }) {
     const found = await agent.inspectSubmission(submissionId);
@@ -43,7 +43,7 @@ export const cancel: ItemVerb<SubmissionAction> = {
   after: ({ agent }, { submissionId }) => agent.inspectSubmission(submissionId),
 };
 
-export const retry: ItemVerb<SubmissionAction> = {
+const retry: ItemVerb<SubmissionAction> = {
   ...submission,
   async look(operated, { submissionId }) {
     const found = await operated.agent.inspectSubmission(submissionId);
@@ -68,7 +68,7 @@ function retriedBy(operated: OperatedAgent, submissionId: string): string | unde
   return id !== undefined && store.find(id)?.isRetry ? id : undefined;
 }
 
-export const redrive: ItemVerb<DeliveryAction> = {
+const redrive: ItemVerb<DeliveryAction> = {
   id: ({ deliveryId }) => deliveryId,
   async look({ agent, clock }, { deliveryId }) {
     const found = await agent.inspectDelivery(deliveryId);
@@ -88,7 +88,7 @@ export const redrive: ItemVerb<DeliveryAction> = {
 /** Why a dead letter was not redriven. */
 export const DISABLED = new Error("Its endpoint is disabled. Enable the endpoint first.");
 
-export const deleteDeadLetter: ItemVerb<DeliveryAction> = {
+const deleteDeadLetter: ItemVerb<DeliveryAction> = {
   id: ({ deliveryId }) => deliveryId,
   async look({ agent }, { deliveryId }) {
     const found = await agent.inspectDelivery(deliveryId);
@@ -104,7 +104,7 @@ const endpoint = {
   after: ({ agent }: OperatedAgent, { url }: EndpointAction) => agent.inspectEndpoint(url),
 };
 
-export const enableEndpoint: ItemVerb<EndpointAction> = {
+const enableEndpoint: ItemVerb<EndpointAction> = {
   ...endpoint,
   async look({ agent }, { url }) {
     const { state } = await agent.inspectEndpoint(url);
@@ -118,7 +118,7 @@ export const enableEndpoint: ItemVerb<EndpointAction> = {
     }),
 };
 
-export const disableEndpoint: ItemVerb<EndpointAction> = {
+const disableEndpoint: ItemVerb<EndpointAction> = {
   ...endpoint,
   async look({ agent }, { url }) {
     const { state } = await agent.inspectEndpoint(url);
@@ -132,7 +132,7 @@ export const disableEndpoint: ItemVerb<EndpointAction> = {
     }),
 };
 
-export const replay: ItemVerb<ReplayAction> = {
+const replay: ItemVerb<ReplayAction> = {
   id: ({ source, id }) => `${source}/${id}`,
   look: async ({ agent }, { source, id }) =>
     (await agent.inspectInboundDelivery(source, id)) ? done() : NOT_FOUND,
@@ -171,7 +171,7 @@ const approval = {
   after: ({ agent }: OperatedAgent, { approvalId }: Decision) => agent.inspectApproval(approvalId),
 };
 
-export const approve: ItemVerb<Of<"approve">> = {
+const approve: ItemVerb<Of<"approve">> = {
   ...approval,
   async act({ agent }, { approvalId, payload }, { by, reason }) {
     const options = { by, reason, ...(payload !== undefined && { payload }) };
@@ -179,13 +179,13 @@ export const approve: ItemVerb<Of<"approve">> = {
   },
 };
 
-export const reject: ItemVerb<Of<"reject">> = {
+const reject: ItemVerb<Of<"reject">> = {
   ...approval,
   act: async ({ agent }, { approvalId }, { by, reason }) =>
     effectOf(await agent.rejectApproval(approvalId, { by, reason }), "reject"),
 };
 
-export const clearThread: ItemVerb<Of<"clear-thread">> = {
+const clearThread: ItemVerb<Of<"clear-thread">> = {
   id: ({ thread }) => thread,
   async look(operated, { thread }) {
     checkNamedThread(thread);
@@ -208,3 +208,17 @@ async function contentsOf(operated: OperatedAgent, thread: string) {
   const { sql } = ledgerOf(operated).store.storage;
   return { open: countOpen(sql, thread), messages: messages.length };
 }
+
+/** By the name of the action. */
+export const ITEM_VERBS = {
+  cancel,
+  retry,
+  redrive,
+  "delete-dead-letter": deleteDeadLetter,
+  "enable-endpoint": enableEndpoint,
+  "disable-endpoint": disableEndpoint,
+  replay,
+  approve,
+  reject,
+  "clear-thread": clearThread,
+};

@@ -5,35 +5,20 @@ import type { OperatedAgent } from "../operated.ts";
 import type { Action, OperateRequest, OperateResult } from "../protocol.ts";
 import { recordEnd, recordStart } from "./audit.ts";
 import { checkBulk, countBulk, runBulk } from "./bulk.ts";
+import type { ActionName } from "./catalog.ts";
 import { type CheckedRequest, type FilterAction, type ItemAction, readRequest } from "./check.ts";
 import { boundedJson, type Effect, failed, type ItemVerb, messageOf } from "./effect.ts";
-import * as items from "./items.ts";
-import * as tasks from "./tasks.ts";
-import * as workflows from "./workflows.ts";
+import { ITEM_VERBS } from "./items.ts";
+import { TASK_VERBS } from "./tasks.ts";
+import { WORKFLOW_VERBS } from "./workflows.ts";
 
 export { listActions } from "./audit.ts";
 
 /** The actions on single items. */
-const VERBS: { readonly [Name in Action["do"]]: ItemVerb<never> } = {
-  cancel: items.cancel,
-  retry: items.retry,
-  redrive: items.redrive,
-  "delete-dead-letter": items.deleteDeadLetter,
-  "enable-endpoint": items.enableEndpoint,
-  "disable-endpoint": items.disableEndpoint,
-  replay: items.replay,
-  approve: items.approve,
-  reject: items.reject,
-  "pause-task": tasks.pauseTask,
-  "resume-task": tasks.resumeTask,
-  "trigger-task": tasks.triggerTask,
-  "skip-next": tasks.skipNext,
-  backfill: tasks.backfill,
-  "pause-workflow": workflows.pauseWorkflow,
-  "resume-workflow": workflows.resumeWorkflow,
-  "terminate-workflow": workflows.terminateWorkflow,
-  "restart-workflow": workflows.restartWorkflow,
-  "clear-thread": items.clearThread,
+const VERBS: { readonly [Name in ActionName]: ItemVerb<never> } = {
+  ...ITEM_VERBS,
+  ...TASK_VERBS,
+  ...WORKFLOW_VERBS,
 };
 
 const verbOf = ({ do: name }: ItemAction) => VERBS[name] as unknown as ItemVerb<ItemAction>;

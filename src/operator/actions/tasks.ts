@@ -34,7 +34,7 @@ function onTask(
   };
 }
 
-export const pauseTask = onTask(
+const pauseTask = onTask(
   (state) => state !== "paused",
   async ({ agent }, { taskId }, reason) => {
     await agent.pauseScheduledTask(taskId, reason);
@@ -42,7 +42,7 @@ export const pauseTask = onTask(
   },
 );
 
-export const resumeTask = onTask(
+const resumeTask = onTask(
   (state) => state === "paused",
   async ({ agent }, { taskId }) => {
     await agent.resumeScheduledTask(taskId);
@@ -50,13 +50,13 @@ export const resumeTask = onTask(
   },
 );
 
-export const skipNext = onTask(
+const skipNext = onTask(
   (state) => state === "active",
   async ({ agent }, { taskId }) =>
     (await agent.skipNextScheduledRun(taskId)) === null ? UNCHANGED : done(),
 );
 
-export const triggerTask: ItemVerb<TaskAction> = {
+const triggerTask: ItemVerb<TaskAction> = {
   ...task,
   look: async ({ agent }, { taskId }) =>
     (await agent.inspectScheduledTask(taskId)) ? done() : NOT_FOUND,
@@ -69,7 +69,7 @@ export const triggerTask: ItemVerb<TaskAction> = {
   },
 };
 
-export const backfill: ItemVerb<Of<"backfill">> = {
+const backfill: ItemVerb<Of<"backfill">> = {
   ...task,
   async look({ agent, capabilities }, { taskId, from, to }) {
     if (!(await agent.inspectScheduledTask(taskId))) return NOT_FOUND;
@@ -82,4 +82,13 @@ export const backfill: ItemVerb<Of<"backfill">> = {
     const { queued } = await agent.backfillScheduledTask(taskId, { from, to });
     return queued > 0 ? done(queued) : UNCHANGED;
   },
+};
+
+/** By the name of the action. */
+export const TASK_VERBS = {
+  "pause-task": pauseTask,
+  "resume-task": resumeTask,
+  "skip-next": skipNext,
+  "trigger-task": triggerTask,
+  backfill,
 };

@@ -64,7 +64,7 @@ function endedBefore(id: string, status: string, verb: string): Effect {
   return failed(id, new Error(problem));
 }
 
-export const pauseWorkflow = onWorkflow<WorkflowAction>(
+const pauseWorkflow = onWorkflow<WorkflowAction>(
   (status, id) => {
     if (hasEnded({ status })) return endedBefore(id, status, "paused");
     return PAUSED.includes(status) ? UNCHANGED : done();
@@ -75,7 +75,7 @@ export const pauseWorkflow = onWorkflow<WorkflowAction>(
   },
 );
 
-export const resumeWorkflow = onWorkflow<WorkflowAction>(
+const resumeWorkflow = onWorkflow<WorkflowAction>(
   (status, id) => {
     if (hasEnded({ status })) return endedBefore(id, status, "resumed");
     return PAUSED.includes(status) ? done() : UNCHANGED;
@@ -94,7 +94,7 @@ const terminate = onWorkflow<WorkflowAction>(
   },
 );
 
-export const terminateWorkflow: ItemVerb<WorkflowAction> = {
+const terminateWorkflow: ItemVerb<WorkflowAction> = {
   ...terminate,
   async act(operated, action, operator) {
     const effect = await terminate.act(operated, action, operator);
@@ -105,7 +105,7 @@ export const terminateWorkflow: ItemVerb<WorkflowAction> = {
   },
 };
 
-export const restartWorkflow = onWorkflow<Of<"restart-workflow">>(
+const restartWorkflow = onWorkflow<Of<"restart-workflow">>(
   () => done(),
   async (operated, { workflowId, step }, found, { auditId }) => {
     const { host } = operated;
@@ -131,3 +131,11 @@ export const restartWorkflow = onWorkflow<Of<"restart-workflow">>(
     return done();
   },
 );
+
+/** By the name of the action. */
+export const WORKFLOW_VERBS = {
+  "pause-workflow": pauseWorkflow,
+  "resume-workflow": resumeWorkflow,
+  "terminate-workflow": terminateWorkflow,
+  "restart-workflow": restartWorkflow,
+};

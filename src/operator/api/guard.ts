@@ -3,6 +3,7 @@
 import { failureOf } from "../../core/failures.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { ACTIONS } from "../actions/catalog.ts";
 import type { Session } from "../protocol.ts";
 import { HttpError } from "./errors.ts";
 import type { Identity, OperatorOptions } from "./options.ts";
@@ -70,7 +71,7 @@ export function sessionOf(
   const token = known ?? crypto.getRandomValues(new Uint8Array(32)).toHex();
   const secure = isSecure(request) ? "; Secure" : "";
   const cookie = `${cookieName(request)}=${token}; Path=/; HttpOnly; SameSite=Strict${secure}`;
-  return { session: { id, can, token }, cookie };
+  return { session: { id, can, token, actions: ACTIONS }, cookie };
 }
 
 /** @throws HttpError 403 for a read-only caller */

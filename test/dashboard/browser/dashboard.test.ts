@@ -245,8 +245,8 @@ describe("the dashboard", () => {
     expect(await act(page, "Run now")).toBe("Done: 1 changed.");
     expect(await act(page, "Skip next")).toBe("Done: 1 changed.");
     await page.getByRole("button", { name: "Backfill" }).click();
-    await page.getByLabel("From", { exact: true }).fill("2026-11-01T00:00");
-    await page.getByLabel("To", { exact: true }).fill("2026-11-03T00:00");
+    await page.getByLabel(/^From/).fill("2026-11-01T00:00");
+    await page.getByLabel(/^To,/).fill("2026-11-03T00:00");
     expect(await confirm(page, "missed")).toMatch(/^Done/);
     await page.goto(`${app.operatorUrl}?view=approvals&q=status%3Apending`);
     await row(page, "Refund o-1").getByRole("button").first().click();

@@ -58,14 +58,14 @@ const post = (body: BodyInit): RequestInit => ({
 });
 
 const ACTIONS: readonly Action[] = [
-  ...(["cancel", "retry"] as const).flatMap((verb): Action[] => [
-    { do: verb, submissionId: "s" },
-    { do: verb, filter: {} },
-  ]),
-  ...(["redrive", "delete-dead-letter"] as const).flatMap((verb): Action[] => [
-    { do: verb, deliveryId: "d" },
-    { do: verb, filter: {} },
-  ]),
+  { do: "cancel", submissionId: "s" },
+  { do: "cancel", filter: {} },
+  { do: "retry", submissionId: "s" },
+  { do: "retry", filter: {} },
+  { do: "redrive", deliveryId: "d" },
+  { do: "redrive", filter: {} },
+  { do: "delete-dead-letter", deliveryId: "d" },
+  { do: "delete-dead-letter", filter: {} },
   { do: "enable-endpoint", url: "https://example.com" },
   { do: "disable-endpoint", url: "https://example.com" },
   { do: "replay", source: "s", id: "d" },

@@ -236,7 +236,7 @@ it("acts under the caller's identity, with a reason", async () => {
     "Pass either submissionId or filter.",
   );
   expect(await call(client, "replay", { ...MAIN, source: "github", reason })).toBe(
-    "Pass either source and id, or filter.",
+    "Pass either source and id or filter.",
   );
   await call(client, "cancel", { ...MAIN, submissionId: "s" }).catch(() => undefined); // without a reason
   expect(operate).toHaveBeenCalledTimes(4);
