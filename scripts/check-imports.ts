@@ -35,7 +35,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
   dashboard: { imports: ["core", "scheduler", "operator"] },
   cli: { imports: ["core", "scheduler", "operator"] },
-  codemode: { imports: ["core", "waits", "workflow", "hosts"] },
+  codemode: { imports: ["core", "waits", "workflow"], typesOnly: ["kernel"] },
   testing: { imports: [...INNER, "hosts"] },
 };
 

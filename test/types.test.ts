@@ -13,7 +13,6 @@ import type { UIMessage } from "ai";
 import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import * as codemode from "../src/codemode/index.ts";
-import { withCodemode } from "../src/codemode/index.ts";
 import type { Json } from "../src/core/json.ts";
 import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
@@ -238,17 +237,6 @@ it("L7: all times of a record are epoch milliseconds, also over RPC", () => {
   const options = (given: ListSubmissionsOptions) => given;
   options({ createdAfter: new Date(), createdBefore: Date.now() });
   options({ createdAfter: "2026-01-05T09:00:00Z" });
-});
-
-it("withCodemode() keeps the type of the class: its members, its constructor and its type parameters", () => {
-  class Counter extends withCodemode(DurableThink)<Cloudflare.Env, { count: number }> {}
-  expectTypeOf<Counter["state"]>().toEqualTypeOf<{ count: number }>();
-  class Triage extends withCodemode(TriageAgent) {}
-  expectTypeOf<Triage["applyLabels"]>().toEqualTypeOf<TriageAgent["applyLabels"]>();
-  expectTypeOf(withCodemode(TriageAgent)).toEqualTypeOf<typeof TriageAgent>();
-  // @ts-expect-error it is for agents of Perdure
-  const other = () => withCodemode(Date);
-  expectTypeOf(other).toBeFunction();
 });
 
 it("perdure/think has Think's types, and its own in the place of those with the same name", () => {

@@ -1,6 +1,6 @@
 /** How a step of Code Mode can fail. */
 
-import type { CodemodeCall } from "../waits/kinds/codemode/types.ts";
+import type { CodemodeCall } from "./types.ts";
 
 /** What is known of an execution that did not give a result. */
 export type CodemodeDetails = {

@@ -4,7 +4,7 @@
  * @experimental It uses `@cloudflare/codemode` and `createExecuteTool()`, which Think has deprecated.
  */
 
-export type { CodemodeCall } from "../waits/kinds/codemode/types.ts";
+export { codemode } from "./codemode.ts";
 export {
   type CodemodeDetails,
   CodemodeError,
@@ -13,5 +13,5 @@ export {
   CodemodeTimeoutError,
   CodemodeValidationError,
 } from "./errors.ts";
-export { type CodemodeOptions, type CodemodeResult, codemode } from "./step.ts";
-export { withCodemode } from "./with-codemode.ts";
+export { type CodemodeOptions, type CodemodeResult, runCode } from "./step.ts";
+export type { CodemodeCall } from "./types.ts";

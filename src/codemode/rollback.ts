@@ -1,14 +1,17 @@
 /** Undoes the execution of a wait, for the workflow that compensates and waits for it no longer. */
 
-import type { CodemodePort } from "../waits/kinds/codemode/types.ts";
-import { executionOf } from "../waits/kinds/codemode.ts";
 import type { Closing } from "../waits/protocol.ts";
 import type { Waits } from "../waits/waits.ts";
+import { executionOf } from "./kind.ts";
+import type { CodemodePort } from "./types.ts";
 
 const OVER: Closing = { status: "cancelled", result: { error: "Its workflow is rolled back" } };
 
 /** What became of it: there may have been nothing to undo, or no record of it any more. */
-export type CodemodeRollback = "rolled-back" | "nothing" | "forgotten";
+type CodemodeRollback = "rolled-back" | "nothing" | "forgotten";
+
+/** What `runCode()` calls at its agent, besides the calls of all steps. */
+export type CodemodeCalls = { rollbackCodemode(waitId: string): Promise<CodemodeRollback> };
 
 /**
  * Stops the execution of that wait if it runs, and reverts what it has applied, the latest first, where its

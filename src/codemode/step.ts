@@ -1,16 +1,17 @@
-/** `codemode()`: a step that waits for code in the agent's Code Mode runtime, and can undo what that has applied. */
+/** `runCode()`: a step that waits for code in the agent's Code Mode runtime, and can undo what that has applied. */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import * as z from "zod";
+import type { CallsKernel } from "../core/calls.ts";
 import { failureOf } from "../core/failures.ts";
 import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { flag, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
-import { noteCall } from "../core/steps.ts";
-import type { CodemodeEnd, CodemodeRequest } from "../waits/kinds/codemode/types.ts";
-import { KEY, outputOf, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";
-import { callOf, type StepAgent, type StepCall, useName } from "../workflow/step-call.ts";
+import { invalidStep, noteCall } from "../core/steps.ts";
+import type { StepCalls } from "../waits/protocol.ts";
+import { KEY, outputOf, readStep, TIMEOUT } from "../workflow/options.ts";
+import { callOf, type StepCall, useName } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
 import { type PassedWait, passWait } from "../workflow/wait.ts";
 import {
@@ -20,7 +21,8 @@ import {
   CodemodeTimeoutError,
   CodemodeValidationError,
 } from "./errors.ts";
-import type { CodemodeRollback } from "./rollback.ts";
+import type { CodemodeCalls } from "./rollback.ts";
+import type { CodemodeEnd, CodemodeRequest } from "./types.ts";
 
 /** Codemode takes a million characters, of which a comment that names the step takes some. */
 const MOST_CODE_BYTES = 999_000;
@@ -58,7 +60,7 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
   onReject?: "keep" | "rollback";
 };
 
-/** What `codemode()` returns. */
+/** What `runCode()` returns. */
 export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
   /** In the agent's Code Mode runtime. */
   readonly executionId: string;
@@ -80,15 +82,13 @@ const OPTIONS = optionsOf<CodemodeOptions<AnySchema | undefined>>()({
   onReject: oneOf(["keep", "rollback"]).default("keep"),
 });
 
-/** What an agent offers to `codemode()`. */
-type CodemodeAgent = StepAgent & {
-  rollbackCodemode(waitId: string): Promise<CodemodeRollback>;
-};
+/** The agent of a workflow, for this step. */
+type CodemodeAgent = CallsKernel<StepCalls & CodemodeCalls>;
 
 /**
  * Runs code in the agent's Code Mode runtime, waits for the approvals that its calls need, and returns what it returned.
  * Idempotent per workflow, instance, step name and key; no call that was begun is repeated after a crash. The class of the
- * agent has to be made by `withCodemode()`.
+ * agent has to install `codemode()`.
  *
  * @experimental It uses `@cloudflare/codemode` and `createExecuteTool()`, which Think has deprecated.
  * @param step the step that `run()` of the workflow receives
@@ -99,17 +99,17 @@ type CodemodeAgent = StepAgent & {
  * @throws CodemodeValidationError when what it returned does not match `output`
  * @throws CodemodeError when the code failed, or the agent has no runtime
  * @example
- * const { output } = await codemode(step, "book", {
+ * const { output } = await runCode(step, "book", {
  *   code: "async () => hotel.book({ room: 12 })",
  *   output: z.object({ booking: z.string() }),
  * });
  */
-export function codemode<Schema extends AnySchema | undefined = undefined>(
+export function runCode<Schema extends AnySchema | undefined = undefined>(
   step: ThinkWorkflowStep,
   name: string,
   options: CodemodeOptions<Schema>,
 ): Promise<CodemodeResult<Schema>> {
-  return noteCall(step, `codemode(${preview(name)})`, () => run(step, name, options));
+  return noteCall(step, `runCode(${preview(name)})`, () => run(step, name, options));
 }
 
 async function run<Schema extends AnySchema | undefined>(
@@ -118,10 +118,12 @@ async function run<Schema extends AnySchema | undefined>(
   options: CodemodeOptions<Schema>,
 ): Promise<CodemodeResult<Schema>> {
   const call = callOf<CodemodeAgent>(step, name);
-  const read = readStep(OPTIONS, options, refusalOf("codemode", call.name));
+  const refusal = (problem: string) =>
+    invalidStep("runCode", `runCode(${preview(call.name)}): ${problem}`);
+  const read = readStep(OPTIONS, options, refusal);
   const { code, onReject, timeout: timeoutMs } = read;
   const request: CodemodeRequest = { code, onReject };
-  useName(call, "codemode", options.key);
+  useName(call, "runCode", options.key);
   const passed = await passWait(call, {
     kind: "codemode",
     key: options.key,
@@ -138,11 +140,11 @@ async function run<Schema extends AnySchema | undefined>(
 
 /** Even a failed or waiting run may have applied calls. */
 async function undo({ agent, name }: StepCall<CodemodeAgent>, waitId: string) {
-  const done = await (await agent()).rollbackCodemode(waitId);
+  const done = await (await agent()).callKernel("rollbackCodemode", waitId);
   if (done !== "forgotten") return;
   // By its own name: the platform knows it by that, and would try another one again.
   throw new NonRetryableError(
-    `The calls of codemode(step, "${name}") cannot be undone: the agent's Code Mode runtime has no record of them any more. ` +
+    `The calls of runCode(step, "${name}") cannot be undone: the agent's Code Mode runtime has no record of them any more. ` +
       "Raise its maxExecutions.",
   );
 }

@@ -6,6 +6,7 @@ import type { Kernel } from "./kernel.ts";
 /** The features by name, in the order of their installation. */
 const FEATURES = {
   agentTools: { entry: "perdure/agent-tools", steps: { "agent-tool": "step.agentTool()" } },
+  codemode: { entry: "perdure/codemode", steps: { codemode: "runCode()" } },
   replies: { entry: "perdure/replies" },
   operations: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },

@@ -20,11 +20,8 @@ export class InvalidWaitError extends Error {
 
 /** The error of a step whose kind the agent's class does not have. */
 export function missingKind(kind: string): InvalidWaitError {
-  const remedy =
-    kind === "codemode"
-      ? "Make its class by withCodemode() of perdure/codemode: `class Desk extends withCodemode(DurableThink) {}`."
-      : "Deploy the agent in the version of its workflows.";
-  return new InvalidWaitError("kind", `The agent takes no step of the kind "${kind}". ${remedy}`);
+  const problem = `The agent takes no step of the kind "${kind}". Deploy the agent in the version of its workflows.`;
+  return new InvalidWaitError("kind", problem);
 }
 
 /** What cannot be asked of an approval, or decided about it. Nothing was stored, and the approval is as it was. */

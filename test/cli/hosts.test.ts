@@ -47,12 +47,12 @@ it("doctor recognises the classes of every host, by any import, and finds nothin
       export { Reports, Weekly as ReportWorkflow };
       export default { fetch: () => new Response("class Ghost extends DurableThink {") };`,
     "src/shop.ts": `
-      import { withCodemode } from "perdure/codemode";
+      import { withAudit } from "./audit";
       import { DurableThink as Base } from "perdure/think";
       // class Old extends Base {}
       /* class Older extends Base {} */
       const text = \`class Oldest extends \${Base.name} {\`;
-      export class Shop extends withCodemode(Base)<Env> {}
+      export class Shop extends withAudit(Base)<Env> {}
       export class Desk extends Shop implements Closable {}`,
     "src/agents.ts": `
       import * as agent from "perdure/agent";
@@ -565,5 +565,27 @@ export class Nightly extends AgentWorkflow<Desk> {}`,
     {
       text: "No workflow in wrangler.jsonc has the class Nightly (src/workflows.ts:7), which extends AgentWorkflow",
     },
+  ]);
+});
+
+it("doctor misses the features that the steps of a workflow need in its agent", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["With", "Without"], ["Tools", "Code", "Both"]),
+    "src/index.ts": `
+import { agentTools } from "perdure/agent-tools";
+import { DurableAgent } from "perdure/agent";
+import { codemode, runCode as exec } from "perdure/codemode";
+import { ThinkWorkflow } from "perdure/workflow";
+export class With extends DurableAgent { static override readonly features = [agentTools(), codemode()]; }
+export class Without extends DurableAgent {}
+export class Tools extends ThinkWorkflow<Without> { run(_, step) { return step.agentTool("a", With, {}); } }
+export class Code extends ThinkWorkflow<Without> { run(_, step) { return exec(step, "a", { code }); } }
+export class Both extends ThinkWorkflow<With> {
+  async run(_, step) { await step.agentTool("a", With, {}); return exec(step, "a", { code }); }
+}`,
+  });
+  expect(problemsOf(checked(folder))).toEqual([
+    "Tools (src/index.ts:8) calls step.agentTool(), but its agent Without installs no agentTools()",
+    "Code (src/index.ts:9) calls runCode(), but its agent Without installs no codemode()",
   ]);
 });

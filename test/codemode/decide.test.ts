@@ -2,13 +2,9 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Action, decide, type Situation } from "../../src/waits/kinds/codemode/decide.ts";
-import { findExecution, markedCode } from "../../src/waits/kinds/codemode/records.ts";
-import type {
-  CallRecord,
-  ExecutionRecord,
-  Progress,
-} from "../../src/waits/kinds/codemode/types.ts";
+import { type Action, decide, type Situation } from "../../src/codemode/decide.ts";
+import { findExecution, markedCode } from "../../src/codemode/records.ts";
+import type { CallRecord, ExecutionRecord, Progress } from "../../src/codemode/types.ts";
 
 /** How long an execution of an earlier object instance is left alone. */
 const STILL_MS = 15 * 60_000;

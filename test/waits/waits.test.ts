@@ -201,7 +201,7 @@ describe("W2: a kind of wait that the object does not have", () => {
     const stub = givenWaits();
     const refused = open(stub, ask({ kind: "codemode" }));
     await expect(refused).rejects.toMatchObject({ name: "InvalidWaitError", field: "kind" });
-    await expect(refused).rejects.toThrow("withCodemode()");
+    await expect(refused).rejects.toThrow("in the version of its workflows");
     expect(await rowsOf(stub)).toEqual([]);
   });
 

@@ -4,7 +4,7 @@ import { CodemodeConnector } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import type { ToolSet } from "ai";
 import { agentTools } from "perdure/agent-tools";
-import { withCodemode } from "perdure/codemode";
+import { codemode } from "perdure/codemode";
 import { DurableThink } from "perdure/think";
 import { OfflineModel } from "./offline-model.ts";
 
@@ -35,8 +35,8 @@ class Hotel extends CodemodeConnector<Env> {
   }
 }
 
-export class Desk extends withCodemode(DurableThink)<Env> {
-  static override readonly features = [agentTools()];
+export class Desk extends DurableThink<Env> {
+  static override readonly features = [agentTools(), codemode()];
 
   override getModel() {
     return new OfflineModel();

@@ -30,6 +30,7 @@ export function checkHosts(project: Project): CheckResult[] {
     ...chatProblem(sources, cls, role),
     ...workflowProblem(sources, cls, role),
     ...featureProblems(project, cls, role),
+    ...stepProblems(sources, cls, role),
   ]);
   if (results.length > 0) return results;
   const text = all
@@ -78,13 +79,18 @@ function isWritten(given: string, body: string): boolean {
   return !/\.\.\.\s*[\w$]/.test(own);
 }
 
-function workflowProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
-  if (role.is !== "workflow") return [];
+/** The class of a workflow's agent. */
+function targetOf(sources: Sources, cls: SourceClass, role: Role): SourceClass | undefined {
+  if (role.is !== "workflow") return undefined;
   const targets = lineageOf(sources, cls).classes.map(({ file, target }) =>
     target === undefined ? undefined : sources.find(file, target),
   );
-  const target = targets.find(isClass);
-  if (!target) return [];
+  return targets.find(isClass);
+}
+
+function workflowProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  const target = targetOf(sources, cls, role);
+  if (!target || role.is !== "workflow") return [];
   const of = roleOf(sources, target);
   const what = `${shown(sources, cls)} extends ${role.by}`;
   if (role.of === "agent" && of.is === "agent" && of.host === "perdure/object") {
@@ -118,6 +124,11 @@ type Need = {
   readonly preset?: HostEntry;
   /** In the class: it fails at its start then. */
   readonly written?: { readonly pattern: RegExp; readonly why: string };
+  /** The step that workflows of the class call: it fails at its call then. */
+  readonly step?: {
+    readonly name: string;
+    readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
+  };
   /** Functions of the project that serve bound classes, by entry. */
   readonly mounts?: readonly (readonly [from: string, name: string])[];
 };
@@ -138,6 +149,22 @@ const NEEDS: readonly Need[] = [
       why: "declares getScheduledTasks()",
     },
   },
+  {
+    feature: "agentTools",
+    from: "perdure/agent-tools",
+    step: {
+      name: "step.agentTool()",
+      isIn: (_, { body }) => /\.agentTool\s*(?:<[^()]*>)?\(/.test(body),
+    },
+  },
+  {
+    feature: "codemode",
+    from: "perdure/codemode",
+    step: {
+      name: "runCode()",
+      isIn: (sources, cls) => callsOf(sources, cls, "perdure/codemode", "runCode").length > 0,
+    },
+  },
   { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
 ];
 
@@ -154,19 +181,30 @@ function featureProblems(project: Project, cls: SourceClass, role: Role): CheckR
     const [mount] = isBound ? mountedBy(sources, mounts) : [];
     if (!isWritten && !mount) return [];
     const why = isWritten ? written.why : `is bound, and the project mounts ${mount}`;
-    const where =
-      role.host === "perdure/object"
-        ? `Add to the options of durable(): features: [${feature}()]`
-        : `Add to the class: static override readonly features = [${feature}()]`;
-    return [
-      {
-        check,
-        level: isWritten ? "error" : "warning",
-        text: `${shown(sources, cls)} ${why}, but it installs no ${feature}()`,
-        remedy: `${where}, with ${feature} of ${from}.`,
-      },
-    ];
+    const text = `${shown(sources, cls)} ${why}, but it installs no ${feature}()`;
+    const level = isWritten ? "error" : "warning";
+    return [{ check, level, text, remedy: installing(role, feature, from) }];
   });
+}
+
+/** A workflow's steps that its agent does not take. Steps of a plain object's workflow have an error of their own. */
+function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  const target = targetOf(sources, cls, role);
+  const of = target && roleOf(sources, target);
+  if (!target || of?.is !== "agent" || of.host === "perdure/object") return [];
+  return NEEDS.flatMap(({ feature, from, step }): CheckResult[] => {
+    if (!step?.isIn(sources, cls) || mayInstall(sources, target, { feature, from })) return [];
+    const text = `${shown(sources, cls)} calls ${step.name}, but its agent ${target.name} installs no ${feature}()`;
+    return [{ check, level: "error", text, remedy: installing(of, feature, from) }];
+  });
+}
+
+function installing({ host }: Role & { is: "agent" }, feature: string, from: string): string {
+  const where =
+    host === "perdure/object"
+      ? `Add to the options of durable(): features: [${feature}()]`
+      : `Add to the class: static override readonly features = [${feature}()]`;
+  return `${where}, with ${feature} of ${from}.`;
 }
 
 /** Whether a class installs the feature, or may do so: by a list that it does not write itself. */

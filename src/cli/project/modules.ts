@@ -11,7 +11,7 @@ export type SourceClass = {
   /** Offsets in the file: of the declaration, and of the brace that opens the body. */
   readonly at: number;
   readonly open: number;
-  /** The names in what it extends: withCodemode and DurableThink of `withCodemode(DurableThink)`. None: it extends nothing. */
+  /** The names in what it extends: withAudit and DurableThink of `withAudit(DurableThink)`. None: it extends nothing. */
   readonly bases: readonly string[];
   /** The first type argument of what it extends: Reports of `DurableWorkflow<Reports>`. */
   readonly target: string | undefined;

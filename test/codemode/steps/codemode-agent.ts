@@ -2,7 +2,7 @@
 
 import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
-import { withCodemode } from "../../../src/codemode/index.ts";
+import { codemode } from "../../../src/codemode/index.ts";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
@@ -62,7 +62,9 @@ class Shop extends CodemodeConnector<Cloudflare.Env> {
   }
 }
 
-export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
+export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
+  static override readonly features = [codemode()];
+
   readonly meter: Meter;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {

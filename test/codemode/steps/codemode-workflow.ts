@@ -6,7 +6,7 @@ import {
   CodemodeError,
   type CodemodeOptions,
   CodemodeRejectedError,
-  codemode,
+  runCode,
 } from "../../../src/codemode/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { type CodemodeAgent, effects } from "./codemode-agent.ts";
@@ -50,7 +50,7 @@ export class CodemodeWorkflow extends ThinkWorkflow<CodemodeAgent, CodeParams> {
     for (const { name, isOrder, ...options } of codes) {
       try {
         outcomes.push(
-          await codemode(step, name, {
+          await runCode(step, name, {
             ...(options as CodemodeOptions),
             ...(isOrder && { output: orderSchema }),
           } as CodemodeOptions),

@@ -1,10 +1,10 @@
-/** `codemode()` on DurableThink, in the real engine and a real sandbox: results, approvals, restarts (W1 to W5). */
+/** `runCode()` on DurableThink, in the real engine and a real sandbox: results, approvals, restarts (W1 to W5). */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { codemode } from "../../../src/codemode/index.ts";
+import { runCode } from "../../../src/codemode/index.ts";
 import type { Json } from "../../../src/core/json.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Meter } from "../../../src/testing/index.ts";
@@ -77,7 +77,7 @@ describe("a run", () => {
     const code = givenCode();
     await code.start([{ name: "bad", ...options } as never]);
     const { error } = await code.failed();
-    expect(JSON.stringify(error)).toMatch(/step\.codemode|NonRetryable/);
+    expect(JSON.stringify(error)).toMatch(/runCode|NonRetryable/);
     expect(await code.agent().waitsOfCode()).toEqual([]);
   });
 
@@ -314,16 +314,16 @@ it("W1: a sub-agent runs code, is asked, and goes on", async () => {
 
 it("infers what the code returns from its schema", () => {
   const check = async (step: ThinkWorkflowStep) => {
-    const plain = await codemode(step, "plain", { code: "async () => 1" });
+    const plain = await runCode(step, "plain", { code: "async () => 1" });
     expectTypeOf(plain.output).toEqualTypeOf<Json | undefined>();
     expectTypeOf(plain.executionId).toEqualTypeOf<string>();
     const output = z.object({ id: z.number(), at: z.string().transform((text) => new Date(text)) });
-    const typed = await codemode(step, "typed", { code: "async () => 1", output, rollback: true });
+    const typed = await runCode(step, "typed", { code: "async () => 1", output, rollback: true });
     expectTypeOf(typed.output).toEqualTypeOf<{ id: number; at: Date }>();
     // @ts-expect-error: no policy of that name
-    await codemode(step, "wrong", { code: "1", onReject: "ignore" });
+    await runCode(step, "wrong", { code: "1", onReject: "ignore" });
     // @ts-expect-error: code is a text
-    await codemode(step, "wrong", { code: async () => 1 });
+    await runCode(step, "wrong", { code: async () => 1 });
     await step.prompt("book", {
       prompt: "Book it",
       output,

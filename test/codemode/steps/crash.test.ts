@@ -1,4 +1,4 @@
-/** L6 `step.codemode()` when the agent dies, or the engine begins again: no call is repeated, and no wait hangs. */
+/** L6 `runCode()` when the agent dies, or the engine begins again: no call is repeated, and no wait hangs. */
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";

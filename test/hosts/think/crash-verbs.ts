@@ -24,7 +24,7 @@ export const PLAYED = {
     "step.agentTool",
     "readWait",
     "refuseWait",
-    "codemode",
+    "runCode",
     "rollbackCodemode",
     "sleepUntilNext",
     "step.webhook",

@@ -4,7 +4,6 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { afterAll, expect, it } from "vitest";
-import { withCodemode } from "../../../src/codemode/index.ts";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import {
   type CrashReport,
@@ -50,10 +49,12 @@ type WorkflowScenario = ThinkScenario & {
 const MORE_VERBS = ["restartWorkflow", "runTurn"] as const;
 
 /** The steps that are functions, which take the step that `run()` receives. */
-const CODEMODE = "codemode";
+const RUN_CODE = "runCode";
+/** What Code Mode adds to the calls of steps at their agent. */
+const ROLLBACK = "rollbackCodemode";
 const SLEEP = "sleepUntilNext";
 
-/** Every method of the layers of a DurableThink with Code Mode, and every step. */
+/** Every method of the layers of a DurableThink, and every step. */
 export function allVerbs(): string[] {
   const methods = layers().flatMap((layer) =>
     Object.getOwnPropertyNames(layer).filter((name) => name !== "constructor"),
@@ -62,15 +63,16 @@ export function allVerbs(): string[] {
   return [
     ...new Set([...methods, ...MORE_VERBS]),
     ...steps.map((step) => `step.${step}`),
-    CODEMODE,
+    RUN_CODE,
+    ROLLBACK,
     SLEEP,
   ];
 }
 
-/** The prototypes from DurableThink with Code Mode down to the class above Think. */
+/** The prototypes from DurableThink down to the class above Think. */
 function layers(): object[] {
   const found: object[] = [];
-  let layer = withCodemode(DurableThink).prototype as object;
+  let layer = DurableThink.prototype as object;
   while (layer !== Object.getPrototypeOf(DurableThink.prototype)) {
     found.push(layer);
     layer = Object.getPrototypeOf(layer) as object;
@@ -138,7 +140,7 @@ function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep 
       if (typeof found !== "function") return found;
       return (...args: unknown[]) => {
         const isSleep = name === "do" && String(args[0]).endsWith(":sleep-next");
-        note(agent, name === CALL_OF ? CODEMODE : isSleep ? SLEEP : `step.${String(name)}`);
+        note(agent, name === CALL_OF ? RUN_CODE : isSleep ? SLEEP : `step.${String(name)}`);
         return Reflect.apply(found, target, args) as unknown;
       };
     },

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { z } from "zod";
-import { codemode } from "../../../src/codemode/index.ts";
+import { runCode } from "../../../src/codemode/index.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { charging, times } from "../../codemode/steps/codemode.ts";
@@ -245,13 +245,13 @@ function effects(order: string, wanted: Record<string, number>): string[] {
 
 const CODE: readonly ThinkScenario[] = [
   workflow({
-    name: "L6 codemode",
-    verbs: ["codemode", "openWait"],
+    name: "L6 runCode",
+    verbs: ["runCode", "openWait"],
     soonAfter: OPENED,
     stride: 17,
     objects,
     body: (step, id) =>
-      outcomeOf(codemode(step, "reserve", { code: reserving(id) }).then(({ output }) => output)),
+      outcomeOf(runCode(step, "reserve", { code: reserving(id) }).then(({ output }) => output)),
     steps: [],
     check: async (agent, run) => {
       const before = times("reserve", run.id);
@@ -261,12 +261,12 @@ const CODE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L6 W3 codemode with an approval",
-    verbs: ["codemode", "openWait", "grantApproval"],
+    verbs: ["runCode", "openWait", "grantApproval"],
     soonAfter: CLOSED,
     stride: 37,
     objects,
     body: (step, id) =>
-      outcomeOf(codemode(step, "charge", { code: charging(id) }).then(({ output }) => output)),
+      outcomeOf(runCode(step, "charge", { code: charging(id) }).then(({ output }) => output)),
     steps: [grant()],
     output: (id) => ({ done: "charge", order: id }),
     check: async (_, { id }) => effects(id, { look: 1, charge: 1 }),
@@ -279,7 +279,7 @@ const CODE: readonly ThinkScenario[] = [
     status: "terminated",
     objects,
     body: async (step, id) => {
-      await codemode(step, "reserve", { code: reserving(id), rollback: true });
+      await runCode(step, "reserve", { code: reserving(id), rollback: true });
       await step.waitForEvent("never", { type: "never", timeout: "1 hour" });
     },
     prepare: (agent, run) => begun(agent, run, () => times("reserve", run.id) === 1),

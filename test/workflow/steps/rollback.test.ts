@@ -18,7 +18,7 @@ function reserving(order: string): string {
   }`;
 }
 
-describe("codemode() with rollback", () => {
+describe("runCode() with rollback", () => {
   it("the execution is undone once when the workflow fails later", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { codemode } from "../../../src/codemode/index.ts";
+import { runCode } from "../../../src/codemode/index.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
@@ -22,15 +22,15 @@ async function outcomeOf(body: WorkflowBody): Promise<unknown> {
   return outputOf(env.SCRIPTED_WORKFLOW, workflow.id);
 }
 
-it("W2: codemode() on an agent without Code Mode fails at once, and names withCodemode()", async () => {
+it("W2: runCode() on an agent without codemode() fails at once, with the line to add", async () => {
   const error = await refusal(
-    outcomeOf((step) => codemode(step, "book", { code: "async () => 1" })),
+    outcomeOf((step) => runCode(step, "book", { code: "async () => 1" })),
   );
-  expect(error.message).toMatch(/InvalidWaitError.*withCodemode\(\) of perdure\/codemode/s);
+  expect(error.message).toMatch(/FeatureNotInstalledError.*runCode\(\) needs codemode\(\)/s);
 });
 
-it("W1: codemode() with a step that is not Perdure's says which one it takes", async () => {
-  const refused = codemode({} as never, "book", { code: "async () => 1" });
+it("W1: runCode() with a step that is not Perdure's says which one it takes", async () => {
+  const refused = runCode({} as never, "book", { code: "async () => 1" });
   await expect(refused).rejects.toThrow("Extend ThinkWorkflow of perdure/workflow");
 });
 
@@ -87,8 +87,8 @@ describe("L1: half of a surrogate pair is refused at the call, and nothing is st
     ["a title", (step) => step.approval("s", { title: HALF })],
     ["the key of an agent tool", (step) => step.agentTool("s", "Child", { input: 1, key: HALF })],
     ["a child", (step) => step.agentTool("s", HALF, { input: 1 })],
-    ["code", (step) => codemode(step, "s", { code: `async () => "${HALF}"` })],
-    ["the key of code", (step) => codemode(step, "s", { code: "async () => 1", key: HALF })],
+    ["code", (step) => runCode(step, "s", { code: `async () => "${HALF}"` })],
+    ["the key of code", (step) => runCode(step, "s", { code: "async () => 1", key: HALF })],
     [
       "the key of a sleep",
       (step) => sleepUntilNext(step, "s", "every day at 09:00 in Europe/Paris", { key: HALF }),

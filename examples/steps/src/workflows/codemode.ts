@@ -1,7 +1,7 @@
 /** Run code that calls the agent's connectors. It pauses for approvals, and is rolled back if the workflow fails later. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { codemode } from "perdure/codemode";
+import { runCode } from "perdure/codemode";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
 import { z } from "zod";
 import type { Desk } from "../agents.ts";
@@ -9,7 +9,7 @@ import type { Desk } from "../agents.ts";
 export class CodemodeExample extends ThinkWorkflow<Desk, { city: string }> {
   override async run(event: AgentWorkflowEvent<{ city: string }>, step: ThinkWorkflowStep) {
     const city = JSON.stringify(event.payload.city);
-    const { output } = await codemode(step, "book", {
+    const { output } = await runCode(step, "book", {
       code: `async () => {
         const rooms = await hotel.search({ city: ${city} });
         return hotel.book({ room: rooms[0].id });

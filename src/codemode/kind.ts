@@ -1,15 +1,15 @@
 /**
- * The kind `codemode`, for `codemode()`: runs code in the agent's Code Mode runtime, asks a person about each action that needs
+ * The kind `codemode`, for `runCode()`: runs code in the agent's Code Mode runtime, asks a person about each action that needs
  * an approval, and closes the wait with the outcome. The runtime's record is the truth; the stored progress only says what was about
  * to happen before a restart. `decide.ts` has the table of states.
  */
 
-import { type Clock, systemClock } from "../../core/clock.ts";
-import { failureOf } from "../../core/failures.ts";
-import { InvalidWaitError } from "../errors.ts";
-import type { Closing, StoredKind, Wait } from "../protocol.ts";
-import type { Waits } from "../waits.ts";
-import { type Action, decide } from "./codemode/decide.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
+import { InvalidWaitError } from "../waits/errors.ts";
+import type { Closing, StoredKind, Wait } from "../waits/protocol.ts";
+import type { Waits } from "../waits/waits.ts";
+import { type Action, decide } from "./decide.ts";
 import {
   actionRequest,
   completed,
@@ -18,8 +18,8 @@ import {
   interrupted,
   pendingAction,
   rejected,
-} from "./codemode/outcome.ts";
-import { type Found, findExecution, markedCode } from "./codemode/records.ts";
+} from "./outcome.ts";
+import { type Found, findExecution, markedCode } from "./records.ts";
 import type {
   CallRecord,
   CodemodePort,
@@ -28,7 +28,7 @@ import type {
   ExecutionRecord,
   PassOutput,
   Progress,
-} from "./codemode/types.ts";
+} from "./types.ts";
 
 /** Between looks whether an action was approved elsewhere. */
 const SOONEST_MS = 60_000;

@@ -1,6 +1,6 @@
 /** Types of Code Mode as a wait: requests and ends, and the part of the runtime that is used. */
 
-import type { Json } from "../../../core/json.ts";
+import type { Json } from "../core/json.ts";
 
 /** A call of a connector, or a step of the code, in the runtime's log. */
 export type CallRecord = {
@@ -49,7 +49,7 @@ export type CodemodePort = {
   sync(): Promise<void>;
 };
 
-/** What `codemode()` asks. */
+/** What `runCode()` asks. */
 export type CodemodeRequest = {
   readonly code: string;
   /** What becomes of the calls that were applied before an action was rejected. */

@@ -1,12 +1,8 @@
 /** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no wait waits for nothing. */
 
 import { afterEach, expect, it } from "vitest";
-import type {
-  CallRecord,
-  CodemodeRuntime,
-  ExecutionRecord,
-} from "../../src/waits/kinds/codemode/types.ts";
-import { Codemode } from "../../src/waits/kinds/codemode.ts";
+import { Codemode } from "../../src/codemode/kind.ts";
+import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../../src/codemode/types.ts";
 import { until } from "../support/given.ts";
 import { waitsTime } from "../support/objects/waits-object.ts";
 import { silence } from "../support/scheduler.ts";

@@ -3,11 +3,11 @@
  * that a row can hold it.
  */
 
-import { failureOf } from "../../../core/failures.ts";
-import { byteLength, type Json, jsonOf } from "../../../core/json.ts";
-import type { Closing } from "../../protocol.ts";
-import { approvalRequest } from "../approval.ts";
-import type { ApprovalRequest } from "../approval-types.ts";
+import { failureOf } from "../core/failures.ts";
+import { byteLength, type Json, jsonOf } from "../core/json.ts";
+import { approvalRequest } from "../waits/kinds/approval.ts";
+import type { ApprovalRequest } from "../waits/kinds/approval-types.ts";
+import type { Closing } from "../waits/protocol.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
 const MOST_ERROR_CHARS = 10_000;
