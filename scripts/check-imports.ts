@@ -28,7 +28,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   scheduler: { imports: ["core"], typesOnly: ["kernel", "submissions"] },
   "agent-tools": { imports: ["core", "waits"], typesOnly: ["kernel"] },
   workflow: { imports: ["core"], typesOnly: ["submissions", "waits", "outbox", "agent-tools"] },
-  operator: { imports: [...INNER, "kernel"], typesOnly: ["hosts", "scheduler"] },
+  operator: { imports: [...INNER, "kernel"], typesOnly: ["scheduler"] },
   hosts: { imports: [...INNER, "kernel"], typesOnly: ["operator", "streams", "scheduler"] },
   streams: { imports: ["core", "submissions", "kernel"], typesOnly: ["waits"] },
   react: { imports: ["streams"], typesOnly: ["submissions", "waits"] },

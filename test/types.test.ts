@@ -31,8 +31,10 @@ import {
   type ThinkSubmissionInspection,
   type TurnContext,
 } from "../src/hosts/think/index.ts";
+import type { AgentVerbs } from "../src/hosts/verbs.ts";
 import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
 import * as operator from "../src/operator/index.ts";
+import type { OperatedVerbs } from "../src/operator/operated.ts";
 import * as outbox from "../src/outbox/index.ts";
 import * as react from "../src/react/index.ts";
 import * as scheduler from "../src/scheduler/index.ts";
@@ -211,6 +213,10 @@ type OverStub<Verb> = Verb extends keyof DurableObjectStub<TriageAgent>
     ? Awaited<Result>
     : "a property"
   : never;
+
+it("an agent has each verb that operators call", () => {
+  expectTypeOf<AgentVerbs>().toExtend<OperatedVerbs>();
+});
 
 it("L7: every verb of a stub has a result", () => {
   type Lost = { [Verb in OwnVerb]: [OverStub<Verb>] extends [never] ? Verb : never }[OwnVerb];

@@ -1,11 +1,64 @@
 /** The agent as its operator's verbs see it. */
 
-import type { AgentVerbs } from "../hosts/verbs.ts";
+import type { Json } from "../core/json.ts";
+import type { Inbound } from "../inbound/index.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import type { Outbox } from "../outbox/index.ts";
+import type { Scheduler } from "../scheduler/index.ts";
+import type { Submissions } from "../submissions/index.ts";
+import type { Approvals } from "../waits/index.ts";
+import type { Operations } from "./operations.ts";
+
+type Workflows = Kernel["workflows"];
+
+/** The methods of an agent's class that operators call. The app may override each of them. */
+export type OperatedVerbs = {
+  readonly outbox: Outbox;
+  cancelSubmission: Submissions["cancel"];
+  retrySubmission: Submissions["retry"];
+  inspectSubmission: Submissions["inspect"];
+  listSubmissions: Submissions["list"];
+  threadMessages: Kernel["threads"]["messages"];
+  clearThread(thread: string): Promise<void>;
+  listApprovals: Approvals["list"];
+  inspectApproval: Approvals["inspect"];
+  grantApproval: Approvals["grant"];
+  rejectApproval: Approvals["reject"];
+  listScheduledTasks: Scheduler["list"];
+  inspectScheduledTask: Scheduler["inspect"];
+  listScheduledRuns: Scheduler["runs"];
+  pauseScheduledTask: Scheduler["pause"];
+  resumeScheduledTask: Scheduler["resume"];
+  triggerScheduledTask: Scheduler["trigger"];
+  backfillScheduledTask: Scheduler["backfill"];
+  skipNextScheduledRun: Scheduler["skipNext"];
+  listDeliveries: Outbox["listDeliveries"];
+  inspectDelivery: Outbox["inspect"];
+  readDelivery(id: string): Promise<Json>;
+  listDeadLetters: Outbox["listDeadLetters"];
+  countDeadLetters: Outbox["countDeadLetters"];
+  redriveDeadLetter: Outbox["redrive"];
+  deleteDeadLetter: Outbox["deleteDeadLetter"];
+  listEndpoints: Outbox["listEndpoints"];
+  inspectEndpoint: Outbox["inspectEndpoint"];
+  enableEndpoint: Outbox["enableEndpoint"];
+  disableEndpoint: Outbox["disableEndpoint"];
+  terminateWorkflow: Workflows["terminate"];
+  listInboundDeliveries: Inbound["list"];
+  inspectInboundDelivery: Inbound["inspect"];
+  replayInboundDelivery: Inbound["replay"];
+  healthReport: Operations["healthReport"];
+  operate: Operations["operate"];
+  listOperatorActions: Operations["listActions"];
+  listThreads: Operations["listThreads"];
+  listThreadMessages: Operations["listThreadMessages"];
+  listWorkflowInstances: Operations["listWorkflows"];
+  inspectWorkflowInstance: Operations["inspectWorkflow"];
+  traceSubmission: Operations["traceSubmission"];
+};
 
 export type OperatedAgent = Pick<Kernel, "storage" | "env" | "clock"> & {
-  /** Its verbs, with those that the app overrides. */
-  readonly agent: AgentVerbs;
+  readonly agent: OperatedVerbs;
   /** The members of the SDK's class. */
   readonly host: Kernel["agent"];
   readonly capabilities: Kernel;
@@ -13,5 +66,5 @@ export type OperatedAgent = Pick<Kernel, "storage" | "env" | "clock"> & {
 
 export function operatedOf(kernel: Kernel): OperatedAgent {
   const { storage, env, clock, agent: host, verbs } = kernel;
-  return { storage, env, clock, host, agent: verbs as AgentVerbs, capabilities: kernel };
+  return { storage, env, clock, host, agent: verbs as OperatedVerbs, capabilities: kernel };
 }

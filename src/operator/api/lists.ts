@@ -1,14 +1,14 @@
 /** Each list of an agent as pages, and its items, by the agent's verbs. */
 
-import type { AgentVerbs } from "../../hosts/verbs.ts";
 import type { ListScanLimitError } from "../../submissions/index.ts";
+import type { OperatedVerbs } from "../operated.ts";
 import type { Collections, Details, Page, Parts } from "../protocol.ts";
 import { invalidCursor } from "./errors.ts";
 import type { Query } from "./query.ts";
 
 /** A stub: the verbs that the API calls. A result comes as a promise. */
 export type Stub = {
-  readonly [Verb in keyof AgentVerbs]: AgentVerbs[Verb] extends (
+  readonly [Verb in keyof OperatedVerbs]: OperatedVerbs[Verb] extends (
     ...args: infer Args
   ) => infer Result
     ? (...args: Args) => Promise<Awaited<Result>>
@@ -119,7 +119,13 @@ export const PARTS: PartLists = {
 
 async function deliveryOf(stub: Stub, id: string): Promise<Details["deliveries"] | null> {
   const [state, event] = await Promise.all([stub.inspectDelivery(id), stub.readDelivery(id)]);
-  return state && { id, ...state, ...(event !== null && event !== undefined && { event }) };
+  return (
+    state && {
+      id,
+      ...state,
+      ...(event !== null && event !== undefined && { event }),
+    }
+  );
 }
 
 function pageOf<Item>(items: readonly Item[], cursor: string | undefined): Page<Item> {
