@@ -22,24 +22,33 @@ const GOAL_KB = 40;
 const WORKFLOW_KB = 18;
 /** The current size, so that growth is noticed. */
 const FLOOR = {
-  atMost: 186,
+  atMost: 185,
   why:
-    "Perdure's own code is 144 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits and inbound deliveries, " +
+    "Perdure's own code is 142 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, waits and inbound deliveries, " +
     "with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
-    "are 42 kB (luxon 22, croner 10, @cfworker/json-schema 7, ipaddr.js 4); without any of them it would still be 144 kB.",
+    "are 42 kB (luxon 22, croner 10, @cfworker/json-schema 7, ipaddr.js 4); without any of them it would still be 142 kB.",
 };
 
 const WORKFLOW = "workflow/index.ts";
 const THINK = "hosts/think/index.ts";
 const CODEMODE = "codemode/index.ts";
 /** By host, the current size. */
-const HOSTS = { agent: 111, object: 113, chat: 116, harness: 108 };
+const HOSTS = { agent: 109, object: 111, chat: 114, harness: 106 };
+/** The current size of each feature: what it adds to a plain object without features. */
+const FEATURES = {
+  agentTools: { file: "agent-tools/index.ts", atMost: 4 },
+  codemode: { file: "codemode/index.ts", atMost: 4 },
+  followers: { file: "streams/index.ts", atMost: 4 },
+  operations: { file: "operator/index.ts", atMost: 36 },
+  replies: { file: "replies/index.ts", atMost: 7 },
+  schedules: { file: "scheduler/index.ts", atMost: 57 },
+};
 /** Modules that can be imported alone. */
 const MODULES = ["submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
 
 export const size: Measure = {
   name: "size",
-  does: "bundles perdure/workflow and perdure/think, minified and gzipped, without peers; and each module alone",
+  does: "bundles perdure/workflow and perdure/think, minified and gzipped, without peers; each host, feature and module alone",
   hasCounts: true,
   async run() {
     const both = [WORKFLOW, THINK];
@@ -72,6 +81,12 @@ export const size: Measure = {
       const limit = atMost(GOAL_KB, { ...FLOOR, atMost: atMostNow });
       results.push({ what: `perdure/${host}`, unit: "kB", perdure, limit });
     }
+    const host = "hosts/object/index.ts";
+    const alone = await kilobytes([host], PEERS);
+    for (const [feature, { file, atMost: most }] of Object.entries(FEATURES)) {
+      const perdure = (await kilobytes([host], PEERS, { [feature]: file })) - alone;
+      results.push({ what: `${feature}()`, unit: "kB", perdure, limit: atMost(most) });
+    }
     for (const module of MODULES) {
       const perdure = await kilobytes([module], [...PEERS, ...DEPENDENCIES]);
       results.push({ what: `${path.dirname(module)} alone, without them`, unit: "kB", perdure });
@@ -80,9 +95,21 @@ export const size: Measure = {
   },
 };
 
-/** The kilobytes that an app loads with these imports, without the packages of `leftOut`. */
-async function kilobytes(files: readonly string[], leftOut: readonly string[]): Promise<number> {
-  const contents = files.map((file) => `export * from "./${file}";`).join("\n");
+/**
+ * The kilobytes that an app loads with all of these files, without the packages of `leftOut`.
+ *
+ * @param names single exports that the app imports besides, and their files
+ */
+async function kilobytes(
+  files: readonly string[],
+  leftOut: readonly string[],
+  names: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const whole = files.map((file) => `export * from "./${file}";`);
+  const single = Object.entries(names).map(
+    ([name, file]) => `export { ${name} } from "./${file}";`,
+  );
+  const contents = [...whole, ...single].join("\n");
   const code = await minified(contents, SRC, leftOut);
   const usesThink = /["']@cloudflare\/think/.test(new TextDecoder().decode(code));
   if (usesThink && !files.includes(THINK)) {
