@@ -5,6 +5,7 @@ import { Capability } from "../core/lifecycle/capability.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
+import type { SubmissionInspection } from "../submissions/index.ts";
 import { SchedulerEngine } from "./engine.ts";
 import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
 import {
@@ -61,6 +62,15 @@ export class Scheduler extends Capability {
 
   protected override drive(): Promise<number | null> {
     return this.#engine.drive();
+  }
+
+  /**
+   * For the feature `schedules()`: a submission has ended, maybe that of a prompt.
+   *
+   * @internal
+   */
+  submissionEnded(submission: SubmissionInspection): void {
+    this.#installed?.runner.submissionEnded(submission.submissionId, submission);
   }
 
   /**

@@ -53,11 +53,19 @@ export function schedules(options: SchedulesOptions = {}): Feature<"schedules", 
   if (given.timezone !== undefined) readZone(given.timezone);
   return {
     feature: "schedules",
-    install: ({ object, verbs, submissions, onProblem, use }) => {
+    install: ({ object, verbs, submissions, watchers, onProblem, use }) => {
       const { onError, ...declared } = declaredBy(object, given);
       const hooks = { ...(onError && { onFailure: onError, onInvalid: onError }), onProblem };
       const scheduler = new Scheduler({ ...declared, ...hooks }, submissions);
       use(scheduler);
+      watchers.add({
+        status: (submission) => {
+          const { status } = submission;
+          // Not within the change of the submission.
+          if (status !== "pending" && status !== "running")
+            queueMicrotask(() => scheduler.submissionEnded(submission));
+        },
+      });
       // A plain object, whose verbs are in a field.
       if (verbs !== object) setTimeout(() => start(object), 0);
       return scheduler;

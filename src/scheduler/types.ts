@@ -101,7 +101,7 @@ export type ScheduledTask = Action & {
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
 /** The ledger of the object, for the prompts of tasks. */
-export type Turns = Pick<Submissions, "accept" | "inspect" | "waitInsideTurn" | "cancel">;
+export type Turns = Pick<Submissions, "accept" | "inspect" | "cancel">;
 
 /** One run of a task. */
 export type ScheduledRun = {

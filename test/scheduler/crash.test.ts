@@ -11,6 +11,7 @@ import type {
 } from "../../src/scheduler/index.ts";
 import { Scheduler } from "../../src/scheduler/index.ts";
 import type { Turns } from "../../src/scheduler/types.ts";
+import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,
@@ -187,17 +188,24 @@ function meeting(
   };
 }
 
-/** A ledger that never forgets a submission. */
-function completing(): Turns {
+/** A ledger that never forgets a submission. All end at once, or when it is told to. */
+function givenLedger({ endsAtOnce }: { endsAtOnce: boolean }) {
   const known = new Set<string>();
-  return fakeTurns({
+  let status: "running" | "completed" = endsAtOnce ? "completed" : "running";
+  const turns = fakeTurns({
     accept: async (_, { idempotencyKey = "" }) => {
       known.add(idempotencyKey);
       return { submissionId: idempotencyKey };
     },
-    inspect: async (id) => (known.has(id) ? { status: "completed" } : null),
+    inspect: async (id) => (known.has(id) ? { status } : null),
     cancel: async () => {},
   });
+  const end = (scheduler: Scheduler) => {
+    status = "completed";
+    for (const submissionId of known)
+      scheduler.submissionEnded({ submissionId, status } as SubmissionInspection);
+  };
+  return { turns, end };
 }
 
 const FIRING: Plans = {
@@ -241,10 +249,30 @@ const FIRING: Plans = {
   "a prompt": plan(() => ({
     verbs: [],
     tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
-    turns: completing(),
+    turns: givenLedger({ endsAtOnce: true }).turns,
     steps: [10],
     history: ["10 completed"],
   })),
+  "a prompt that ends later": plan(() => {
+    const ledger = givenLedger({ endsAtOnce: false });
+    return {
+      verbs: ["Scheduler.submissionEnded"],
+      tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
+      turns: ledger.turns,
+      steps: [
+        (_, state) => {
+          state.isHeld = true;
+        },
+        10,
+        ({ scheduler }, state) => {
+          state.isHeld = false;
+          ledger.end(scheduler);
+        },
+        15,
+      ],
+      history: ["10 completed"],
+    };
+  }),
   "three caught up": plan(
     () => ({
       verbs: [],

@@ -18,8 +18,6 @@ import { perform } from "./attempt.ts";
 import { nextStart, startable } from "./overlap.ts";
 import type { RunEnd } from "./run-store.ts";
 
-/** How often the submission of a prompt is looked at, in case the wait for its end never returns. */
-const PROMPT_CHECK_MS = 300_000;
 /** An attempt that takes longer no longer counts against the concurrency. */
 const SLOW_MS = 10_000;
 /** How many times the concurrency may run in all, slow attempts included. */
@@ -36,22 +34,11 @@ type Live = {
   isForgotten: boolean;
 };
 
-/** A run that waits for the end of its submission. */
-type Watch = {
-  readonly run: Run;
-  lookedAt: number;
-  /** The end, for which all looks wait together. */
-  ended?: Promise<SubmissionInspection | null>;
-};
-
-const isOpen = (found: SubmissionInspection | null) =>
-  found?.status === "pending" || found?.status === "running";
-
 export class Runner {
   /** Running attempts, by the names of their runs. */
   readonly #live = new Map<string, Live>();
-  /** Runs whose submission has not ended yet. */
-  readonly #watched = new Map<string, Watch>();
+  /** Runs whose submission has not ended yet, by its id. */
+  readonly #watched = new Map<string, Run>();
   /** Ends that could not be stored, by the names of their runs. */
   readonly #unstored = new Map<string, () => void>();
   /** Tasks that may have runs to start, in order. */
@@ -77,12 +64,11 @@ export class Runner {
     return Math.max(0, Math.min(inAll, concurrency - (this.#live.size - slow)));
   }
 
-  /** When the next run may start, or a prompt is asked about, or null. */
+  /** When the next run may start, or null. */
   nextWake(now: number): number | null {
     const { runs } = this.store;
     const declared = runs.busyTasks.filter((taskId) => this.taskOf(taskId));
-    const starts = declared.map((taskId) => nextStart(runs.open(taskId), now));
-    return earliest([...starts, this.#watched.size > 0 ? now + PROMPT_CHECK_MS : null]);
+    return earliest(declared.map((taskId) => nextStart(runs.open(taskId), now)));
   }
 
   /** Takes up open runs that were left by a crash, or by a failure to store their end. */
@@ -241,36 +227,32 @@ export class Runner {
     else this.app.cancelPrompt(submissionId, "The run of its schedule was cancelled");
   }
 
-  /** Waits for the end of a prompt's submission, and looks again after five minutes. The first answer counts. */
+  /** Takes up the end of a prompt's submission: now if it has ended, else when the ledger reports the end. */
   #watch(run: Run, submissionId: string): void {
-    const name = nameOf(run);
     const { turns } = this.app;
-    const now = this.#clock.now();
-    const watch: Watch = this.#watched.get(name) ?? { run, lookedAt: Number.NEGATIVE_INFINITY };
-    if (!turns || now - watch.lookedAt < PROMPT_CHECK_MS) return;
-    watch.lookedAt = now;
-    this.#watched.set(name, watch);
-    const isCurrent = () => this.#watched.get(name) === watch;
-    turns
-      .inspect(submissionId)
-      .then((found) => {
-        if (!isOpen(found)) return found;
-        watch.ended ??= turns.waitInsideTurn(submissionId);
-        return watch.ended;
-      })
-      .then((ended) => {
-        if (!isCurrent()) return;
-        if (isOpen(ended)) throw new Error(`Submission ${submissionId} has not ended`);
-        this.#watched.delete(name);
-        this.#guarded(() => this.#promptEnded(run, submissionId, ended));
-      })
-      .catch((error: unknown) => {
-        if (!isCurrent()) return;
-        this.#watched.delete(name);
+    if (!turns || this.#watched.has(submissionId)) return;
+    this.#watched.set(submissionId, run);
+    turns.inspect(submissionId).then(
+      (found) => {
+        if (found?.status !== "pending" && found?.status !== "running")
+          this.submissionEnded(submissionId, found);
+      },
+      (error: unknown) => {
         console.error(`[perdure] the end of ${submissionId} could not be read:`, error);
+        this.#watched.delete(submissionId);
         this.loop.pause(STORAGE);
-      })
-      .finally(() => this.#proceed(run.taskId));
+        this.#proceed(run.taskId);
+      },
+    );
+  }
+
+  /** @param ended null for a submission that is no longer stored */
+  submissionEnded(submissionId: string, ended: SubmissionInspection | null): void {
+    const run = this.#watched.get(submissionId);
+    if (!run) return;
+    this.#watched.delete(submissionId);
+    this.#guarded(() => this.#promptEnded(run, submissionId, ended));
+    this.#proceed(run.taskId);
   }
 
   #promptEnded(run: Run, submissionId: string, ended: SubmissionInspection | null): void {
@@ -295,8 +277,9 @@ export class Runner {
     this.#live.delete(name);
     if (live) this.loop.untrack(live);
     live?.abort.abort(new RunCancelledError(reason));
-    this.#watched.delete(name);
-    if (run.submissionId !== null) this.app.cancelPrompt(run.submissionId, reason);
+    if (run.submissionId === null) return;
+    this.#watched.delete(run.submissionId);
+    this.app.cancelPrompt(run.submissionId, reason);
   }
 
   /** The rows of these tasks are deleted: their running attempts end, and nothing is stored for them. */
@@ -305,8 +288,8 @@ export class Runner {
     for (const live of this.#live.values()) {
       if (deleted.has(live.run.taskId)) live.isForgotten = true;
     }
-    for (const [name, { run }] of this.#watched) {
-      if (deleted.has(run.taskId)) this.#watched.delete(name);
+    for (const [submissionId, { taskId }] of this.#watched) {
+      if (deleted.has(taskId)) this.#watched.delete(submissionId);
     }
   }
 

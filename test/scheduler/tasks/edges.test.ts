@@ -2,7 +2,6 @@
 
 import { describe, expect, it } from "vitest";
 import { refusal, until } from "../../support/given.ts";
-import { forever } from "../../support/ledger.ts";
 import {
   at,
   DAY,
@@ -216,7 +215,6 @@ it("S4: a prompt whose task was removed holds no alarm while its turn runs", asy
   const turns = fakeTurns({
     accept: async () => ({ submissionId: "s" }),
     inspect: async () => ({ status: "running" }),
-    waitInsideTurn: forever,
   });
   const stage = new TestScheduler({ turns });
   await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
