@@ -12,6 +12,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { commit, machine, versions } from "./machine.ts";
 import type { Ask, Bench, BenchWorker, Measure } from "./measure.ts";
+import { evaluation } from "./measures/evaluation.ts";
 import { isolatedCost } from "./measures/isolated-cost.ts";
 import { latency } from "./measures/latency.ts";
 import { memory } from "./measures/memory.ts";
@@ -40,6 +41,7 @@ const MEASURES: readonly Measure[] = [
   slopes,
   memory,
   size,
+  evaluation,
 ];
 
 const { values } = parseArgs({

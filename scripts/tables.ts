@@ -1,11 +1,12 @@
 /**
  * Writes the tables of the documentation that are made of data: the differences to Think into docs/migration.md, from the list
  * that `test/peers` compares with, what each host cannot do into docs/hosts.md, from the data of its errors, and what a
- * million prompts cost into docs/cost.md, from the counts that the tests check.
+ * million prompts and a start cost into docs/cost.md, from the counts that the tests and the bench check.
  * With `--check` it only fails if a page is not up to date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { COLD_STATEMENTS, ENTRIES, EVALUATION, FEATURES } from "../bench/start-costs.ts";
 import { LIMITATIONS } from "../src/hosts/limitations.ts";
 import {
   CONVERSATION_COSTS,
@@ -76,6 +77,22 @@ function costTable(): string {
   ].join("\n");
 }
 
+function startTable(): string {
+  const entries = Object.entries(ENTRIES).map(([names, { kB }]) => {
+    const shown = names.replaceAll(/perdure\/\w+/g, "`$&`");
+    return `| ${shown} | ${kB} kB |`;
+  });
+  const features = Object.entries(FEATURES).map(
+    ([name, { kB }]) => `| \`${name}()\`, above \`perdure/object\` | ${kB} kB |`,
+  );
+  const evaluations = Object.entries(EVALUATION).map(
+    ([name, { extends: base, atMost }]) =>
+      `| CPU time to evaluate an app with \`${name}\` | ${atMost} times that with \`${base}\` |`,
+  );
+  const cold = `| SQL statements of the first turn of a Think agent after a restart, above those of a later one | ${COLD_STATEMENTS} |`;
+  return ["| | at most |", "|---|---|", ...entries, ...features, ...evaluations, cold].join("\n");
+}
+
 function write(name: string, mark: string, source: string, table: string): void {
   const page = path.join(import.meta.dirname, "../docs", name);
   const found = readFileSync(page, "utf8");
@@ -94,4 +111,5 @@ function write(name: string, mark: string, source: string, table: string): void 
 
 write("migration.md", "differences", "test/peers/differences.ts", differenceTables());
 write("hosts.md", "limitations", "src/hosts/limitations.ts", limitationTable());
+write("cost.md", "start", "bench/start-costs.ts", startTable());
 write("cost.md", "dollars", "test/contract/prompt-costs.ts", costTable());

@@ -2,6 +2,7 @@
 
 import type { Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";
+import { COLD_STATEMENTS } from "../start-costs.ts";
 import type { Cost } from "../worker/cost.ts";
 
 /** Of the rows of a whole prompt. */
@@ -60,7 +61,7 @@ export const promptCost: Measure = {
       unit: "SQL statements",
       perdure: await cold("perdure"),
       builtIn: await cold("built-in"),
-      limit: atMost(113),
+      limit: atMost(COLD_STATEMENTS),
     };
     return [...whole, ...above, engineSteps, coldStart];
   },
