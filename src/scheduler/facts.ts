@@ -7,6 +7,7 @@ import type { Store } from "./store.ts";
 import type { Declarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
 import { fireTime, nextOccurrenceOf, nextOccurrencesOf } from "./tasks/occurrences.ts";
+import { pauseInfo, stateOf } from "./tasks/reading.ts";
 import type { ScheduledTaskInfo } from "./types.ts";
 
 /** Tasks whose missed occurrences are looked for: each costs a statement. */
@@ -18,16 +19,9 @@ const MOST_SKIPPING = 50;
 const LATEST_RUNS = 20;
 const FEW_SKIPPED = 5;
 
-export type TaskFacts = {
-  readonly taskId: string;
-  readonly state: ScheduledTaskInfo["state"];
+export type TaskFacts = Pick<ScheduledTaskInfo, "taskId" | "state" | "paused"> & {
   /** Why it is invalid. */
   readonly error?: string;
-  readonly paused?: {
-    readonly at: number;
-    readonly by: "hand" | "failure";
-    readonly note?: string;
-  };
   /** When its next occurrence fires; null: never. */
   readonly firesAt: number | null;
   /** Set if its schedule leaves no occurrence: whether it had one since it was declared. */
@@ -78,7 +72,7 @@ export function schedulerFacts(
       {
         taskId: task.taskId,
         state: stateOf(task, row),
-        ...pauseOf(row),
+        ...pauseInfo(row),
         firesAt: fireTime(task, row),
         ...overOf(task, row),
         ...(skips.has(task.taskId) && { latest: skips.get(task.taskId) as Latest }),
@@ -93,15 +87,10 @@ export function schedulerFacts(
   });
   const broken = Array.from(invalid.values(), ({ taskId, error }): TaskFacts => {
     const none = { firesAt: null, failures: 0, missed: [] };
-    const pause = pauseOf(store.tasks.get(taskId));
+    const pause = pauseInfo(store.tasks.get(taskId));
     return { taskId, state: "invalid", error: failureOf(error).message, ...pause, ...none };
   });
   return { tasks: [...tasks, ...broken] };
-}
-
-function stateOf({ maxRuns }: DeclaredTask, row: TaskRow): TaskFacts["state"] {
-  if (row.runs >= maxRuns || row.nextAt === null) return "finished";
-  return row.pausedAt === null ? "active" : "paused";
 }
 
 /** A schedule of one date that has fired is over as intended. */
@@ -112,12 +101,6 @@ function overOf(task: DeclaredTask, row: TaskRow): Pick<TaskFacts, "over"> {
   const hasFired = row.fired > 0 && nextOccurrenceOf(task, row.anchor, row.anchor) !== null;
   if (hasFired && rule.form === "once") return {};
   return { over: { hasFired, schedule: timezone ? `${text} in ${timezone}` : text } };
-}
-
-function pauseOf(row: TaskRow | undefined): Pick<TaskFacts, "paused"> {
-  if (!row || row.pausedAt === null) return {};
-  const { pausedAt: at, pausedBy, pausedNote: note } = row;
-  return { paused: { at, by: pausedBy ?? "hand", ...(note !== null && { note }) } };
 }
 
 /** The occurrences that a run or a skipped run would have a row for. */

@@ -57,7 +57,8 @@ export class Store {
     migrate(this.storage, "scheduler", MIGRATIONS);
     const query = `SELECT ${selected(TASK_FIELDS)} FROM perdure_tasks`;
     for (const row of this.storage.sql.exec<TaskRow>(query)) this.#tasks.set(row.taskId, row);
-    this.runs.load();
+    // Each run has the row of its task.
+    if (this.#tasks.size > 0) this.runs.load();
   }
 
   /** By task id. */

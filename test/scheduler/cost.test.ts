@@ -1,6 +1,7 @@
 /** What the scheduler writes and executes, as `src/scheduler/README.md` has it in its last paragraph; and a thousand tasks. */
 
 import { expect, it } from "vitest";
+import type { ScheduledTasks } from "../../src/scheduler/index.ts";
 import { until } from "../support/given.ts";
 import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
 import { fakeTurns, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
@@ -37,6 +38,20 @@ it("an occurrence writes 3 rows in 4 statements, and a row for each run that is 
     });
   }
   expect(record.came).toHaveLength(64);
+});
+
+it("a start without tasks reads no runs", async () => {
+  const starts = async (tasks: ScheduledTasks) => {
+    const stage = new TestScheduler({ tasks: () => tasks });
+    await stage.start();
+    await stage.crash();
+    return stage.inside(async ({ lifecycle, meter }) => {
+      await lifecycle.start();
+      return meter.statementsOf((query) => /perdure_runs/.test(query));
+    });
+  };
+  expect(await starts({})).toBe(0);
+  expect(await starts({ t: task(() => {}) })).toBe(1);
 });
 
 it("an occurrence that fails once writes 2 rows more", async () => {

@@ -39,7 +39,7 @@ export function readTasks(
       missed: row?.missed ?? 0,
     };
     const lastRun = run && { lastRun: scheduledRunOf(run, store.owner) };
-    return [{ taskId: id, ...declared, ...(row && pauseInfo(row)), ...lastRun, counts }];
+    return [{ taskId: id, ...declared, ...pauseInfo(row), ...lastRun, counts }];
   });
 }
 
@@ -69,13 +69,13 @@ function comingOccurrences(task: DeclaredTask, row: TaskRow, count: number): num
   return [row.nextAt, ...nextOccurrencesOf(task, row.nextAt, row.anchor, left - 1)];
 }
 
-function stateOf(task: DeclaredTask, row: TaskRow): ScheduledTaskInfo["state"] {
-  if (row.runs >= task.maxRuns || row.nextAt === null) return "finished";
+export function stateOf({ maxRuns }: DeclaredTask, row: TaskRow): ScheduledTaskInfo["state"] {
+  if (row.runs >= maxRuns || row.nextAt === null) return "finished";
   return row.pausedAt === null ? "active" : "paused";
 }
 
-function pauseInfo({ pausedAt, pausedBy, pausedNote }: TaskRow): Pick<ScheduledTaskInfo, "paused"> {
-  if (pausedAt === null) return {};
-  const note = pausedNote === null ? {} : { note: pausedNote };
-  return { paused: { at: pausedAt, by: pausedBy ?? "hand", ...note } };
+export function pauseInfo(row: TaskRow | undefined): Pick<ScheduledTaskInfo, "paused"> {
+  if (!row || row.pausedAt === null) return {};
+  const { pausedAt: at, pausedBy, pausedNote: note } = row;
+  return { paused: { at, by: pausedBy ?? "hand", ...(note !== null && { note }) } };
 }
