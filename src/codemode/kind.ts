@@ -266,7 +266,7 @@ export async function executionOf(runtime: CodemodeRuntime, wait: Wait): Promise
   );
 }
 
-/** The same for the same action, so that a person is asked once. */
+/** An id that each repetition of an action has, so that a person is asked once. */
 function approvalId(executionId: string, seq: number): string {
   return `${executionId}-${seq}`;
 }

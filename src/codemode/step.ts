@@ -142,7 +142,7 @@ async function run<Schema extends AnySchema | undefined>(
 async function undo({ agent, name }: StepCall<CodemodeAgent>, waitId: string) {
   const done = await (await agent()).callKernel("rollbackCodemode", waitId);
   if (done !== "forgotten") return;
-  // By its own name: the platform knows it by that, and would try another one again.
+  // The class itself: the platform recognizes it by its name, and would retry any other error.
   throw new NonRetryableError(
     `The calls of runCode(step, "${name}") cannot be undone: the agent's Code Mode runtime has no record of them any more. ` +
       "Raise its maxExecutions.",

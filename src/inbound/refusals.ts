@@ -7,7 +7,7 @@ import type { RefusedRequests } from "./protocol.ts";
 
 const HOUR_MS = 3_600_000;
 const MOST_HOURS = 24;
-/** Those of 20 sources that are refused for each reason in each hour. */
+/** Enough for 20 sources with each reason in each hour. */
 const MOST_ROWS = 1_000;
 
 /** The last 24 hours of a source and reason. */

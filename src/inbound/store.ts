@@ -181,7 +181,7 @@ export class InboundStore {
     return row && toDelivery(row);
   }
 
-  /** With its body. */
+  /** A delivery with its body. */
   inspect(source: string, id: string): (InspectedDelivery & StoredDelivery) | undefined {
     const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE source = ? AND id = ?`;
     const [row] = this.storage.sql.exec<RowWithBody>(query, source, id).toArray();

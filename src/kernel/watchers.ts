@@ -22,7 +22,7 @@ export type Watcher = {
    * @param base the message that the reply continues
    */
   reply?(turn: WatchedTurn, attempt: number, base?: UIMessage): ReplyWatcher | undefined;
-  /** The same for a turn of a chat, whose own clients get the reply from the SDK. */
+  /** Reports a turn of a chat, whose own clients get the reply from the SDK. */
   chatReply?(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher;
   /** An approval was opened, decided, expired or cancelled. */
   approval?(approval: Approval): void;

@@ -22,7 +22,7 @@ export interface McpOptions
     "allowedHostnames" | "allowedOriginHostnames" | "corsOptions"
   > {
   /**
-   * Who calls: the identity, or false or undefined for nobody, who is answered with 401. Check a token here; requests of
+   * The caller's identity. False or undefined: the request is answered with 401. Check a token here; requests of
    * `OAuthProvider` are checked already. Without this option there is no server. An identity whose `id` is not a text of 1 to
    * 200 characters is answered with 401, too, and logged. When this throws, the answer is 503.
    */
@@ -172,7 +172,7 @@ function settingsOf(options: McpOptions) {
   };
 }
 
-/** Why an identity is not accepted, without the id. Undefined also for nobody. */
+/** Why an identity is not accepted, without the id. Undefined also without an identity. */
 function problemOfIdentity(identity: unknown): string | undefined {
   if (identity === undefined || identity === null || identity === false) return undefined;
   const given = () => {
@@ -184,6 +184,6 @@ function problemOfIdentity(identity: unknown): string | undefined {
   };
   const problem = given();
   if (problem === undefined) return undefined;
-  const remedy = `Return { id } with a text of 1 to ${MAX_ID} characters, or false for nobody.`;
+  const remedy = `Return { id } with a text of 1 to ${MAX_ID} characters, or false to refuse the request.`;
   return `authorize() returned ${problem}. ${remedy}`;
 }

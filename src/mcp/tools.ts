@@ -128,7 +128,7 @@ function addSubmit(server: McpServer, context: ToolContext): void {
       answered(context, async (agent) => {
         const { idempotencyKey: key, notBefore, thread, priority } = input;
         const messages = input.messages ?? [{ role: "user" as const, text: input.text ?? "" }];
-        // The same ids for a repetition, which is no conflict then. Callers do not share keys.
+        // A repeated call has the same ids, so that it is no conflict. Callers do not share keys.
         const prefix = key === undefined ? crypto.randomUUID() : digest(stableKey(identity, key));
         const found = await agent.submitMessages(
           messages.map((message, n) => ({
@@ -205,7 +205,7 @@ class UnknownSubmissionError extends Error {
   }
 }
 
-/** @throws UnknownSubmissionError also for the submission of somebody else */
+/** @throws UnknownSubmissionError also for the submission of another caller */
 async function ownOf({ identity, isOwnOnly }: ToolContext, agent: McpAgent, submissionId: string) {
   const found = await agent.inspectSubmission(submissionId);
   const isVisible = found && (!isOwnOnly || found.metadata?.[OWNER] === identity.id);

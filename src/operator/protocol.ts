@@ -112,7 +112,7 @@ export type Finding = {
 export type AlertEvent = AgentRef & {
   readonly type: "perdure.alert";
   readonly state: "open" | "over";
-  /** As it was when it was announced. */
+  /** The finding when the alert was announced. */
   readonly finding: Finding;
   /** Epoch milliseconds. */
   readonly at: number;
@@ -212,7 +212,7 @@ export type OperateResult = {
   readonly cursor?: string;
   /** The state after it: the inspection of what was changed. */
   readonly after?: Json;
-  /** Of its row in the audit log; left out for a dry run. */
+  /** The id of the row in the audit log; left out for a dry run. */
   readonly auditId?: string;
 };
 
@@ -281,7 +281,7 @@ export type WorkflowStep = {
   readonly error?: string;
   /** At most 1,000 characters: the prompt, or the request as JSON. Left out above 64 KiB. */
   readonly input?: string;
-  /** The same of the answer or the result, as JSON. A batch has neither. */
+  /** The beginning of the answer or the result, as JSON. A batch has neither. */
   readonly output?: string;
 };
 

@@ -132,7 +132,7 @@ function stepOfPrompt(row: KeyedRow): WorkflowStep {
   };
 }
 
-/** Those that there are. */
+/** The texts that a row has. */
 function textsOf({ error, input, output }: Pick<KeyedRow, "error" | "input" | "output">) {
   const texts = Object.entries({ error, input, output }).filter(([, text]) => text);
   return Object.fromEntries(texts) as Pick<WorkflowStep, "error" | "input" | "output">;

@@ -23,7 +23,7 @@ export type DeliveryGroup = {
   readonly state: "waiting" | "dead";
   /** Empty for deliveries that have not failed. */
   readonly error: string;
-  /** As it was stored with the error; undefined for most errors, and for those of an older version. */
+  /** The cause that was stored with the error; undefined for most errors, and for those of an older version. */
   readonly failure: Cause | undefined;
   /** What errors have in common that differ in ids and numbers only. */
   readonly cause: string;

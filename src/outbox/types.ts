@@ -28,9 +28,9 @@ export type DeadLetter = {
 
 /** Which dead letters. All of them by default. */
 export type DeadLetterFilter = {
-  /** Those that became dead letters at this time or later. */
+  /** Only entries that became dead letters at this time or later. */
   readonly since?: Instant;
-  /** Those for this destination: of an agent, for any method; of a workflow, for any event type. */
+  /** Only entries for this destination: of an agent, for any method; of a workflow, for any event type. */
   readonly destination?: Destination;
   /**
    * True: those that may have been delivered. False: the others.
@@ -112,7 +112,7 @@ export type ListDeliveriesOptions = Pick<DeadLetterFilter, "destination"> &
   PageOptions & {
     /** Delivered ones are kept only with `keepDelivered`, or if their event was sent as a reference. */
     readonly state?: DeliveryState["state"] | readonly DeliveryState["state"][];
-    /** Those of this submission. */
+    /** Only deliveries of this submission. */
     readonly submissionId?: string;
     readonly kind?: Destination["kind"];
   };

@@ -86,7 +86,7 @@ async function connect(
   throw isFinal ? new StreamRefusedError(response.status, message) : new Error(message);
 }
 
-/** The same bytes; it fails when none come for {@link SILENT_MS}. */
+/** A copy of the stream that fails when no bytes come for {@link SILENT_MS}. */
 function lively(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   return new ReadableStream<Uint8Array>({

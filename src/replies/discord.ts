@@ -59,7 +59,7 @@ export type DiscordDestination = WithPolicy & { readonly kind: "discord" } & (
 
 /**
  * A channel of Discord. The event is a text, or `{ text }` with `embeds`, `components`, `flags` or `allowed_mentions`.
- * Without `allowed_mentions` the message mentions nobody. A text above 2,000 characters is cut.
+ * Without `allowed_mentions` the message has no mentions. A text above 2,000 characters is cut.
  *
  * @param channel its id
  * @param options.token the name of the secret in `env` that has the bot's token

@@ -56,7 +56,7 @@ export type SlackDestination = WithPolicy & { readonly kind: "slack" } & (
 /**
  * A channel of Slack. The event is a text, or `{ text }` with `blocks`, `attachments`, `mrkdwn`, `metadata`,
  * `unfurl_links`, `unfurl_media`, `reply_broadcast`, `response_type`, `replace_original` or `delete_original`. In the text,
- * `&`, `<` and `>` are escaped, so that it mentions nobody. A text above 40,000 characters is cut.
+ * `&`, `<` and `>` are escaped, so that a text has no mentions. A text above 40,000 characters is cut.
  *
  * @param channel its id
  * @param options.token the name of the secret in `env` that has the bot's token
@@ -213,7 +213,7 @@ export const slackMessages = {
 function isResponseUrl(value: unknown): boolean {
   if (typeof value !== "string" || value.length > MAX_URL) return false;
   const { href, pathname = "/" } = URL.parse(value) ?? {};
-  // As it is written, and without a user name or a port: no other spelling can lead elsewhere.
+  // The URL exactly as written, without a user name or a port: no other spelling can lead elsewhere.
   return value === href && value.startsWith("https://hooks.slack.com/") && pathname !== "/";
 }
 

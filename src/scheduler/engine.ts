@@ -168,7 +168,7 @@ export class SchedulerEngine {
     else if (wake.armedFor !== null) wake.release();
   }
 
-  /** The same, for a caller that waits until the wake is stored. */
+  /** Sets the wake, and resolves when the wake is stored. */
   async armed(): Promise<void> {
     const { wake } = this.loop;
     const next = this.loop.nextWake(this.#nextWake());

@@ -65,7 +65,7 @@ export async function* readFollowed(
   try {
     yield* eventsOf(reader);
   } finally {
-    // Nobody reads on: the object forgets its follower. A stream that has failed refuses this.
+    // The stream has no reader any more: the object forgets its follower. A stream that has failed refuses this.
     await reader.cancel().catch(() => {});
   }
 }

@@ -34,7 +34,7 @@ export type StreamsOptions<Env = Cloudflare.Env> = {
    * What it throws is logged, and answered with 500.
    */
   authorize(request: Request, env: Env, followed: Followed): Allowed | Promise<Allowed>;
-  /** Where it is mounted. @default "/streams" */
+  /** The path of the streams. @default "/streams" */
   readonly path?: string;
 };
 

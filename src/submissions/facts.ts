@@ -40,7 +40,7 @@ export type OpenSubmission = {
 type FailedAttempt = {
   readonly errorName: string;
   readonly error: string;
-  /** As it was stored with the error; undefined for most errors, and for those of an older version. */
+  /** The cause that was stored with the error; undefined for most errors, and for those of an older version. */
   readonly failure: Cause | undefined;
   readonly at: number;
 };

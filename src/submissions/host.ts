@@ -134,7 +134,7 @@ export interface ToolCalls {
 
 /** The recorded steps of one call of a durable tool. */
 export interface CallSteps {
-  /** The same in every repetition of the call. */
+  /** A key that each repetition of the call has. */
   readonly idempotencyKey: string;
   /**
    * The result of a step as JSON, where null stands for undefined: the recorded one, or that of `work`, which is then on disk. A

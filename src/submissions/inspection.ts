@@ -93,7 +93,7 @@ function costsOf({ attempts, usage, messageId, finishReason }: Summary) {
 
 type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
 
-/** The same object without the keys that are undefined. */
+/** A copy of the object without the keys that are undefined. */
 function defined<T extends object>(object: T): Defined<T> {
   const entries = Object.entries(object).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Defined<T>;

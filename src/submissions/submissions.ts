@@ -129,7 +129,7 @@ export class Submissions extends Capability implements TurnLedger {
     return null;
   }
 
-  /** Those submissions, newest first. */
+  /** Submissions that another ledger has, newest first. */
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
     return [];
   }
@@ -273,7 +273,7 @@ export class Submissions extends Capability implements TurnLedger {
       return this.#inspected(found);
     if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
     const ended = await hooks.wait(found.submissionId, timeoutMs);
-    // With its failed attempts; if it was deleted meanwhile, as it ended.
+    // The row has the failed attempts. If it was deleted meanwhile, the end is returned without them.
     return (await this.inspect(found.submissionId)) ?? ended ?? null;
   }
 
@@ -384,7 +384,7 @@ export class Submissions extends Capability implements TurnLedger {
     this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
-  /** With its earlier attempts. A first attempt has none. */
+  /** A submission with its failed attempts. */
   #inspected(found: Submission): SubmissionInspection {
     const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
     return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);

@@ -363,7 +363,7 @@ export type SubmissionFilter = Omit<ListSubmissionsOptions, "limit" | "before">;
 
 /** What is open in the ledger. */
 export type SubmissionStats = {
-  /** Those that wait, for their turn, their next attempt or their time. */
+  /** Submissions that wait for their turn, their next attempt or their time. */
   pending: number;
   running: number;
   /** When the one that waits longest was accepted; unset when none waits. */
@@ -409,7 +409,7 @@ export type PromptEnd =
       readonly status: "completed";
       /** Stands for a large answer, which can be read from the agent in parts. */
       readonly reference: {
-        /** Of its JSON in UTF-8. */
+        /** The size of the answer as JSON in UTF-8. */
         readonly bytes: number;
       };
     });

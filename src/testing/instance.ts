@@ -23,7 +23,7 @@ type Cursor = SqlStorageCursor<Record<string, SqlStorageValue>>;
 export class Instance implements StorageObserver {
   /** Statements, and names of deliveries, since it is watched. */
   readonly seen: Readonly<Record<CrashPoint["at"], string[]>> = { write: [], delivery: [] };
-  /** Where it crashed. */
+  /** The point at which the object crashed. */
   crashedAt: CrashPoint | undefined;
   #isWatched = false;
   #point: CrashPoint | undefined;

@@ -6,7 +6,7 @@ import { GRACE_MS } from "./waits.ts";
 const MOST_READ = 10_000;
 /** The newest waits, in which one is looked for that asked the same under another name. */
 const MOST_COMPARED = 1_000;
-/** The newest waits, among which approvals are that nobody has decided. */
+/** The newest waits that are searched for approvals without a decision. */
 const MOST_LATEST = 500;
 const DAY_MS = 86_400_000;
 /** Open waits that are compared with them. */
@@ -37,7 +37,7 @@ type RenamedStep = {
   readonly before: string;
 };
 
-/** An approval that nobody has decided in time, and that was not approved by that. */
+/** An approval that expired without a decision, and whose `onTimeout` does not approve it. */
 type ExpiredApproval = Omit<OpenApproval, "expiresAt"> & { readonly expiredAt: number };
 
 export type WaitFacts = {

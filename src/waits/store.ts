@@ -51,11 +51,11 @@ const MIGRATIONS = [
 
 /** Live waits, by their own index: the planner would walk all rows. */
 const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
-/** Those of them that are inside another wait. */
+/** Live waits that are inside another wait. */
 const INSIDE =
   "FROM perdure_waits INDEXED BY perdure_waits_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
 
-/** Those that have a topic. */
+/** Live waits that have a topic. */
 const WITH_TOPIC =
   "FROM perdure_waits INDEXED BY perdure_waits_topic WHERE done_at IS NULL AND topic IS NOT NULL AND";
 

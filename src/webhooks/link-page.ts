@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 
-/** What a page says. All texts may come from anyone. */
+/** The texts of a page. None of them is trusted. */
 export type Page = {
   readonly heading: string;
   readonly lines: readonly string[];

@@ -24,7 +24,7 @@ export type EndpointOptions<Body, Target> = {
   readonly secret: string | readonly string[];
   /**
    * The agent that gets the delivery: a stub, or `this` inside of an agent. Write it before `handle`, which infers the
-   * agent's type from it. Null or undefined: nobody wants the delivery, which is answered with 200.
+   * agent's type from it. Null or undefined: no agent gets the delivery, and the answer is 200.
    */
   agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
   /**

@@ -13,7 +13,7 @@ type Untold = { count: number; calledAt: number };
  * report. They are counted in memory: each instance of the Worker calls the agent at most once a minute for each reason,
  * however many requests there are. What comes right after a call is told with a later one.
  *
- * @param agent finds the agent that counts: a stub, or `this` inside of an agent. Null or undefined: nobody counts
+ * @param agent finds the agent that counts: a stub, or `this` inside of an agent. Null or undefined: the refusal is not counted
  * @throws InvalidOptionError
  * @example
  * webhooks(countRefusals(github({ secret: "GITHUB_SECRET", agent, handle }), (env: Env) => getAgentByName(env.Ops, "ops")));

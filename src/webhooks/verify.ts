@@ -21,7 +21,7 @@ export type Signed<Key> = {
   readonly keys: readonly Key[];
   /** Its parts, one after the other. */
   readonly message: readonly (string | Bytes)[];
-  /** Those that are null or empty do not count. */
+  /** The signatures of the request. One that is null or empty does not count. */
   readonly signatures: readonly (string | null | undefined)[];
   /** What each signature of an HMAC begins with: one without it does not count. @default "" */
   readonly prefix?: string;

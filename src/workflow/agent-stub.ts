@@ -66,7 +66,7 @@ function getLater<Stub extends object>(parent: object, className: string, name: 
   });
 }
 
-/** By its class, and not by its methods: a service binding answers to every name. */
+/** Recognizes the class, and not the methods: a service binding answers to every name. */
 function isNamespace(binding: unknown): binding is DurableObjectNamespace {
   return (
     typeof binding === "object" &&

@@ -90,7 +90,7 @@ async function thinkEvent(
   return undefined;
 }
 
-/** Think's events have no proof: anyone with the Workflow's binding can send one, as before the change. */
+/** Think's events have no proof: any code with the Workflow's binding can send one, as before the change. */
 function isEnd(
   payload: unknown,
   submissionId: string,

@@ -87,10 +87,10 @@ it.each([
     ["report"],
   ],
   [4, "JSON of another server", { report: json({ verdict: "healthy" }) }, ["report"]],
-  [4, "a list that is none", { [`${AGENT}/submissions`]: json([]) }, ["ls", "submissions"]],
+  [4, "an invalid list", { [`${AGENT}/submissions`]: json([]) }, ["ls", "submissions"]],
   [
     4,
-    "an action's answer that is none",
+    "an invalid answer of an action",
     { [`${AGENT}/actions`]: json("done") },
     ["cancel", "s1", "--reason", "r"],
   ],

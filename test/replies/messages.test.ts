@@ -58,7 +58,7 @@ describe("A message", () => {
     expect(asked[0]?.headers.has("authorization")).toBe(false);
   });
 
-  it("O2: Discord gets a nonce of at most 25 characters, and a message that mentions nobody", async () => {
+  it("O2: Discord gets a nonce of at most 25 characters, and a message without mentions", async () => {
     const { method, path, headers, body, marks } = await sentBy("discord", { text: "@everyone" });
     expect([method, path, marks]).toEqual(["POST", "/channels/1122334455667788990/messages", 1]);
     expect(headers.get("authorization")).toBe(`Bot ${TOKEN}`);
@@ -118,7 +118,7 @@ describe("The text of an event", () => {
     ["a text", "done", "done"],
     ["an object", { text: "done" }, "done"],
     ["an output that is a text", endOf("completed", "done"), "done"],
-    ["an output that is none", endOf("completed", { a: [1] }), '{\n  "a": [\n    1\n  ]\n}'],
+    ["an invalid output", endOf("completed", { a: [1] }), '{\n  "a": [\n    1\n  ]\n}'],
     ["an empty output", endOf("completed", " "), "The answer is empty."],
     ["a failure", endOf("error"), "Sorry, this request failed."],
     ["a cancelled submission", endOf("aborted"), "This request was cancelled."],
@@ -152,7 +152,7 @@ describe("The text of an event", () => {
     }
   });
 
-  it("O2: Slack's control characters are escaped in any text, so that it mentions nobody", async () => {
+  it("O2: Slack's control characters are escaped in any text, so that it has no mentions", async () => {
     expect(await text("slack", "<!channel> <@U1> <https://a|b> a&b")).toBe(
       "&lt;!channel&gt; &lt;@U1&gt; &lt;https://a|b&gt; a&amp;b",
     );

@@ -255,7 +255,7 @@ describe("an approval's link", () => {
   });
 });
 
-describe("a link that is none", () => {
+describe("an invalid link", () => {
   it.each<[string, () => Promise<{ status: number; text: string }>, number, RegExp]>([
     ["without a token", () => send(""), 404, /not complete/],
     ["forged", () => send(approval, {}, { secret: "guess" }), 403, /not valid/],

@@ -123,7 +123,7 @@ export type ClassBinding = { readonly binding: string; readonly className: strin
 export const objectsIn = (settings: Settings) =>
   classesOf(isRecord(settings.durable_objects) && settings.durable_objects.bindings, "name");
 
-/** The same of Workflows. */
+/** The Workflows that are declared. */
 export const workflowsIn = (settings: Settings) => classesOf(settings.workflows, "binding");
 
 function classesOf(list: unknown, nameKey: string): ClassBinding[] {

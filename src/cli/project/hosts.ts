@@ -133,7 +133,7 @@ export const OPERATOR_MOUNTS = [
   ["perdure/mcp", "operatorMcp"],
 ] as const;
 
-/** Those of the functions that a project imports, e.g. `dashboard()`. */
+/** Which of the functions a project imports, e.g. `dashboard()`. */
 export function mountedBy(
   sources: Sources,
   mounts: readonly (readonly [from: string, name: string])[] = OPERATOR_MOUNTS,

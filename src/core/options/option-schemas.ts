@@ -252,7 +252,7 @@ function problemOf(issue: Issue, whole: unknown, name: string) {
     const text = unknownOptionMessage(unknown, option, message);
     return { option: shorten(`${prefix}${unknown}`), message: text };
   }
-  // As it was given: the issue has a value that may be parsed already.
+  // The value as it was given: that of the issue may be parsed already.
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown>)[key], whole);
   if (value === undefined && typeof path.at(-1) === "string") {
     const where = optionPath(path.slice(0, -1), name);

@@ -156,7 +156,7 @@ export function fail(error: unknown): void {
   const status = error instanceof OperatorError ? error.status : 0;
   problem.value = {
     text: error instanceof Error ? error.message : String(error),
-    // The same request would be refused again. 408 and 429 say when. 501: the class does not install a feature.
+    // A repetition of the request would be refused again. 408 and 429 say when. 501: the class does not install a feature.
     isPermanent:
       status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429),
   };
@@ -167,7 +167,7 @@ export function fail(error: unknown): void {
 addEventListener(
   "visibilitychange",
   () => {
-    // Somebody else may have signed in meanwhile.
+    // Another user may have signed in meanwhile.
     isSessionOld = true;
     void refresh();
   },

@@ -117,7 +117,7 @@ export class DurableHarness<
   /**
    * Installs the harness that runs the agent's turns. Call it in a field of your class.
    * @returns the harness
-   * @throws InvalidOptionError for a second harness, or for an object that is none
+   * @throws InvalidOptionError for a second harness, or for an object that is no harness
    */
   protected useHarness<Harness extends AgentHarness & LifecycleCapability>(
     harness: Harness,

@@ -50,7 +50,7 @@ export type ToolStep = {
 /** What `execute()` of a durable tool gets besides the input. */
 export type DurableToolContext = ToolExecutionOptions<unknown> & {
   readonly step: ToolStep;
-  /** The same in every repetition of the call, and in a retry of its submission. */
+  /** A key that each repetition of the call has, also in a retry of its submission. */
   readonly idempotencyKey: string;
 };
 

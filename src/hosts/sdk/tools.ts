@@ -43,7 +43,7 @@ export function safeToRepeat<T extends object>(tool: T): T {
   throw new TypeError(invalidMessage("tool", preview(tool), expected));
 }
 
-/** @throws TypeError naming a tool that is none */
+/** @throws TypeError naming an invalid tool */
 export function checkTools<Tools extends object>(tools: Tools): Tools {
   const [name, tool] =
     Object.entries(tools).find(([, tool]) => typeof tool !== "object" || tool === null) ?? [];

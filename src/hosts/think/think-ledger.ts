@@ -131,7 +131,7 @@ export class ThinkLedger {
     return found && this.#inspectionOf(found);
   }
 
-  /** Those of the latest hundred of each status that match, newest first. */
+  /** Of the latest hundred submissions of each status, those that match, newest first. */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     if (await this.isEmpty()) return [];
     const { status, before, limit = MOST_LISTED } = options;

@@ -9,7 +9,7 @@ import type { AlertSettings } from "./options.ts";
 export const MOST_ALERTS = 200;
 /** An announced finding is looked for again after as long as it was announced for, at most this. */
 const LONGEST_MS = 6 * 3_600_000;
-/** They end when a person decides or a schedule fires, and the agent is awake then. */
+/** Findings that end when a person decides or a schedule fires: the agent is awake then. */
 const WAITS = /^(approval-waits|approval-expires|task)-/;
 
 /** A row. Waits for `after`, is announced (`announcedAt`), or is over (`overAt`) and quiet. */
@@ -19,7 +19,7 @@ export type Alert = {
   readonly firstAt: number;
   readonly announcedAt: number | null;
   readonly overAt: number | null;
-  /** As it was announced. */
+  /** The finding as it was announced. */
   readonly finding: Finding;
 };
 

@@ -36,7 +36,7 @@ export type OperatorOptions<Env = Cloudflare.Env> = {
    * to a login. Called for each request, before anything else of it is read. What it throws is logged, and answered with 500.
    */
   authorize(request: Request, env: Env): Authorized | Promise<Authorized>;
-  /** Where it is mounted. @default "/perdure" */
+  /** The path of the API and the page. @default "/perdure" */
   readonly path?: string;
 };
 

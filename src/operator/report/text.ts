@@ -23,7 +23,7 @@ export function verb(count: number, one: string, many: string): string {
   return count === 1 ? one : many;
 }
 
-// They change the direction of what follows: https://www.unicode.org/reports/tr9/#Explicit_Directional_Embeddings
+// Characters that change the direction of the text after them: https://www.unicode.org/reports/tr9/#Explicit_Directional_Embeddings
 const DIRECTIONS = /[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g;
 
 /** One line of a text of the app or of a receiver, which cannot change how the sentence around it is read. */

@@ -284,7 +284,7 @@ function toolSpan(
   };
 }
 
-/** Those that wait, those that are dead letters, and the delivered ones that the outbox keeps. */
+/** Deliveries that wait, dead letters, and the delivered ones that the outbox keeps. */
 function deliveriesOf(sql: SqlStorage, submissionId: string): DeliveryInfo[] {
   const states = ["waiting", "dead", "delivered", "discarded"] as const;
   const filter = { states, key: undefined, kind: undefined, submissionId };

@@ -6,7 +6,7 @@
 
 export type ReadyEntry = {
   readonly id: string;
-  /** Of its destination. */
+  /** The key of its destination. */
   readonly key: string;
   /** The object may not have survived its last attempts: it is tried alone. */
   readonly isSuspect: boolean;

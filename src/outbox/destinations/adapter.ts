@@ -13,7 +13,7 @@ export type AnyDestination = WithPolicy & { readonly kind: string };
 
 /** What a method, an agent, a workflow and a queue receive. */
 export type Delivery<Event = unknown> = {
-  /** The same on every attempt, so that a receiver can recognize a repetition. */
+  /** The id of the delivery, on every attempt, so that a receiver can recognize a repetition. */
   readonly id: string;
   /** 1 for the first. A crash counts as an attempt, so a number may never arrive. */
   readonly attempt: number;
@@ -116,7 +116,7 @@ export type AdapterContext = {
 
 /** A kind of destination. */
 export type DestinationKind = {
-  /** Of its destinations, which are stored as JSON. */
+  /** The schema of the kind's destinations, which are stored as JSON. */
   readonly schema: z.ZodType<AnyDestination>;
   connect(context: AdapterContext): Adapter<never>;
 };

@@ -4,7 +4,7 @@ import type { Destination } from "../destinations/index.ts";
 
 export type NewEntry = {
   readonly id: string;
-  /** Of its destination. */
+  /** The key of its destination. */
   readonly key: string;
   readonly destination: Destination;
   /** The event as JSON. */

@@ -68,7 +68,7 @@ async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<s
   const maxAttempts =
     task.retry?.maxAttempts && Math.min(task.retry.maxAttempts, Number.MAX_SAFE_INTEGER);
   const { submissionId } = await turns.accept(
-    // The same id each time, so that a repeated submission has the same message.
+    // The id is the same in each attempt, so that a repeated submission has the same message.
     [{ id: idempotencyKey, role: "user", parts: [{ type: "text", text }] }],
     { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) },
   );

@@ -20,7 +20,7 @@ const NAMES_IN_THINK = {
 
 export type InvalidTask = {
   readonly taskId: string;
-  /** As it was declared. */
+  /** The schedule as it was declared. */
   readonly schedule: string;
   readonly error: Error;
 };

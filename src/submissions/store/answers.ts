@@ -170,7 +170,7 @@ export class StoredAnswer {
     return this.output === IN_PARTS || this.output.length > PART_LENGTH;
   }
 
-  /** Of its JSON in UTF-8. */
+  /** The size of the answer as JSON in UTF-8. */
   get bytes(): number {
     if (this.output !== IN_PARTS) return byteLength(this.output);
     const query = "SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM perdure_answer_parts WHERE seq = ?";

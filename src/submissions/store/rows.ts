@@ -76,7 +76,7 @@ export const NEXT_RANK = 10_000;
 
 /** A stored submission, with its JSON read. */
 export type Submission = ReturnType<typeof toSubmission>;
-/** The same without messages and answer spec, which may be large. */
+/** A {@link Row} without messages and answer spec, which may be large. */
 export type Summary = ReturnType<typeof toSummary>;
 
 /** Columns of a {@link Summary}, for SQL. */
@@ -157,7 +157,7 @@ export function* eachWhole(
   for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, rowOf<Row>(row));
 }
 
-/** The same all at once. */
+/** {@link eachWhole}, as a list. */
 export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
   return [...eachWhole(sql, query, ...bindings)];
 }
@@ -171,7 +171,7 @@ export function* each(
   for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, rowOf<SummaryRow>(row));
 }
 
-/** The same all at once. */
+/** {@link each}, as a list. */
 export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
   return [...each(sql, query, ...bindings)];
 }

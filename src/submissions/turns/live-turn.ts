@@ -7,7 +7,7 @@ export type LiveTurn = ReturnType<typeof liveTurn>;
 
 export function liveTurn(submission: Submission, now: number) {
   return {
-    /** As it was when it was started; after its claim, as it was claimed. */
+    /** The row when the turn started; after the claim, the row as it was claimed. */
     submission,
     controller: new AbortController(),
     /** Set when the turn has begun. */

@@ -83,7 +83,7 @@ function approvalOf(wait: Wait): Approval {
   };
 }
 
-/** Where it was closed by no decision, its result says why as an `error`. */
+/** The decision, and by whom. An approval that was closed without one has the reason as an `error`. */
 function decidedOf({ result }: Wait): Decided {
   type Result = Decided & { readonly error?: string; readonly isApproved?: true };
   const { error, isApproved: _, ...decided } = (result ?? {}) as Result;

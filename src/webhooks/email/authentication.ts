@@ -67,7 +67,7 @@ export function authenticationOf(
   return { ...results, isAuthentic };
 }
 
-/** Whether the domain is that of From, or one above it. One below it can belong to somebody else, e.g. a customer of a host. */
+/** Whether the domain is that of From, or one above it. A subdomain of From can belong to another owner, e.g. a customer of a host. */
 function isAligned(domain: string | undefined, fromDomain: string): boolean {
   if (!domain?.includes(".")) return false;
   return `.${fromDomain.toLowerCase()}`.endsWith(`.${domain.toLowerCase()}`);

@@ -49,7 +49,7 @@ export type EmailOptions<Body, Target> = SourceOptions<Body, Target> &
     readonly from?: string;
     /**
      * Which senders are believed. `"dmarc"`: the domain of From has sent the e-mail, as DMARC says; for a domain without a
-     * DMARC policy, a DKIM signature or SPF of that domain. `"none"`: anybody can write any From. Use it for local tests, where
+     * DMARC policy, a DKIM signature or SPF of that domain. `"none"`: From is not checked. Use it for local tests, where
      * no server checks e-mails.
      * @default "dmarc"
      */

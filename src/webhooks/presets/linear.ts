@@ -52,7 +52,7 @@ export function linear<Target extends MaybeAgent, Body = LinearBody>(
   );
 }
 
-/** The header `Linear-Timestamp` is not signed: whoever repeats a request could write the present time into it. */
+/** The header `Linear-Timestamp` is not signed: a repeated request could have the present time in it. */
 function checkBodyTime(
   raw: Uint8Array,
   { now, tolerance }: { readonly now: number; readonly tolerance: number },

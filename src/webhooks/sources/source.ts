@@ -16,7 +16,7 @@ import { type Bytes, sha256Hex } from "../verify.ts";
 export interface SourceOptions<Body, Target> {
   /**
    * The agent that gets the delivery, as a stub. Write it before `handle`, which infers the agent's type from it. Null or
-   * undefined: nobody wants the delivery, and nothing is stored.
+   * undefined: no agent gets the delivery, and nothing is stored.
    */
   agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
   /**

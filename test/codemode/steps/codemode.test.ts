@@ -71,7 +71,7 @@ describe("a run", () => {
     ["no code", { code: " " }],
     ["an unknown option", { code: "1", retries: 3 }],
     ["what onReject does not know", { code: "1", onReject: "ignore" }],
-    ["a rollback that is none", { code: "1", rollback: "yes" }],
+    ["an invalid rollback", { code: "1", rollback: "yes" }],
     ["too much code", { code: "x".repeat(1_000_000) }],
   ])("refuses %s at the call, with nothing stored", async (_, options) => {
     const code = givenCode();

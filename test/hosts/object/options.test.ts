@@ -33,7 +33,7 @@ const setupOf = (tools: unknown) => {
   return source({ messagesFor: async () => [] } as never);
 };
 
-it("names a tool that is none when the app returns it for a turn", async () => {
+it("names an invalid tool when the app returns it for a turn", async () => {
   await expect(setupOf({ pay: null })).rejects.toThrow(
     "Invalid tools.pay null: expected a tool of the AI SDK",
   );

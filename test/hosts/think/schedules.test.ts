@@ -408,10 +408,10 @@ describe("schedules that Think accepts", () => {
 
   it.each<[string, unknown, string?]>([
     ["no schedule", { schedule: "at dawn", prompt }],
-    ["a time that is none", { schedule: "every day at 25:00", prompt }],
+    ["an invalid time", { schedule: "every day at 25:00", prompt }],
     ["a plural", { schedule: "every 1 minutes", prompt }],
     ["a day twice", { schedule: "every week on monday,mon at 09:00", prompt }],
-    ["a zone that is none", { schedule: "every day at 09:00 in Mars/Phobos", prompt }],
+    ["an invalid zone", { schedule: "every day at 09:00 in Mars/Phobos", prompt }],
     ["two zones", { schedule: "every day at 09:00 in UTC", timezone: "Europe/London", prompt }],
     ["neither a prompt nor a handler", { schedule: "every 2 hours" }],
     ["both", { schedule: "every 2 hours", prompt, handler: noop }],

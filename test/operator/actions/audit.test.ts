@@ -165,12 +165,12 @@ describe("requests of untyped callers", () => {
       /^Invalid cursor "x"/,
     ],
     [
-      "a destination that is none",
+      "an invalid destination",
       { ...valid, action: { do: "redrive", filter: { destination: { kind: "fax" } } } },
       /fax/,
     ],
     [
-      "a URL that is none",
+      "an invalid URL",
       { ...valid, action: { do: "enable-endpoint", url: "here" } },
       /^Invalid url "here": expected a URL/,
     ],

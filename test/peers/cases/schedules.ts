@@ -184,7 +184,7 @@ const intervals = scenario({
 
 const WRONG: [what: string, task: object, says: string][] = [
   [
-    "a time that is none",
+    "an invalid time",
     { schedule: "every day at 25:00", timezone: "UTC", prompt },
     "`every day at HH:mm`",
   ],
@@ -216,7 +216,7 @@ const WRONG: [what: string, task: object, says: string][] = [
     "`every week on monday,wednesday at HH:mm`",
   ],
   [
-    "a day that is none",
+    "an invalid day",
     { schedule: "every week on someday at 09:00", timezone: "UTC", prompt },
     "`every week on monday,wednesday at HH:mm`",
   ],

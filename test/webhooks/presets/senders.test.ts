@@ -339,7 +339,7 @@ describe("a webhook of Twilio", () => {
     }
   });
 
-  it("takes no URL that is none", () => {
+  it("refuses an invalid URL", () => {
     for (const url of ["", "example.com", "ftp://x", "https://x#rc=2", "https://", 1])
       expect(() => twilio({ ...options, url } as never)).toThrow("Invalid url");
   });

@@ -13,7 +13,7 @@ const FLOOD = 100;
 /** Fewer are retries, which senders make of a few deliveries. */
 const FEW_REPEATS = 50;
 const REPEATS_EACH = 10;
-/** Fewer are strays: anybody can send a request to a public URL. */
+/** Fewer are strays: any client can send a request to a public URL. */
 const FEW_REFUSED = 5;
 /** Older ones are no longer replayed by their sender, and the operator has seen them. */
 const WINDOW_MS = 24 * 3_600_000;

@@ -259,7 +259,7 @@ function deadLettersOf({ groups, endpoints }: OutboxFacts, isUncertain: boolean)
   );
   const dead = groups.filter(
     ({ state, isUncertain: is, destination: to }) =>
-      // Those of a disabled endpoint are part of its finding.
+      // Dead letters of a disabled endpoint are part of its finding.
       state === "dead" && is === isUncertain && !(to?.kind === "webhook" && disabled.has(to.url)),
   );
   return [...Map.groupBy(dead, (one) => `${one.key}\n${one.cause}`).values()];

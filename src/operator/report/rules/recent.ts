@@ -97,7 +97,7 @@ const toolFails: Rule = ({ recent }, now) =>
     }));
 
 const retriesGrow: Rule = ({ recent }, now) => {
-  // Those that ended with an error have a finding of their own.
+  // Submissions that ended with an error have a finding of their own.
   const tried = recent.newest.filter(
     (one) => one.status !== "error" && (one.retries || hasEnded(one)),
   );

@@ -35,7 +35,7 @@ const taskPaused: Rule = (task, now) => {
     },
     cause: isFailure
       ? `Its option pauseOnFailure has paused it. The latest error is: ${line(lastRun?.error ?? "not known")}`
-      : "Somebody has paused it; it does not fire until it is resumed.",
+      : "The task was paused by hand; it does not fire until it is resumed.",
     fix: {
       text: isFailure
         ? "First correct what the error names, then resume it."

@@ -102,7 +102,7 @@ const workDoesNotStart: Rule = ({ open, limits }, now) => {
   const isLate = (one: OpenSubmission) =>
     isReady(one, now) && now - readySince(one) >= NOT_STARTED_MS;
   const stuck = [...Map.groupBy(open, ({ thread }) => thread)].flatMap(([thread, turns]) => {
-    // Those behind a retry wait for it: the first one says whether the thread is late.
+    // Submissions behind a retry wait for it: the first one says whether the thread is late.
     const first = turns.find((one) => one.attempts > 0 || isReady(one, now));
     return first && isLate(first) && !busy.has(thread) ? turns.filter(isLate) : [];
   });

@@ -6,7 +6,7 @@ import { at, line, plural, verb } from "../text.ts";
 
 /** A person who is at work decides sooner. */
 const OLD_MS = 60_000;
-/** After an hour the workflow is late for anybody. */
+/** A workflow that waits for an hour is late. */
 const LATE_MS = 3_600_000;
 /** Before it expires, a person needs some time; an approval with a short timeout has less. */
 const SOON_MS = 3_600_000;
@@ -90,7 +90,7 @@ const approvalExpired: Rule = ({ expired }, now) =>
       code: "approval-expired",
       about,
       severity: count >= MANY_EXPIRED ? "warning" : "info",
-      title: `${what} expired since ${at(since, now)}, and nobody had decided.`,
+      title: `${what} expired without a decision since ${at(since, now)}.`,
       evidence: { ...evidence, since },
       cause: "The step's timeout has passed: it was rejected, or the step has failed.",
       fix: {
