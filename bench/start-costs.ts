@@ -29,7 +29,7 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
 };
 
 /** SQL statements of the first turn of a Think agent after a restart, without those of a warm one. */
-export const COLD_STATEMENTS = 113;
+export const COLD_STATEMENTS = 112;
 
 /**
  * CPU time to evaluate the bundle of an app, as a multiple of that with the class that the agent extends. The two run in turns, so
