@@ -59,7 +59,7 @@ export function childrenOf(agent: Agent) {
       // A child that is deleted meanwhile may never answer.
       return withTimeout(inspection, ANSWER_MS);
     },
-    /** What the child reports from now on, until the run has ended. */
+    /** The reports of the child from now on, until the run has ended. */
     tail: async (className: string, runId: string): Promise<ReadableStream<unknown>> =>
       (await childOf(className, runId)).tailAgentToolRun(runId, {
         // After everything that is stored: only progress reports are wanted, and those are not stored.

@@ -2,11 +2,11 @@
 
 import type { CodemodeCall } from "./types.ts";
 
-/** What is known of an execution that did not give a result. */
+/** The facts of an execution without a result. */
 export type CodemodeDetails = {
   /** In the agent's Code Mode runtime; none where nothing was begun, or its time was over. */
   readonly executionId?: string | undefined;
-  /** What the code has logged, the last lines. */
+  /** The last lines of the code's log. */
   readonly logs?: readonly string[] | undefined;
   /** Calls that were begun, the latest 100; those that are `applied` have had their effect, others maybe. */
   readonly calls?: readonly CodemodeCall[] | undefined;
@@ -57,7 +57,7 @@ export class CodemodeTimeoutError extends CodemodeError {
   override name = "CodemodeTimeoutError";
 }
 
-/** What the code returned does not match `output`. */
+/** The result of the code does not match `output`. */
 export class CodemodeValidationError extends CodemodeError {
   override name = "CodemodeValidationError";
 }

@@ -244,7 +244,7 @@ export class Codemode implements StoredKind {
   }
 }
 
-/** What a pass came to, if there was one. */
+/** The outcome of a pass, if there was one. */
 type Came = { readonly refused?: string | undefined; readonly hasRun?: boolean };
 
 type Scene = {

@@ -13,7 +13,7 @@ import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from 
 const MOST_ERROR_CHARS = 10_000;
 const MOST_LOG_CHARS = 100_000;
 const MOST_CALLS = 100;
-/** What codemode records in place of a result that is too large, or has no form in storage. */
+/** The record in place of a result that is too large, or that cannot be stored. */
 const OMITTED = "[codemode: result omitted from the audit trail";
 
 /** The result of a completed execution, or why it cannot be handed on. */

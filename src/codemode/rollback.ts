@@ -7,7 +7,7 @@ import type { CodemodePort } from "./types.ts";
 
 const OVER: Closing = { status: "cancelled", result: { error: "Its workflow is rolled back" } };
 
-/** What became of it: there may have been nothing to undo, or no record of it any more. */
+/** The outcome of a rollback: there may have been nothing to undo, or no record of the calls any more. */
 type CodemodeRollback = "rolled-back" | "nothing" | "forgotten";
 
 /** What `runCode()` calls at its agent, besides the calls of all steps. */

@@ -64,9 +64,9 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
 export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
   /** In the agent's Code Mode runtime. */
   readonly executionId: string;
-  /** What the code returned. */
+  /** The value that the code returned. */
   readonly output: Schema extends AnySchema ? OutputOf<Schema> : Json | undefined;
-  /** What the code has logged, the last 100,000 characters. */
+  /** The log of the code, its last 100,000 characters. */
   readonly logs?: readonly string[];
 };
 

@@ -27,10 +27,10 @@ export type ExecutionRecord = {
   readonly updatedAt: number;
 };
 
-/** What a pass over the code came to; the record has the rest. */
+/** The outcome of a pass over the code; the record has the rest. */
 export type PassOutput = { readonly status: string; readonly error?: string };
 
-/** What is used of `CodemodeRuntimeHandle`: described here, as the package is an optional one. */
+/** The used part of `CodemodeRuntimeHandle`: described here, because the package is optional. */
 export interface CodemodeRuntime {
   execute(input: { code: string }): Promise<PassOutput>;
   approve(options: { executionId: string }): Promise<PassOutput>;
@@ -52,7 +52,7 @@ export type CodemodePort = {
 /** What `runCode()` asks. */
 export type CodemodeRequest = {
   readonly code: string;
-  /** What becomes of the calls that were applied before an action was rejected. */
+  /** The fate of calls that were applied before an action was rejected. */
   readonly onReject: "keep" | "rollback";
 };
 

@@ -153,7 +153,7 @@ export function failureOf(error: unknown): Failure {
 /** Characters of a failure that tell its cause: each store keeps more of them. */
 const CAUSE_LENGTH = 300;
 
-/** What failures have in common whose texts differ in ids and numbers only. HTTP statuses stay. */
+/** The common text of failures that differ in ids and numbers only. HTTP statuses stay. */
 export function causeOf(text: string): string {
   const shown = (word: string) => (/\d/.test(word) && !/^[1-5]\d\d$/.test(word) ? "#" : word);
   return text.slice(0, CAUSE_LENGTH).replace(/[\w-]+/g, shown);

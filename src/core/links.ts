@@ -5,7 +5,7 @@
 
 import type { Json } from "./json.ts";
 
-/** What a link is for. */
+/** The purpose of a link. */
 export type Link = {
   /** The binding of the agent, or of its root agent, in the Worker that serves the link. */
   readonly binding: string;

@@ -11,7 +11,7 @@ export type LiveSpan = {
   fail(errorType: string): void;
 };
 
-/** What is used of `tracing` of `cloudflare:workers`. */
+/** The used part of `tracing` of `cloudflare:workers`. */
 export type NativeTracing = {
   enterSpan<T>(name: string, work: (span: NativeSpan) => T): T;
   /** Newer than the other method. */

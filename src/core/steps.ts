@@ -4,7 +4,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { HALF_CHARACTER, preview } from "./json.ts";
 import { digest } from "./text.ts";
 
-/** What makes a step the same step within its workflow. */
+/** The identity of a step within its workflow. */
 export type StepIdentity = {
   readonly kind: string;
   readonly stepName: string;

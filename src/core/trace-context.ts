@@ -5,7 +5,7 @@
 
 import { createHash } from "node:crypto";
 
-/** What a `traceparent` header says. */
+/** The fields of a `traceparent` header. */
 export type TraceContext = {
   /** 32 hexadecimal digits. */
   readonly traceId: string;

@@ -35,7 +35,7 @@ export type TransactionalVerb = (
   commit: (result: unknown) => void,
 ) => Promise<void>;
 
-/** What acceptance needs of the host. */
+/** The part of the host that acceptance uses. */
 export type AcceptorOptions = {
   /** The agent, whose methods are called. */
   readonly agent: object;
@@ -46,7 +46,7 @@ export type AcceptorOptions = {
   readonly onProblem?: OnProblem;
 };
 
-/** What the sender is asked to wait where the agent has no room, in seconds. */
+/** How long the sender is asked to wait if the agent has no room, in seconds. */
 const RETRY_AFTER_S = 30;
 const NO_ROOM = new Set(["BacklogFullError", "OutboxFullError", "InboundBusyError"]);
 /** Fields of an error in the answer, and UTF-16 units of each. */

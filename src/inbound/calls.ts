@@ -95,7 +95,7 @@ function workflowIdOf({ source, id }: Pick<Arrival, "source" | "id">, ordinal: n
   return isUnique ? readable : `delivery-${digest(JSON.stringify([source, id, ordinal]))}`;
 }
 
-/** What a call has started, by what it returned. */
+/** The work that a call has started, by its result. */
 export function startedBy(verb: string, args: readonly unknown[], result: unknown): Started {
   const [name] = args;
   if (verb === "runWorkflow" && isShort(name) && isShort(result)) {

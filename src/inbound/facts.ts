@@ -22,7 +22,7 @@ export type FailedDelivery = {
   readonly acceptedSince: number;
 };
 
-/** What senders have sent again, of one source and the deliveries of the last 24 hours. */
+/** Duplicates of one source among the deliveries of the last 24 hours. */
 type Repeats = {
   readonly source: string;
   deliveries: number;
@@ -91,7 +91,7 @@ function count(repeats: Map<string, Repeats>, row: Row): void {
   repeats.set(source, found);
 }
 
-/** What a filter by cause compares: the name and the message of a stored failure. */
+/** The text that a filter by cause compares: the name and the message of a stored failure. */
 export function failureText(error: string | null): string {
   if (error === null) return "";
   const { name, message } = failureIn(error);

@@ -185,7 +185,7 @@ export class Inbound extends LifecycleCapability {
   async replayMany(filter: ReplayFilter = {}, matches?: Matches): Promise<ReplayPage> {
     const { selection, limit, cursor } = readReplay(filter, matches);
     await this.lifecycle.ready();
-    // What the replays themselves store is not replayed.
+    // Rows that the replays themselves store are not replayed.
     const { after, until } = cursor ?? { after: 0, until: this.#store.newest };
     const page = this.#store.keys(selection, limit, after, until);
     const failed: { source: string; id: string; error: Failure }[] = [];

@@ -10,10 +10,10 @@ export type Handler = {
   handle(arrival: Arrival, agent: object): Promise<unknown>;
 };
 
-/** What has become of a delivery. */
+/** The outcome of a delivery. */
 export type Offered = {
   readonly verdict: Verdict;
-  /** What the handler has returned. */
+  /** The result of the handler. */
   readonly result?: unknown;
   /** Set when the delivery was refused. */
   readonly error?: unknown;

@@ -64,7 +64,7 @@ const REQUEST = optionsOf<AcceptRequest>()({
   delivery: DELIVERY,
   call: optionsOf<NonNullable<AcceptRequest["call"]>>()({
     ordinal: count({ min: 0 }),
-    // What is no name of a method is refused as a call, so that the log has it.
+    // An invalid name of a method is refused as a call, so that the log has it.
     verb: z.custom<string>(),
     args: list(z.unknown(), { max: 100 }),
   }).optional(),
@@ -153,7 +153,7 @@ const DELIVERY_REF = optionsOf<{ source: string; id: string }>()({
   id: text({ empty: true }),
 });
 
-/** What the waits ask for. */
+/** Which of the latest deliveries a wait asks for. */
 export type RecentOptions = {
   /** Epoch milliseconds. */
   readonly since: number;

@@ -49,7 +49,7 @@ export type Verdict = "accepted" | "duplicate" | "filtered" | "refused";
 export type Acceptance =
   | {
       readonly verdict: Exclude<Verdict, "refused">;
-      /** What the call has returned, as JSON, also for a duplicate. */
+      /** The result of the call as JSON, also for a duplicate. */
       readonly result?: Json;
       /** The log says that the handler has not ended, until a request says so. */
       readonly isUnfinished?: true;

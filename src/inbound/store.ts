@@ -38,7 +38,7 @@ export type NewDelivery = {
   readonly replayOf: string | undefined;
 };
 
-/** What a verdict is stored with. */
+/** The columns that are stored with a verdict. */
 export type Decision = {
   readonly verdict: StoredVerdict;
   readonly calls: readonly (LoggedCall | LoggedWait)[];
@@ -52,7 +52,7 @@ export type StoredDelivery = LoggedDelivery & {
   readonly hasConflict: boolean;
 };
 
-/** What the newest row knows of all rows. */
+/** Counts of all rows, which the newest row has. */
 type Tail = {
   readonly seq: number;
   readonly storedAt: number;

@@ -41,7 +41,7 @@ export type WaitMatch = {
   readonly workflow: { readonly name: string; readonly id: string };
 };
 
-/** What a call of a handler has started, as far as it has an id. */
+/** Work that a call of a handler has started, if it has an id. */
 export type Started =
   | { readonly kind: "submission"; readonly submissionIds: readonly string[] }
   | { readonly kind: "workflow"; readonly workflow: string; readonly workflowId: string }
@@ -53,7 +53,7 @@ export type LoggedCall = Started & {
   readonly ordinal: number;
   /** The agent's method. */
   readonly verb: string;
-  /** What it returned, as JSON. Left out where it returned nothing, or more than 16 KiB. */
+  /** The result as JSON. Left out if there is none, or more than 16 KiB. */
   readonly result?: Json;
 };
 
@@ -75,7 +75,7 @@ export type LoggedDelivery = Omit<Arrival, "body"> & {
   readonly duplicates: number;
   /** The id of the delivery that this one repeats. */
   readonly replayOf?: string;
-  /** What it has started, in the order of acceptance. Lists leave out the results. */
+  /** Work that the delivery has started, in the order of acceptance. Lists leave out the results. */
   readonly calls: readonly (LoggedCall | LoggedWait)[];
   /** Set while its handler has not ended: it was refused, or a later call of an accepted one was. A replay continues it. */
   readonly error?: InboundFailure;
@@ -120,7 +120,7 @@ export type InboundPage = {
 /** Without a `verdict`, those whose handler has not ended: refused ones, and accepted ones with an `error`. */
 export type ReplayFilter = InboundFilter & Page;
 
-/** What became of a replay. */
+/** The outcome of a replay. */
 export type ReplayResult = {
   readonly source: string;
   /** The id that it was offered under: a new one for an accepted delivery whose handler had ended. */

@@ -229,7 +229,7 @@ export class Workflows {
       }
       if (isNew) return;
     }
-    // What it reported while it was not tracked is not in its row.
+    // The row does not have reports from before the instance was tracked.
     await agent.getWorkflowStatus(name as never, id);
   }
 

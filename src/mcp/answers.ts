@@ -67,7 +67,7 @@ const tooLarge = (maxBytes: number) =>
     `The answer is larger than ${maxBytes} bytes. Pass a lower limit, or a narrower filter.`,
   );
 
-/** What of an answer fits: without its largest fields, if there is no other way. */
+/** The part of an answer that fits: without its largest fields, if there is no other way. */
 function within(maxBytes: number, answer: unknown): string {
   const json = JSON.stringify(answer);
   if (byteLength(json) <= maxBytes) return json;
@@ -85,7 +85,7 @@ export function found<Item>(item: Item | null, collection: string, id: string): 
   return item;
 }
 
-/** What the caller may read of an error: what it has done wrong, and what the API answers. */
+/** Whether the caller may read an error: its own mistake, or an answer of the API. */
 function isForCaller(error: unknown): boolean {
   return [OperatorError, NotFoundError, InvalidOptionError, ScheduleSyntaxError].some(
     (each) => error instanceof each,

@@ -219,7 +219,7 @@ async function waited(agent: McpAgent, found: SubmissionInspection, seconds = 0)
   return (await agent.waitForSubmission(found.submissionId, options)) ?? found;
 }
 
-/** What the caller sees. A long output is left out, and the text of an error, which may have internals. */
+/** A submission as the caller sees it. A long output is left out, and the text of an error, which may name internals. */
 function shown(found: SubmissionInspection, { maxOutputBytes }: ToolContext) {
   const { submissionId, status, thread, createdAt, startedAt, completedAt, attempts } = found;
   const { dueAt, errorName, output } = found;

@@ -4,7 +4,7 @@
 export class InvalidOperationError extends Error {
   override readonly name = "InvalidOperationError";
   constructor(
-    /** What of it, e.g. `reason` or `metadata.user`. */
+    /** The invalid field, e.g. `reason` or `metadata.user`. */
     readonly field: string,
     message: string,
   ) {

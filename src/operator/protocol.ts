@@ -48,7 +48,7 @@ export type Collections = {
   readonly actions: AuditEntry;
 };
 
-/** What one item is when it is opened. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
+/** An item with its details. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
 export type Details = Pick<Collections, "submissions" | "approvals" | "endpoints" | "tasks"> & {
   readonly inbound: InspectedDelivery;
   readonly deliveries: DeliveryDetails;
@@ -88,7 +88,7 @@ export type Severity = "error" | "warning" | "info";
 export type Finding = {
   /** Stable, e.g. `destination-fails`. docs/report.md has all of them. */
   readonly code: FindingCode;
-  /** What it concerns, e.g. a destination and its error: the same while its count grows. Left out for the whole agent. */
+  /** The subject of the finding, e.g. a destination and its error: it stays while the count grows. Left out for the whole agent. */
   readonly about?: string;
   readonly severity: Severity;
   /** One sentence with numbers: `3 deliveries to hooks.example.com fail since 09:12 with 401.` */
@@ -104,11 +104,11 @@ export type Finding = {
   readonly cause: string;
   /** What to do, one sentence, and the action that does it: the dashboard's button, and the command line's command. */
   readonly fix: { readonly text: string; readonly action?: Action };
-  /** What it is about, for links: `{ view: "dead-letters", filter: "destination:..." }`. */
+  /** The page of the subject, for links: `{ view: "dead-letters", filter: "destination:..." }`. */
   readonly link: { readonly view: string; readonly filter?: string; readonly id?: string };
 };
 
-/** What a webhook receives of `operations({ alerts })`. */
+/** The event that a webhook receives of `operations({ alerts })`. */
 export type AlertEvent = AgentRef & {
   readonly type: "perdure.alert";
   readonly state: "open" | "over";
@@ -186,7 +186,7 @@ type OnMany<Name extends ActionName> = Actions[Name] extends {
   ? { readonly do: Name; readonly filter: Filters[List] & ByCause }
   : never;
 
-/** What an operator may do, see actions/catalog.ts. `reason` and who it was are added by the API. */
+/** The actions of operators, see actions/catalog.ts. The API adds `reason` and the operator. */
 export type Action = { [Name in ActionName]: OnOne<Name> | OnMany<Name> }[ActionName];
 
 export type OperateRequest = {

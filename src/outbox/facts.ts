@@ -25,7 +25,7 @@ export type DeliveryGroup = {
   readonly error: string;
   /** The cause that was stored with the error; undefined for most errors, and for those of an older version. */
   readonly failure: Cause | undefined;
-  /** What errors have in common that differ in ids and numbers only. */
+  /** The common text of errors that differ in ids and numbers only. */
   readonly cause: string;
   readonly count: number;
   /** The first was put, or became a dead letter, at this time. */

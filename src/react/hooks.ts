@@ -15,7 +15,7 @@ type Followed = {
   readonly error: Error | undefined;
 };
 
-/** What is known of a submission. */
+/** The state of a submission. */
 export type SubmissionState = Followed & {
   /** Undefined until the first event. */
   readonly submission: SubmissionInspection | undefined;
@@ -23,10 +23,10 @@ export type SubmissionState = Followed & {
   readonly message: UIMessage | undefined;
 };
 
-/** What is known of an approval. */
+/** The state of an approval. */
 export type ApprovalState = Followed & { readonly approval: Approval | undefined };
 
-/** What is known of a thread since the page follows it: those that are open, and later ones, the oldest first. */
+/** The submissions of a thread since the page follows it: open ones and later ones, the oldest first. */
 export type ThreadState = Followed & {
   readonly submissions: readonly Pick<SubmissionState, "submission" | "message">[];
 };

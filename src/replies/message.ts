@@ -10,7 +10,7 @@ import { invalidMessage, isPlainObject, unknownOptionMessage } from "../core/opt
 import { type Delivery, UndeliverableError } from "../outbox/index.ts";
 import type { AdapterContext } from "../outbox/internal.ts";
 
-/** What a person reads of a submission that has no output. The reason stays in the agent: it may name internals. */
+/** The text for a person about a submission without an output. The reason stays in the agent: it may name internals. */
 const ENDS: Readonly<Record<string, string>> = {
   error: "Sorry, this request failed.",
   aborted: "This request was cancelled.",

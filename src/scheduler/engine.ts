@@ -32,7 +32,7 @@ export class SchedulerEngine {
   readonly #app: App;
   /** As last read. */
   declared = new Declarations();
-  /** What another scheduler had armed, by task, until the next reconcile. */
+  /** Occurrences that another scheduler had armed, by task, until the next reconcile. */
   #adopted: ReadonlyMap<string, ArmedOccurrence> = new Map();
   /** The latest reconcile; undefined before the first. */
   #reconciling: Promise<void> | undefined;

@@ -14,7 +14,7 @@ export const END = "end";
 
 const FOLLOW = optionsOf<FollowOptions>()({ from: text().optional() });
 
-/** What a follower was sent of a submission. */
+/** The part of a submission that a follower was sent. */
 export type Seen = {
   /** The number of the submission. Used in threads only. */
   readonly seq: number;
@@ -35,7 +35,7 @@ export const NOTHING: Seen = {
   isCut: false,
 };
 
-/** What was sent of a submission, in an id. */
+/** The part of a submission that was sent, as a part of an id. */
 export function textOf({ reply, chunks, status = "", hasMessage }: Seen): string {
   return `${reply}.${chunks}.${status}${hasMessage ? "m" : ""}`;
 }

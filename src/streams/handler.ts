@@ -5,7 +5,7 @@ import { checkNames, invalidOption, isPlainObject } from "../core/options/option
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { textOfEvents } from "./sse.ts";
 
-/** What a request asks for. */
+/** The target of a request. */
 export type Followed = {
   /** A key of `agents`. */
   readonly agent: string;
@@ -117,7 +117,7 @@ function answer(request: Request, events: ReadableStream<Uint8Array>): Response 
   });
 }
 
-/** What a path below that of the handler asks for. */
+/** The target of a path below that of the handler. */
 function followedOf(path: string, agents: object): Followed | undefined {
   const parts = path.split("/");
   const [agent = "", name = "", list = "", id = ""] = parts.map(decoded);
@@ -160,7 +160,7 @@ async function refusalOf<Env>(
   return refusal(403, "Forbidden", "The app's authorize() does not let the caller follow this.");
 }
 
-/** What the agent has thrown. Over RPC an error keeps its name, and not its class. */
+/** The answer for an error of the agent. Over RPC an error keeps its name, and not its class. */
 function refusalFor(error: unknown): Response {
   const { name, message } = failureOf(error);
   if (name.startsWith("Invalid")) return refusal(400, name, message);

@@ -100,7 +100,7 @@ export class UsageNotReportedError extends Error {
     /** Whose budget it is: the submission's own, or that of the agent for this day. */
     readonly scope: "submission" | "day",
     readonly budget: number,
-    /** What the model has reported, where that is not a number of tokens. */
+    /** The value that the model has reported, if that is not a number of tokens. */
     garbage?: string,
   ) {
     const option = scope === "submission" ? "budget.tokens" : "budget.tokensPerDay";

@@ -11,7 +11,7 @@ import type { SubmissionInspection, TokenUsage, WhenBusy } from "./types.ts";
 export const MAIN = "main";
 /** No conversation at all: each turn of this name stands alone. */
 export const ISOLATED = "isolated";
-/** What the names of pools begin with; no other thread may have such a name. */
+/** The prefix of the names of pools; no other thread may have such a name. */
 export const POOL = `${ISOLATED}/`;
 
 /** The thread of a batch: its turns are isolated, and at most `concurrency` of them run at a time. */
@@ -80,7 +80,7 @@ export type Turn = {
 /** A submission at one attempt. The ledger ignores calls for an earlier attempt. */
 export type AttemptRef = { readonly seq: number; readonly attempt: number };
 
-/** What a host calls while a turn runs. */
+/** Calls of a host while a turn runs. */
 export interface TurnLedger {
   /**
    * Call it before each model call. Returns messages of submissions that join the turn; the host appends them.
@@ -174,7 +174,7 @@ export type TurnEnd =
   | ({
       readonly outcome: "error";
       readonly failure: Failure;
-      /** What was thrown, if the host has it: decides whether another attempt may succeed. */
+      /** The error, if the host has it: decides whether another attempt may succeed. */
       readonly cause?: unknown;
       /** Whether the model's provider has run a tool, which the ledger has no record of. */
       readonly hasEffects?: boolean;
@@ -192,7 +192,7 @@ export type TurnEnd =
 export type Unanswered = {
   /** It was refused, it is missing, or the arguments of its call are not JSON. */
   readonly answer: "invalid" | "missing" | "unreadable";
-  /** What the model gave, as text. */
+  /** The model's answer as text. */
   readonly given: string | undefined;
   /** The answer that does not match, as JSON. */
   readonly refused?: string | undefined;
@@ -245,7 +245,7 @@ export type TurnFacts = {
 /** How many of a submission's messages are in the conversation. */
 export type Applied = "none" | "partial" | "all";
 
-/** What a turn left in the conversation. */
+/** The messages of a turn in the conversation. */
 export type ConversationState = {
   readonly applied: Applied;
   /** Whether the model's provider has run a tool. */
@@ -255,7 +255,7 @@ export type ConversationState = {
   readonly text?: string | undefined;
 };
 
-/** What identifies a turn in the conversation. */
+/** The ids of a turn in the conversation. */
 export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
 /** What a host checks of a submission before it is stored. */
@@ -274,7 +274,7 @@ export interface TurnHost {
   run(turn: Turn): Promise<TurnEnd>;
   /** Stops a turn that the host's own recovery runs, or is about to run. */
   stop(turn: SubmittedTurn, reason: string | undefined): void;
-  /** What the turn has left in its conversation. */
+  /** The messages of the turn in its conversation. */
   inspectConversation(turn: SubmittedTurn): Promise<ConversationState>;
   /** Whether the host may still be about to recover a turn of this thread that a crash interrupted. */
   isRecovering(thread: string): Promise<boolean>;

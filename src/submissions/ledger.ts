@@ -1,4 +1,4 @@
-/** What the parts of the ledger share. One for each object instance. */
+/** The state that the parts of the ledger share. One for each object instance. */
 
 import type { Clock } from "../core/clock.ts";
 import { emit } from "../core/lifecycle/events.ts";

@@ -51,7 +51,7 @@ export async function readOutput<Schema extends AnySchema>(
   }
 }
 
-/** What {@link readOutput} reads: a submission, or what an event says of its end. */
+/** The argument of {@link readOutput}: a submission, or the event of its end. */
 type EndedSubmission = {
   readonly submissionId: string;
   readonly status: string;

@@ -39,7 +39,7 @@ export function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">
   return traceOf(`workflow:${name}:${id}`);
 }
 
-/** What the span of a delivery is derived from. */
+/** The facts from which the span of a delivery is derived. */
 export function deliveryKey(deliveryId: string): string {
   return `delivery:${deliveryId}`;
 }

@@ -285,13 +285,13 @@ type Ended<Output> = Common<Output> &
 
 type Completed<Output> = Ended<Output> & {
   status: "completed";
-  /** What was asked for by a schema, or the text of the reply after its last call of a tool. */
+  /** The answer that a schema asked for, or the text of the reply after its last call of a tool. */
   output: Output;
 } & Absent<"error" | "errorName">;
 
 type Failed<Output> = Ended<Output> & {
   status: "error" | "aborted" | "skipped";
-  /** What ended it, for a person. */
+  /** The error or the reason, for a person. */
   error?: string;
   /** Its stable name. */
   errorName?: string;
@@ -361,7 +361,7 @@ export type ListSubmissionsOptions = {
 /** Which submissions. All of them by default. */
 export type SubmissionFilter = Omit<ListSubmissionsOptions, "limit" | "before">;
 
-/** What is open in the ledger. */
+/** Counts of the open submissions. */
 export type SubmissionStats = {
   /** Submissions that wait for their turn, their next attempt or their time. */
   pending: number;

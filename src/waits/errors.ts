@@ -1,4 +1,4 @@
-/** What the waits refuse, before anything is stored. */
+/** Errors of invalid calls. When a call throws one, nothing was stored. */
 
 import { checkBytes, HALF_CHARACTER, type Json, preview } from "../core/json.ts";
 import type { Closing } from "./protocol.ts";
@@ -10,7 +10,7 @@ export const MOST_BYTES = 1_500_000;
 export class InvalidWaitError extends Error {
   override readonly name = "InvalidWaitError";
   constructor(
-    /** What of it, e.g. `request`. */
+    /** The invalid part, e.g. `request`. */
     readonly field: string,
     message: string,
   ) {
@@ -24,7 +24,7 @@ export function missingKind(kind: string): InvalidWaitError {
   return new InvalidWaitError("kind", problem);
 }
 
-/** What cannot be asked of an approval, or decided about it. Nothing was stored, and the approval is as it was. */
+/** An invalid list or decision of approvals. Nothing was stored, and the approval is as it was. */
 export class InvalidApprovalError extends Error {
   override readonly name = "InvalidApprovalError";
   constructor(

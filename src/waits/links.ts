@@ -1,4 +1,4 @@
-/** What the endpoint of signed links asks an agent, and what it answers. */
+/** The calls from the endpoint of signed links to an agent, and their answers. */
 
 import type { Json } from "../core/json.ts";
 import type { Approval, ApprovalDecisionResult } from "./kinds/approval-types.ts";
@@ -14,7 +14,7 @@ export type UrlRequest = {
   readonly receivedAt: number;
 };
 
-/** What has become of it. */
+/** The outcome of a link. */
 export type UrlOutcome =
   /** It has ended the wait, now or, for a duplicate, before. */
   | { readonly outcome: "accepted" | "duplicate" }

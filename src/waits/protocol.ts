@@ -12,7 +12,7 @@ import type { InstanceOf } from "../outbox/types.ts";
 export const STORED_KINDS = ["approval", "agent-tool", "codemode", "webhook"] as const;
 export type StoredKindName = (typeof STORED_KINDS)[number];
 
-/** What a workflow can wait for. Waits of a prompt and of a batch are rows of the submission ledger. */
+/** The kinds of waits. Waits of a prompt and of a batch are rows of the submission ledger. */
 export type WaitKindName = StoredKindName | "prompt" | "batch";
 
 /** How a wait can end. */
@@ -37,7 +37,7 @@ export type WaitWorkflow = {
   readonly stepName: string;
 };
 
-/** What a step asks of its agent. */
+/** The request of a step to its agent. */
 export type WaitRequest<Request = unknown> = {
   readonly kind: WaitKindName;
   /** Identifies the wait: workflow, instance, step and key. */
@@ -56,7 +56,7 @@ export type WaitRequest<Request = unknown> = {
 /** Names a wait that was opened. A kind may add what else it needs to find it. */
 export type WaitRef = { readonly kind: WaitKindName; readonly waitId: string };
 
-/** What the agent answers: which event to wait for, unless the wait has ended. */
+/** The agent's answer: which event to wait for, unless the wait has ended. */
 export type WaitReceipt<End = WaitEnd> = {
   readonly waitId: string;
   readonly eventType: string;
@@ -66,7 +66,7 @@ export type WaitReceipt<End = WaitEnd> = {
   readonly end?: End;
 };
 
-/** What the steps of workflows call at their agent. */
+/** The calls of workflow steps to their agent. */
 export type StepCalls = {
   /** Opens a wait, or finds the one that was opened before. */
   openWait(request: WaitRequest): Promise<object | null>;
@@ -149,7 +149,7 @@ export interface StoredKind {
    * @throws InvalidWaitError for a wait that cannot be opened
    */
   topicOf?(request: Json, refused: Wait | undefined): string;
-  /** What ends a new wait at once, because it came before. Called in the transaction that opens the wait. */
+  /** The end of a new wait whose event came before. Called in the transaction that opens the wait. */
   endAtOpen?(wait: Wait, refused: Wait | undefined): Ending | undefined;
   /** More for the receipt of a wait. */
   receiptOf?(wait: Wait): Promise<object>;
@@ -185,7 +185,7 @@ export type Wait = {
   /** Key that matches an incoming event to this wait, where its kind has topics. */
   readonly topic: string | undefined;
   readonly request: Json;
-  /** What its kind has stored between two drives. */
+  /** The state that its kind has stored between two drives. */
   readonly state: Json | undefined;
   readonly status: "open" | WaitStatus;
   /** Set once it is closed. */

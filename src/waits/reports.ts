@@ -1,4 +1,4 @@
-/** What a workflow receives about a wait that has a row: its receipt, its end, and the event of its end. Pure. */
+/** The messages to a workflow about a wait that has a row: its receipt, its end, and the event of its end. Pure. */
 
 import { byteLength } from "../core/json.ts";
 import { PART_LENGTH } from "../core/text.ts";

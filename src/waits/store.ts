@@ -76,7 +76,7 @@ export type NewWait = {
   readonly topic?: string | undefined;
 };
 
-/** What a list is asked for. */
+/** The conditions of a list. */
 export type WaitQuery = {
   readonly kind: StoredKindName;
   /** Only those that are open. */

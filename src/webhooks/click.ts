@@ -50,7 +50,7 @@ export function buttonsOf(approvalId: string, agent: string, maxLength: number) 
 /** Characters of who has clicked, as an approval has it. */
 const MAX_BY = 200;
 
-/** What a click on a button brings back, and who has clicked. */
+/** The value of a button that was clicked, and the person who clicked. */
 type Button = {
   readonly source: "slack" | "discord";
   readonly user:

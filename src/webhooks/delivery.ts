@@ -1,4 +1,4 @@
-/** What a handler receives. */
+/** The argument of a handler. */
 
 import type { Json } from "../core/json.ts";
 import type { Destination } from "../outbox/types.ts";

@@ -6,7 +6,7 @@ import type { Json } from "../core/json.ts";
 export type Page = {
   readonly heading: string;
   readonly lines: readonly string[];
-  /** What is decided about. */
+  /** The subject of the decision. */
   readonly details?: readonly { readonly label: string; readonly value: Json }[];
   /** Asks for a decision: pressing it sends a POST to the URL of the page. */
   readonly button?: { readonly label: string; readonly isDangerous: boolean };

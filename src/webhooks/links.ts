@@ -62,7 +62,7 @@ export function links(options: LinksOptions): SelfAnswering {
   };
 }
 
-/** What a link is answered with. */
+/** The answer of a link. */
 type Answer = {
   readonly status: number;
   readonly page: Page;

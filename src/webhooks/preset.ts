@@ -100,7 +100,7 @@ export type Reply =
       readonly issue: number;
     };
 
-/** What the request is answered with, where the preset has no answer of its own. */
+/** The answer to a request, if the preset has none of its own. */
 export type Outcome = {
   readonly status: number;
   /** Left out where the time limit has passed, or the delivery was refused before the agent. */
@@ -299,7 +299,7 @@ export function endpoint<Body, Target>(
     timeLimit: msOf(timeLimit),
     // NaN where the sender signs no time.
     tolerance: msOf(tolerance),
-    // What `agent` and `handle` receive is what the schema has made.
+    // `agent` and `handle` receive the value that the schema has made.
     options: options as unknown as Endpoint["options"],
   };
 }

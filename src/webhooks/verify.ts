@@ -23,7 +23,7 @@ export type Signed<Key> = {
   readonly message: readonly (string | Bytes)[];
   /** The signatures of the request. One that is null or empty does not count. */
   readonly signatures: readonly (string | null | undefined)[];
-  /** What each signature of an HMAC begins with: one without it does not count. @default "" */
+  /** The prefix of each signature of an HMAC: one without it does not count. @default "" */
   readonly prefix?: string;
 };
 

@@ -31,7 +31,7 @@ export type AgentToolClass = ChatCapableAgentClass & {
 };
 
 export type AgentToolOptions<Schema extends AnySchema | undefined = undefined> = {
-  /** What the child is given, as JSON of at most 1 MB: its `formatAgentToolInput()` makes a message of it. */
+  /** The input of the child, as JSON of at most 1 MB: its `formatAgentToolInput()` makes a message of it. */
   input: unknown;
   /**
    * What the child's `getAgentToolOutput()` has to return: any Standard Schema.
@@ -65,7 +65,7 @@ export type AgentToolResult<Output = Json | undefined> = {
   /** The child's name below its agent. */
   readonly runId: string;
   readonly output: Output;
-  /** What the child says of it: by default the text of its reply. */
+  /** The child's summary: by default the text of its reply. */
   readonly summary: string;
   /** The named checkpoints that the child has reported, in their order. */
   readonly milestones?: readonly Milestone[];

@@ -27,9 +27,9 @@ import { type StepCall, useName } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait, type WaitAsk } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
-  /** What is asked for, in one line. */
+  /** The question in one line. */
   title?: string;
-  /** What the person is shown: anything that JSON can hold, up to 1 MB. */
+  /** Data that the person is shown: JSON up to 1 MB. */
   data?: Json;
   /**
    * What approving takes, as a schema of any library that says its JSON Schema, e.g. Zod.
@@ -56,7 +56,7 @@ export type ApprovalOnTimeout<Schema extends AnySchema | undefined> =
   | "reject"
   | (Schema extends AnySchema ? { approve: InputOf<Schema> } : "approve");
 
-/** What was decided. */
+/** The decision. */
 export type ApprovalDecision<Schema extends AnySchema | undefined = undefined> =
   | ({
       readonly approved: true;
@@ -130,7 +130,7 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(waitId, timeoutMs);
   if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(waitId);
   const given = isTimeout ? approvedBy(onTimeout) : payload;
-  // What only the schema itself knows, e.g. a refinement, is checked here.
+  // The part that only the schema itself has, e.g. a refinement, is checked here.
   const taken = await outputOf(schema, schema && given, (error) => {
     const isMismatch = error instanceof SchemaMismatchError;
     // A transform of the app may throw what it likes.

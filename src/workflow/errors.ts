@@ -79,7 +79,7 @@ export class ThinkPromptNotFoundError extends ThinkPromptError {
  */
 export class ThinkPromptValidationError extends ThinkPromptError {
   override name = "ThinkPromptValidationError";
-  /** What was wrong, in one line. */
+  /** The problem, in one line. */
   readonly problem: string;
   constructor(submissionId: string, cause?: unknown) {
     const problem = cause instanceof Error ? cause.message : "";
@@ -138,7 +138,7 @@ export class ApprovalPayloadError extends ApprovalError {
   override name = "ApprovalPayloadError";
   /** As the schema's library reports them. */
   readonly issues: readonly StandardSchemaV1.Issue[];
-  /** What was wrong, in one line. */
+  /** The problem, in one line. */
   readonly problem: string;
   constructor(approvalId: string, cause: SchemaMismatchError) {
     super(
@@ -205,7 +205,7 @@ export class WebhookBodyError extends WebhookError {
   override name = "WebhookBodyError";
   /** As the schema's library reports them. */
   readonly issues: readonly StandardSchemaV1.Issue[];
-  /** What was wrong with the last one, in one line. */
+  /** The problem of the last answer, in one line. */
   readonly problem: string;
   constructor(
     stepName: string,

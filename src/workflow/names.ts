@@ -10,7 +10,7 @@ import type { WaitKindName } from "../waits/protocol.ts";
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** What makes a step the same step of the same instance. */
+/** The identity of a step within its instance. */
 export type InstanceIdentity = StepIdentity & {
   readonly kind: WaitKindName;
   readonly workflowName: string;
@@ -47,7 +47,7 @@ function escaped(part: string): string {
   return encodeURIComponent(JSON.stringify(part).slice(1, -1));
 }
 
-/** What makes a batch of prompts the same batch: its step, and the keys of all its items in their order. */
+/** The identity of a batch of prompts: its step, and the keys of all its items in their order. */
 export type BatchIdentity = Omit<InstanceIdentity, "kind" | "key"> & {
   readonly keys: readonly string[];
 };

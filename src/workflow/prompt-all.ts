@@ -89,7 +89,7 @@ type Prompts = StepCall &
   CheckedBatch & {
     readonly batch: string;
     readonly idempotencyKeys: readonly string[];
-    /** What came of the items so far, in their order. */
+    /** The outcomes of the items so far, in their order. */
     readonly outcomes: Outcome[];
   };
 
@@ -97,7 +97,7 @@ type Outcome = {
   readonly key: string;
   /** Submissions whose answers the schema has refused, the latest last. */
   readonly refused: readonly string[];
-  /** What is wrong with the latest of them, where that is what came of the item. */
+  /** The problem of the latest refused answer, if the item failed with it. */
   readonly problem?: string | undefined;
 } & ({ readonly value: unknown } | { readonly error: unknown });
 
@@ -241,7 +241,7 @@ async function refuse(prompts: Prompts): Promise<void> {
   await refuseWait(prompts, batchStepName(name, batch, "refuse"), "batch", refused);
 }
 
-/** What is returned of an item, where failures are. */
+/** The outcome of an item, where failures are returned. */
 function settled(outcome: Outcome): PromptAllSettled<unknown> {
   const { key } = outcome;
   if ("value" in outcome) return { status: "fulfilled", value: outcome.value, key };
@@ -285,7 +285,7 @@ type EndedItem = {
   readonly end: PromptEnd | undefined;
 };
 
-/** What came of an item: its answer, or a ThinkPromptError that says which item it is about. */
+/** The outcome of an item: its answer, or a ThinkPromptError that names the item. */
 async function outcomeOf(prompts: Prompts, item: EndedItem): Promise<Outcome> {
   const { index, submissionId } = item;
   const key = prompts.keys[index] as string;

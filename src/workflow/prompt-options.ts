@@ -12,7 +12,7 @@ import type { Rollback } from "./step-call.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
   PromptSettings<Schema> & {
-    /** What the agent is asked: a text, or messages. */
+    /** The question: a text, or messages. */
     prompt: string | readonly PromptMessage[];
     /** Tells repeated uses of one step name apart, e.g. in a loop. */
     key?: string;
@@ -41,7 +41,7 @@ export type PromptTarget = {
   readonly name: string;
 };
 
-/** What all prompts have in common, one or many. */
+/** The options that `prompt` and `promptAll` share. */
 type PromptSettings<Schema extends AnySchema | undefined> = {
   /**
    * The answer, as a schema of Zod, ArkType, Valibot (by
@@ -197,7 +197,7 @@ const SETTINGS = {
   maxSteps: z.unknown().optional(),
 };
 
-/** What a prompt asks: a text, or messages. */
+/** The question of a prompt: a text, or messages. */
 const ASKED = z.custom<string | readonly PromptMessage[]>(
   (asked) =>
     typeof asked === "string"
@@ -227,7 +227,7 @@ export function checkedPrompt<Schema extends AnySchema | undefined>(
   return { request, timeoutMs, cancelOnTimeout };
 }
 
-/** What prompts ask of the agent, besides their messages. */
+/** The options of prompts, without their messages. */
 function settingsOf(
   {
     output,

@@ -84,7 +84,7 @@ async function thinkEvent(
     const came = await eventOf(call.step, `${call.name}:wait`, { type, timeout });
     if (!came) return undefined;
     if (isEnd(came.payload, submissionId)) return { ...came.payload, attempts: 1 };
-    // What came under Think was before this wait.
+    // Think received its events before this wait.
     timeout = Math.min(timeoutMs, startedAt + timeoutMs - came.at);
   }
   return undefined;

@@ -17,7 +17,7 @@ import type {
 import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
 
-/** What a step asks its agent for. */
+/** The request of a step to its agent. */
 export type WaitAsk = {
   readonly kind: WaitKindName;
   readonly key: string | undefined;
@@ -37,7 +37,7 @@ export type WaitAsk = {
   readonly rollback?: (waitId: string) => Promise<void>;
 };
 
-/** What the agent has returned, and when: a replay finds the same time. */
+/** The agent's answer, and its time: a replay finds the same time. */
 export type Timed<T> = T & { readonly at: number };
 
 /** Names the platform's steps that a step consists of. */

@@ -164,7 +164,7 @@ function isDelivery(result: Json): boolean {
   return typeof result === "object" && result !== null && "source" in result;
 }
 
-/** What only the schema itself knows, e.g. a refinement, is checked here. */
+/** Checks the part that only the schema itself has, e.g. a refinement. */
 function bodyFor(
   name: string,
   schema: AnySchema | undefined,

@@ -44,7 +44,7 @@ function isOfSubmissions(action: SubmissionAction | DeadLetterAction): action is
   return action.do === "cancel" || action.do === "retry";
 }
 
-/** What a filter action is asked for. */
+/** The request of an action by a filter. */
 export type BulkRequest = Pick<CheckedRequest, "reason" | "cursor"> & {
   readonly action: FilterAction;
 };
@@ -87,7 +87,7 @@ class Page {
   }
 }
 
-/** What the action would change in all. Writes nothing. */
+/** The effect of the action on all items, without the action. Writes nothing. */
 export async function countBulk(operated: OperatedAgent, request: BulkRequest): Promise<Effect> {
   const { count, cursor, rows } = await countOf(operated, request);
   const outcome = count > 0 ? "done" : "unchanged";

@@ -14,11 +14,11 @@ export type Definition = {
   readonly label: string;
   /** One or two sentences. */
   readonly does: string;
-  /** What it is done to, by the name of each field. */
+  /** The fields that name its target. */
   readonly fields: Readonly<Record<string, Kind>>;
   /** It also works on all that a filter of this list selects. */
   readonly filter?: "submissions" | "dead-letters" | "inbound";
-  /** What cannot be undone: the command line asks first. */
+  /** Set for an action that cannot be undone: the command line asks first. */
   readonly loss?: string;
   /** Whether something is lost that no other action brings back: the page's button is red, and assistants get a hint. */
   readonly isDestructive?: true;

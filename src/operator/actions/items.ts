@@ -150,7 +150,7 @@ const replay: ItemVerb<ReplayAction> = {
 
 type Decision = Of<"approve"> | Of<"reject">;
 
-/** What a decision does to an approval: the same once more changes nothing, and no other is taken back. */
+/** The effect of a decision on an approval: a repetition changes nothing, and an earlier decision stays. */
 function decisionOn({ approvalId, status }: Approval, action: Decision["do"]): Effect {
   if (status === "pending") return done();
   const isSo = status === (action === "approve" ? "approved" : "rejected");

@@ -22,12 +22,12 @@ export const unreachable = (message: string) =>
   new HttpError(503, "Unreachable", message, { "retry-after": "5" });
 export const badRequest = (message: string) => new HttpError(400, "BadRequest", message);
 
-/** What the agent or the app has refused: the caller can correct it. Over RPC, an error keeps its name and not its class. */
+/** Errors of calls that the caller can correct. Over RPC, an error keeps its name and not its class. */
 const REFUSED =
   /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupportedByHost)Error$/;
 const CONFLICT = /^(IdempotencyConflict|Busy|WorkflowExists|SubmissionIdentity)Error$/;
 
-/** What a call of an agent has thrown, as an answer. */
+/** The answer for an error that a call of an agent has thrown. */
 export function httpErrorOf(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
   const { name, message } = failureOf(error);

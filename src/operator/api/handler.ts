@@ -88,7 +88,7 @@ export function handlerOf<Env>(
   return async (request, env) => {
     const { pathname } = new URL(request.url);
     const isApi = pathname.startsWith(`${path}/api/`);
-    // What else is below the path may be the app's, e.g. `operatorMcp()`.
+    // Other paths below that of the API may be the app's, e.g. `operatorMcp()`.
     const isPage = page !== undefined && (pathname === path || pathname === `${path}/`);
     if (!isApi && !isPage) return null;
     try {

@@ -31,7 +31,7 @@ type Attempt = {
   readonly status: TraceSpan["status"];
   readonly error?: string | undefined;
   readonly isInterrupted?: boolean;
-  /** What followed it, if it failed. */
+  /** The action after a failed attempt. */
   readonly follow?: TracedAttempt["follow"];
   readonly timeline: AttemptTimeline | undefined;
 };

@@ -20,7 +20,7 @@ const MAX_REPAIRS = 10;
 
 type Instance = Pick<PromptingStep, "name" | "id">;
 
-/** What agents' tracking knows of an instance. */
+/** The row of an instance in the tracking of agents. */
 export type TrackedWorkflow = {
   readonly status: string;
   readonly createdAt: Date;

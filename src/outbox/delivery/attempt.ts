@@ -26,10 +26,10 @@ import { isWebhookKey, PreemptedError, type Slots } from "./slots.ts";
 
 /** A longer Retry-After is cut to this. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
-/** What a delivery adds to its event; the limits of the adapters leave room for a little more. */
+/** Bytes that a delivery adds to its event; the limits of the adapters leave room for a little more. */
 const ENVELOPE_BYTES = 1_024;
 
-/** What an operator does with a dead letter that may have arrived. */
+/** The remedy for a dead letter that may have arrived. */
 const MAY_HAVE_ARRIVED =
   "It may have been delivered: check that, then send it again with redriveDeadLetter(id), or remove it with deleteDeadLetter(id)";
 

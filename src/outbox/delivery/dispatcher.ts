@@ -142,7 +142,7 @@ export class Dispatcher {
   /** Removes the wake when there is nothing left to wake for. */
   #releaseWake(): void {
     const { wake, entries, deadLetters } = this.context;
-    // What is in flight still has its row.
+    // A delivery in flight still has its row.
     if (wake.armedFor === null || this.#notifier.isRunning || this.isBusy) return;
     if (entries.isEmpty() && !deadLetters.nextToNotify()) wake.release();
   }

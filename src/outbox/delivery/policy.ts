@@ -74,7 +74,7 @@ export function isOrdered(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {})
   return own.ordered ?? outbox.ordered ?? false;
 }
 
-/** What decides whether an entry is attempted again. */
+/** The facts that decide whether an entry is attempted again. */
 type Tried = {
   /** Attempts started since it was put or redriven. */
   readonly attempts: number;

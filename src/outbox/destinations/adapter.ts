@@ -8,10 +8,10 @@ import type { DeliveryPolicy } from "../delivery/policy.ts";
 
 export type WithPolicy = { readonly policy?: DeliveryPolicy };
 
-/** What every destination has. */
+/** The fields of every destination. */
 export type AnyDestination = WithPolicy & { readonly kind: string };
 
-/** What a method, an agent, a workflow and a queue receive. */
+/** The argument of a method and an agent, and the message of a workflow and a queue. */
 export type Delivery<Event = unknown> = {
   /** The id of the delivery, on every attempt, so that a receiver can recognize a repetition. */
   readonly id: string;
@@ -40,7 +40,7 @@ export type FieldProblem = {
   readonly expected: string;
 };
 
-/** What an adapter can learn and record about an attempt. */
+/** Facts of an attempt, and `markSending()`, which records that a request leaves. */
 export type AttemptContext = {
   /** When the event was put, epoch milliseconds. */
   readonly createdAt: number;
@@ -59,7 +59,7 @@ export type AttemptContext = {
 
 /** Delivers to one kind of destination. */
 export interface Adapter<To = AnyDestination> {
-  /** What this Worker lacks for a valid destination, e.g. its binding; undefined: nothing. */
+  /** The part that this Worker lacks for a valid destination, e.g. its binding; undefined: none. */
   problemOf(destination: To): FieldProblem | undefined;
   /** Entries with the same key are delivered one after the other. It begins with the kind and a space. */
   keyOf(destination: To): string;
@@ -99,7 +99,7 @@ export interface Adapter<To = AnyDestination> {
   isGone?(destination: To): Promise<boolean>;
 }
 
-/** What an adapter may use. */
+/** The part of the outbox that adapters use. */
 export type AdapterContext = {
   /** The object that has the outbox. */
   readonly host: object;

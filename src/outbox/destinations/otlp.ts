@@ -35,7 +35,7 @@ export function otlp(to: Omit<OtlpDestination, "kind">): OtlpDestination {
   return { kind: "otlp", ...to };
 }
 
-/** What an entry has: an ended submission, or an ended workflow. */
+/** The event of an entry: an ended submission, or an ended workflow. */
 export type TelemetryEvent =
   | { readonly signal: "traces" | "metrics"; readonly submissionId: string }
   | { readonly signal: "traces"; readonly workflowId: string };
@@ -193,7 +193,7 @@ function retryable(
   return Object.assign(new Error(message), { statusCode, responseHeaders });
 }
 
-/** What the collector has not taken: https://opentelemetry.io/docs/specs/otlp/#partial-success-1 */
+/** The part that the collector has rejected: https://opentelemetry.io/docs/specs/otlp/#partial-success-1 */
 function rejectedIn(answer: string): string | undefined {
   try {
     const { partialSuccess = {} } = JSON.parse(answer) as {

@@ -1,4 +1,4 @@
-/** What requests to other servers share. */
+/** Helpers for requests to other servers. */
 
 import { withTimeout } from "../../core/timeout.ts";
 

@@ -29,7 +29,7 @@ export type WorkflowStartDestination = WithPolicy & {
   readonly ifExists?: IfExists;
 };
 
-/** What an instance is started with. It is stored until the instance has started. */
+/** The parameters of a start. They are stored until the instance has started. */
 export type WorkflowStartEvent = {
   readonly params?: unknown;
   readonly retention?: WorkflowInstanceCreateOptions["retention"];

@@ -12,7 +12,7 @@ export class ScheduleSyntaxError extends Error {
   readonly schedule: string;
   /** Index in `schedule` of the first character that does not fit; its length where the text ends too early. */
   readonly position: number;
-  /** What would have fitted, in words. */
+  /** The words that are accepted there. */
   readonly expected: string;
   /** The whole text corrected: it parses with the same options. Undefined where no valid schedule is near. */
   readonly nearest: string | undefined;
@@ -28,7 +28,7 @@ export class ScheduleSyntaxError extends Error {
 
 /** For a value that is no string, or a string that is too long. */
 export function unreadable(given: unknown, expected: string): ScheduleSyntaxError {
-  // What `String()` makes of an object is chosen by the object, or fails.
+  // An object chooses its text in `String()`, or makes it fail.
   const text = typeof given === "object" && given !== null ? "an object" : String(given);
   const schedule = text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
   return new ScheduleSyntaxError(schedule, expected);

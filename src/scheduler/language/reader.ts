@@ -28,7 +28,7 @@ export class Mismatch extends Error {
     /** Of the first token that does not fit; the number of tokens where the text ends too early. */
     readonly index: number,
     readonly expected: string,
-    /** What would be accepted at a token. */
+    /** The words that are accepted at a token. */
     readonly candidatesAt: (index: number) => readonly Candidate[],
   ) {
     super(expected);

@@ -32,7 +32,7 @@ type NewRun = {
   readonly triggerKey?: string;
 };
 
-/** What a backfill would run. */
+/** The occurrences that a backfill would run. */
 type Backfillable = {
   readonly queued: readonly number[];
   readonly alreadyRun: number;

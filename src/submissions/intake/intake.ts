@@ -29,7 +29,7 @@ export type IntakeResult = {
 
 /** Why a workflow refuses an answer, and who is notified of the next one. */
 export type Repair = {
-  /** What is wrong with the answer, for the model. */
+  /** The problem of the answer, for the model. */
   readonly error: string;
   readonly run: string;
   readonly notify?: ((submissionId: string) => readonly Destination[]) | undefined;
@@ -223,7 +223,7 @@ function isStale({ status, run, isRefused }: Submission, asking: string | undefi
   return asking !== undefined && run !== asking && hasFailed;
 }
 
-/** What the caller gets. */
+/** The result for the caller. */
 export function resultOf({ submission, ...result }: IntakeResult): SubmitMessagesResult {
   return { ...inspect(submission), ...result };
 }

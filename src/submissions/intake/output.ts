@@ -9,7 +9,7 @@ import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
 
-/** What an object must have one of to be taken for a JSON Schema, and not for an example of one. */
+/** An object with one of these keywords is a JSON Schema, and not an example value. */
 const KEYWORDS = [
   ...["$schema", "$ref", "$defs", "type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if"],
   ...["properties", "required", "additionalProperties", "patternProperties", "propertyNames"],

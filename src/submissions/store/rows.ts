@@ -179,7 +179,7 @@ export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorag
 /** A submission as the caller saw it: the fence of a transition. */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
 
-/** What `accept` stores. */
+/** A submission that `accept` stores. */
 export type NewSubmission = Pick<
   Submission,
   | "submissionId"
@@ -210,7 +210,7 @@ export type NewSubmission = Pick<
 
 export type SettledState = TurnFacts & {
   readonly status: TerminalStatus;
-  /** What ended it. A cancellation without a reason has no message. */
+  /** The error or the reason. A cancellation without a reason has no message. */
   readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
   /** The last answer that was refused, as JSON. */
   readonly refused?: string | undefined;

@@ -95,7 +95,7 @@ export function countSelected(
   return { count, next: undefined };
 }
 
-/** What is left of a range after a row. Undefined: nothing. */
+/** The rest of a range after a row. Undefined: nothing is left. */
 export function restOf({ change }: Selection, { after, until }: Range, seq = 0): Range | undefined {
   const rest = change === "cancel" ? { after, until: seq - 1 } : { after: seq, until };
   return rest.after < rest.until ? rest : undefined;

@@ -18,13 +18,13 @@ export type NextAction = "again" | "model" | "json" | "finish" | "repair";
 /** A failed attempt, as the next one needs it. */
 export type PriorAttempt = {
   readonly follow: NextAction;
-  /** What was wrong. */
+  /** The problem of the answer. */
   readonly error: string;
   /** The refused answer, maybe cut. */
   readonly given: string | undefined;
 };
 
-/** What one attempt asks of the model. */
+/** The request of one attempt to the model. */
 export type AttemptPlan = {
   /** How the answer comes: as the text of the reply, as JSON in that text, or by a call of the final-answer tool. */
   readonly how: "text" | "json" | "tool";
@@ -45,7 +45,7 @@ export type AttemptPlan = {
   readonly followUp: string | undefined;
 };
 
-/** What the next attempt asks; undefined where no answer was asked for. */
+/** The plan of the next attempt; undefined where no answer was asked for. */
 export function attemptPlanOf(
   spec: AnswerSpec | undefined,
   priors: readonly PriorAttempt[],
@@ -54,7 +54,7 @@ export function attemptPlanOf(
   const { schema, check = schema, strategy = "auto", models = [], maxSteps } = spec;
   const isSwitched = priors.some(({ follow }) => follow === "json" || follow === "finish");
   const how = !schema ? "text" : strategy === "json" || isSwitched ? "json" : "tool";
-  // What is asked again, or of another model, is what was asked before.
+  // A repetition, also with another model, has the request of the attempt before.
   const latest = priors.findLast(({ follow }) => follow !== "again" && follow !== "model");
   return {
     how,

@@ -20,13 +20,13 @@ const MAX_UNMEASURED = 5;
 type Account = {
   readonly attempt: number;
   readonly budget: number | undefined;
-  /** What was written before this object instance began to count. */
+  /** Tokens that were written before this object instance began to count. */
   readonly before: TokenUsage | undefined;
-  /** What was used since then. */
+  /** Tokens that were used since then. */
   spent: TokenUsage | undefined;
   /** How many of the latest calls reported no countable tokens; the maximum after a call that reported nothing, or garbage. */
   unmeasured: number;
-  /** What the latest call reported instead of numbers. */
+  /** The value that the latest call reported instead of numbers. */
   garbage: string | undefined;
   readonly times: AttemptTimes;
 };

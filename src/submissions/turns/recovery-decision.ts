@@ -3,7 +3,7 @@
 import type { Failure } from "../../core/failures.ts";
 import type { Applied } from "../host.ts";
 
-/** What the restart found. */
+/** The state of a turn after a restart. */
 export type Evidence = {
   /** Whether the turn's structured answer is recorded. */
   readonly isAnswered: boolean;

@@ -42,7 +42,7 @@ export type FailedTurn = {
   readonly maxAttempts: number;
 };
 
-/** What follows, and in how many milliseconds. */
+/** The next action, and its delay in milliseconds. */
 type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
 
 /** The next attempt, or undefined when there is none. */
@@ -121,7 +121,7 @@ function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn)
   return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
 }
 
-/** What a model provider refuses: all tools, or a choice among them. Asking in another way may do better. */
+/** A model provider's refusal: of all tools, or of a choice among them. Asking in another way may do better. */
 export type ToolRefusal = "toolChoice" | "tools";
 
 const TOOL_CHOICE = /tool[\s_-]?choice/i;

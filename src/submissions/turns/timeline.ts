@@ -49,7 +49,7 @@ export type CalledModel = {
   readonly provider?: string | undefined;
 };
 
-/** What a host knows of a model call that has ended. */
+/** The facts of a model call that has ended. */
 export type EndedCall = CalledModel & {
   /** From its start to the last part of the answer, in milliseconds. By default until now. */
   readonly durationMs?: number | undefined;
@@ -117,7 +117,7 @@ export class AttemptTimes {
     };
   }
 
-  /** What is stored with the end of the submission. */
+  /** The timeline that is stored with the end of the submission. */
   whole(failure: Partial<Failure> | undefined, now: number): Timeline {
     const { interrupted, omittedAttempts } = this.earlier ?? {};
     return {

@@ -28,7 +28,7 @@ const BACKSTOP_MS = 10_000;
 /** How long a wake waits for the recovery of interrupted turns. */
 const RECOVERY_WAIT_MS = 1_000;
 
-/** What intake returned for one submission, and the options of the call. */
+/** The result of intake for one submission, and the options of the call. */
 export type IntakeItem = { readonly taken: IntakeResult; readonly options: InternalSubmitOptions };
 
 export class TurnEngine {
@@ -265,7 +265,7 @@ export class TurnEngine {
     if (seq !== undefined) this.#runner.heartbeat(seq);
   }
 
-  /** What the facts of a health report are read from. */
+  /** The source of the facts of a health report. */
   async factSource(): Promise<FactSource> {
     const { limits, loop } = this.ledger;
     await loop.lifecycle.ready();

@@ -14,13 +14,13 @@ export type ApprovalStatus =
   /** The workflow was terminated, or what the approval was part of has ended. */
   | "cancelled";
 
-/** What a workflow's `step.approval()` asks, and what was decided. */
+/** The question of a workflow's `step.approval()`, and the decision. */
 export type Approval = {
   readonly approvalId: string;
   readonly status: ApprovalStatus;
-  /** What is asked for, in one line. */
+  /** The question in one line. */
   readonly title: string | null;
-  /** What the person is shown; null where the step gives nothing. */
+  /** Data that the person is shown; null if the step gives none. */
   readonly data: Json;
   /** JSON Schema of the payload that approving takes, for a form; null where it takes none. */
   readonly schema: Json;
@@ -37,7 +37,7 @@ export type Approval = {
   readonly by?: string;
   /** Why. */
   readonly reason?: string;
-  /** What was approved, where the step asks for it. */
+  /** The payload of the approval, if the step asks for one. */
   readonly payload?: Json;
 };
 
@@ -45,7 +45,7 @@ export type Approval = {
 export type ApprovalRefusal = {
   /** The approval whose payload was refused. */
   readonly approvalId: string;
-  /** What the workflow's schema says of it. */
+  /** The problem that the workflow's schema finds. */
   readonly problem: string;
 };
 
@@ -62,7 +62,7 @@ export type ApprovalRequest = {
   readonly refusal?: ApprovalRefusal;
 };
 
-/** What a decision did: the first one counts, and any later one changes nothing. */
+/** The result of a decision: the first one counts, and any later one changes nothing. */
 export type ApprovalDecisionResult =
   | { readonly outcome: "decided"; readonly approval: Approval }
   | { readonly outcome: "already_decided"; readonly approval: Approval }
@@ -92,11 +92,11 @@ export type RejectApprovalOptions = {
 };
 
 export type GrantApprovalOptions = RejectApprovalOptions & {
-  /** What the approval's `schema` asks for; nothing where it has none. */
+  /** A value that matches the approval's `schema`; left out without a schema. */
   readonly payload?: Json;
 };
 
-/** What every client of the agent may know of an approval. */
+/** The part of an approval that every client of the agent may have. */
 export type ApprovalSummary = Pick<Approval, "approvalId" | "status" | "title">;
 
 /** What clients are sent when an approval is asked for, decided, expired or cancelled: all of it only if the app says so. */

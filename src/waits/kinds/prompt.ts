@@ -23,9 +23,9 @@ import { destinationOf } from "../reports.ts";
 /** `errorName` of the end of a prompt whose submission was deleted. */
 export const NOT_FOUND = "SubmissionNotFoundError";
 
-/** What `step.prompt()` asks. */
+/** The request of `step.prompt()`. */
 export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "retry">> & {
-  /** What the agent is asked; a message without an id gets one. */
+  /** The question; a message without an id gets one. */
   readonly messages: readonly PromptMessage[];
   readonly answer: AnswerSpec;
   /** The conversation that the turn is part of; `"main"` where it is left out. */
@@ -37,7 +37,7 @@ export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "ret
 /** A message of a prompt. */
 export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 
-/** What is wrong with an answer that the workflow refuses, for the model. */
+/** The problem of an answer that the workflow refuses, for the model. */
 export type AnswerProblem = { readonly problem: string };
 
 /** A prompt that Think itself accepted: Think's event ends it. */

@@ -49,7 +49,7 @@ type Urls = {
   urlOf(link: { readonly what: "webhook"; readonly id: string }, expires: number): Promise<string>;
 };
 
-/** What the kind uses of its agent. */
+/** The part of the agent that the kind uses. */
 type Uses = {
   readonly waits: Waits;
   /** The deliveries of before, where the agent has them. */
@@ -114,7 +114,7 @@ export class WebhookWaits implements StoredKind {
       (state as { since?: number } | undefined)?.since ??
       createdAt - ((request as WebhookRequest).lookbackMs ?? 0);
     const since = sinceOf(refused ?? wait);
-    // What came while the step refused the delivery of before must be found.
+    // Finds deliveries that came while the step refused an earlier one.
     if (refused) this.#rows.note(wait.waitId, { since });
     const log = this.uses().deliveries;
     if (!log || (lookbackMs === 0 && !refused)) return undefined;

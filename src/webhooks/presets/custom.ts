@@ -26,13 +26,13 @@ export type Field = string | ((body: Json, headers: Headers) => string | null | 
 type CommonOptions<Body, Target> = EndpointOptions<Body, Target> & {
   /** The header that has the signature or the token, e.g. `x-acme-signature`. */
   readonly header: string;
-  /** What the header begins with, e.g. `sha256=` or `Bearer `. @default "" */
+  /** The prefix of the header, e.g. `sha256=` or `Bearer `. @default "" */
   readonly prefix?: string;
   /** The delivery's id. The same delivery has the same id each time. @default the SHA-256 of the body */
   readonly id?: Field;
   /** The delivery's type. @default "" */
   readonly type?: Field;
-  /** What the sender sends. @default "json" */
+  /** The form of the body. @default "json" */
   readonly format?: "json" | "form";
 };
 

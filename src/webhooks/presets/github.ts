@@ -11,7 +11,7 @@ import {
 } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
-/** What most of GitHub's deliveries have. Pass a `schema` for more. */
+/** The fields that most of GitHub's deliveries have. Pass a `schema` for more. */
 export type GitHubBody = {
   readonly action?: string;
   readonly repository: { readonly full_name: string; readonly name: string };

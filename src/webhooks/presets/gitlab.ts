@@ -4,7 +4,7 @@ import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "
 import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 import { checkToken } from "../verify.ts";
 
-/** What most of GitLab's deliveries have. Pass a `schema` for more. */
+/** The fields that most of GitLab's deliveries have. Pass a `schema` for more. */
 export type GitLabBody = {
   /** E.g. `push`, `issue`, `merge_request` or `note`. */
   readonly object_kind: string;

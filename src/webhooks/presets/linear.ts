@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac, type Verified } from "../verify.ts";
 
-/** What most of Linear's deliveries have. Pass a `schema` for the object in `data`. */
+/** The fields that most of Linear's deliveries have. Pass a `schema` for the object in `data`. */
 export type LinearBody = {
   /** E.g. `Issue`, `Comment` or `AgentSessionEvent`. */
   readonly type: string;

@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
-/** What a delivery of Shopify has. Pass a `schema` for the topic's own fields. */
+/** The fields of a delivery of Shopify. Pass a `schema` for the topic's own fields. */
 export type ShopifyBody = {
   /** Of the header `X-Shopify-Shop-Domain`, e.g. `my-shop.myshopify.com`; added by the receiver if the body has none. */
   readonly shop_domain: string;

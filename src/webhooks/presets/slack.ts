@@ -124,12 +124,12 @@ type Place = {
   readonly thread_ts?: string;
 };
 
-/** What replies need of a body. */
+/** The fields of a body that replies need. */
 type Raw = {
   readonly response_url?: string;
   readonly event?: Place & {
     readonly channel_type?: string;
-    /** What was changed, reacted to, or opened. */
+    /** The item that was changed, reacted to, or opened. */
     readonly message?: Place;
     readonly item?: Place;
     readonly assistant_thread?: Place;

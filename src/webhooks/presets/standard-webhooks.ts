@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 
-/** What the specification recommends. Pass a `schema` for the sender's own fields. */
+/** The fields that the specification recommends. Pass a `schema` for the sender's own fields. */
 export type StandardWebhooksBody = {
   readonly type?: string;
   readonly data?: Json;

@@ -136,7 +136,7 @@ function answerOf(events: readonly Offered[]): Response | undefined {
   return Response.json({ verdict: "refused" }, { status, ...(status !== 500 && { headers }) });
 }
 
-/** What the ingress has read of the request, its answer if there is nothing to offer, or null if it is not its own. */
+/** The arrival that the ingress has read, its answer if there is none to offer, or null for a request of another source. */
 async function receivedBy(
   ingress: ChannelIngress<unknown>,
   request: Request,

@@ -98,7 +98,7 @@ function secretsOf(to: Destination | undefined): readonly string[] {
   return "headers" in to && typeof to.headers === "string" ? [to.headers] : [];
 }
 
-/** What the title says of an error: a status if there is one. */
+/** The error in the title: its status if there is one. */
 function reasonOf({ failure, error }: DeliveryGroup): string {
   const status = failure?.code === "answered" ? failure.detail : undefined;
   return status ?? `"${line(error)}"`;

@@ -31,7 +31,7 @@ function isExpiring({ createdAt, expiresAt }: OpenApproval, now: number): boolea
   return left <= Math.min(SOON_MS, SOON_SHARE * (expiresAt - createdAt));
 }
 
-/** What the findings about approvals of one step have in common. */
+/** The common part of findings about approvals of one step. */
 function aboutStep(approvals: readonly Asked[]) {
   const count = approvals.length;
   const since = Math.min(...approvals.map(({ createdAt }) => createdAt));

@@ -9,7 +9,7 @@ import { mismatchesOf } from "../../../core/schema/json-schema.ts";
 import { DIGEST_LENGTH, digest } from "../../../core/text.ts";
 import type { WebhookRequest, WebhookValue } from "./types.ts";
 
-/** What waits ask for, without the values of the fields. */
+/** The conditions of waits, without the values of the fields. */
 export type Shape = {
   readonly from: string | undefined;
   /** In order; undefined for any type. */
@@ -18,7 +18,7 @@ export type Shape = {
   readonly paths: readonly string[];
 };
 
-/** What a delivery is matched by. */
+/** The parts of a delivery that are matched. */
 type Matched = { readonly source: string; readonly type: string; readonly body?: Json };
 
 /** With this the topics of shapes begin: those of URLs are in a range of their own. */
@@ -67,7 +67,7 @@ export function isFor({ from, types, match = {} }: WebhookRequest, delivery: Mat
   );
 }
 
-/** What is wrong with a body by the JSON Schema of a wait: it is another delivery that is waited for. */
+/** The problem of a body by the JSON Schema of a wait: the wait is for another delivery. */
 export function problemsOf({ schema, check = schema }: WebhookRequest, body: Json): string[] {
   return check === undefined ? [] : mismatchesOf("body", body, check as object);
 }
