@@ -9,19 +9,20 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 185,
+    kB: 184,
   },
-  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 109 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 111 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 114 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 106 },
+  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 108 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 110 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 113 },
+  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 105 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 
 /** What each feature adds to `perdure/object`. */
 export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }>> = {
   schedules: { file: "scheduler/index.ts", kB: 57 },
-  operations: { file: "operator/index.ts", kB: 36 },
+  operations: { file: "operator/index.ts", kB: 35 },
+  traces: { file: "operator/index.ts", kB: 9 },
   replies: { file: "replies/index.ts", kB: 7 },
   followers: { file: "streams/index.ts", kB: 4 },
   codemode: { file: "codemode/index.ts", kB: 4 },

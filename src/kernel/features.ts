@@ -9,6 +9,7 @@ const FEATURES = {
   codemode: { entry: "perdure/codemode", steps: { codemode: "runCode()" } },
   replies: { entry: "perdure/replies" },
   operations: { entry: "perdure/operator" },
+  traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
   schedules: {
     entry: "perdure/scheduler",

@@ -8,7 +8,6 @@ import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { type LinkSettings, Links } from "../hosts/agent/links.ts";
 import { Inbound, type InboundSettings } from "../inbound/index.ts";
-import type { TelemetryOf } from "../outbox/destinations/otlp.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
 import {
@@ -106,16 +105,11 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   readonly inbound: Inbound;
 };
 
-/** A trace shows deliveries that have a row. */
-const KEPT_FOR_TRACES = {
-  keepDelivered: { maxAge: "1 hour", maxCount: 1_000 },
-} as const satisfies OutboxSettings;
-
 /**
  * @param options as the app gave them
  * @param name of the options, for errors
  * @throws InvalidOptionError for an invalid option
- * @throws FeatureNotInstalledError for an option of a feature that the class does not install
+ * @throws FeatureNotInstalledError for a method of the class that only a feature would call
  */
 export function kernelOf<Turns extends HostTurns>(
   host: Host<Turns>,
@@ -129,15 +123,12 @@ export function kernelOf<Turns extends HostTurns>(
   const { onProblem } = host.hooks;
   const features = new Features(object.constructor.name);
   const outbox = new Outbox({
-    ...(limits.tracing && KEPT_FOR_TRACES),
     ...objectOf("outbox", sending),
     ...host.hooks,
     host: object,
     env,
     startWorkflow: (start, create) => workflows.start(start, create),
     problemOfStart: (start) => workflows.problemOf(start),
-    telemetryOf: (event) =>
-      (features.get("operations", "tracing") as { telemetryOf: TelemetryOf }).telemetryOf(event),
   });
   const watchers = new Watchers();
   watchers.add(host.clients);
@@ -160,7 +151,7 @@ export function kernelOf<Turns extends HostTurns>(
   });
   const approvals = new Approvals(waits);
   const links: Links = new Links(agent, signing, approvals);
-  const workflows = new Workflows(agent, host.own, outbox, waits, limits.tracing);
+  const workflows = new Workflows(agent, host.own, outbox, waits);
   const deliveries: Inbound = new Inbound({
     ...objectOf("inbound", inbound),
     agent: object,
@@ -185,7 +176,6 @@ export function kernelOf<Turns extends HostTurns>(
   };
   features.install(host.features, kernel);
   features.check(kernel);
-  if (limits.tracing) features.get("operations", "The option tracing");
   return kernel;
 }
 

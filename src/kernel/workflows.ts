@@ -17,7 +17,6 @@ import {
   remedyOf,
   WORKFLOW,
 } from "../outbox/destinations/bindings.ts";
-import type { OtlpDestination, TelemetryEvent } from "../outbox/destinations/otlp.ts";
 import { hasEnded } from "../outbox/destinations/workflow-event.ts";
 import {
   type CreateInstance,
@@ -66,14 +65,12 @@ export class Workflows {
   /**
    * @param own the SDK's own methods, which the agent's class overrides
    * @param waits what terminated workflows may have left open
-   * @param tracing where the traces of ended workflows are sent
    */
   constructor(
     agent: HostAgent,
     private readonly own: OwnMethods,
     private readonly outbox: Outbox,
     private readonly waits: Pick<Waits, "cancelFor">,
-    private readonly tracing: OtlpDestination | undefined,
   ) {
     this.#agent = agent;
   }
@@ -313,7 +310,7 @@ export class Workflows {
     const status = failure ? "errored" : "complete";
     const { storage } = this.#agent.ctx;
     if (failure) emit({ storage }, "workflow:errored");
-    if (tracked.status === status) return this.#trace(id);
+    if (tracked.status === status) return this.#atEnd(id);
     await this.track(tracked, { status, ...(failure && { error: failure }) });
   }
 
@@ -323,15 +320,11 @@ export class Workflows {
     await this.#runWith(binding, workflowName, () =>
       this.own.getWorkflowStatus.call(this.#agent, workflowName as never, workflowId),
     );
-    if (hasEnded(status)) this.#trace(workflowId);
+    if (hasEnded(status)) this.#atEnd(workflowId);
   }
 
-  /** The trace of a workflow is sent when it has ended: its root, and its steps without a prompt. */
-  #trace(workflowId: string): void {
-    if (!this.tracing) return;
-    const event = { signal: "traces", workflowId } satisfies TelemetryEvent;
-    this.outbox.enqueue(`otlp:${workflowId}`, this.tracing, JSON.stringify(event));
-    this.outbox.flush();
+  #atEnd(workflowId: string): void {
+    if (this.outbox.atEnd({ workflowId }) > 0) this.outbox.flush();
   }
 
   /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
@@ -346,7 +339,7 @@ export class Workflows {
     try {
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await this.own.terminateWorkflow.call(this.#agent, instance);
-      this.#trace(instance);
+      this.#atEnd(instance);
     } catch (error) {
       // The caller gets this error, whatever goes wrong here.
       if (await isGone().catch(() => false)) await cancel();

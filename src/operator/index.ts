@@ -7,5 +7,7 @@ export type { Identity, OperatedAgents, OperatorOptions } from "./api/options.ts
 export { OperatorClient, type OperatorClientOptions, OperatorError } from "./client.ts";
 export { InvalidOperationError } from "./errors.ts";
 export { operations } from "./operations.ts";
+export type { TracesOptions } from "./otlp/collector.ts";
+export { traces } from "./otlp/traces.ts";
 export type * from "./protocol.ts";
 export type { FindingCode, Question } from "./report/codes.ts";

@@ -2,20 +2,17 @@
 
 import { readOptions } from "../core/options/option-schemas.ts";
 import type { Feature } from "../kernel/features.ts";
-import type { TelemetryEvent } from "../outbox/destinations/otlp.ts";
 import { listActions, operate } from "./actions/operate.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";
 import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
 import { type OperatedAgent, operatedOf } from "./operated.ts";
-import { telemetryOf } from "./otlp/telemetry.ts";
 import type { Filters, OperateRequest, PageOptions } from "./protocol.ts";
 import { healthReport } from "./report/report.ts";
 import { traceSubmission } from "./trace/trace.ts";
 
 /**
- * Lets operators see and repair an agent: `operator()`, `dashboard()`, `operatorMcp()` and `npx perdure` call its methods. The
- * option `tracing` needs it too. It has no rows of its own until an operator acts.
+ * Lets operators see and repair an agent: `operator()`, `dashboard()`, `operatorMcp()` and `npx perdure` call its methods. It has no rows of its own until an operator acts.
  *
  * @param options.alerts sends a message when something is wrong for a time, and when that is over. @default none
  * @throws InvalidOptionError
@@ -72,9 +69,5 @@ export class Operations {
 
   traceSubmission(submissionId: string) {
     return traceSubmission(this.agent, submissionId);
-  }
-
-  telemetryOf(event: TelemetryEvent) {
-    return telemetryOf(this.agent, event);
   }
 }

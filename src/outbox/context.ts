@@ -7,7 +7,7 @@ import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Destinations } from "./destinations/index.ts";
 import { hostOf } from "./destinations/webhook.ts";
-import type { OutboxLimits, OutboxSettings } from "./options.ts";
+import type { KeepLimits, OutboxLimits, OutboxSettings } from "./options.ts";
 import { DeadLetterStore } from "./store/dead-letters.ts";
 import { EndpointStore } from "./store/endpoints.ts";
 import { EntryStore } from "./store/entries.ts";
@@ -50,6 +50,10 @@ export class OutboxContext {
 
   get endpoints(): EndpointStore {
     return this.#open().endpoints;
+  }
+
+  keepDelivered(kept: KeepLimits): void {
+    if (!this.limits.kept.all) this.limits.kept = { ...kept, all: true };
   }
 
   get hasStarted(): boolean {

@@ -2,12 +2,17 @@
 
 export { POLICY } from "./delivery/policy.ts";
 export type {
+  Adapter,
   AdapterContext,
   AttemptContext,
+  Delivery,
   DestinationKind,
   WithPolicy,
 } from "./destinations/adapter.ts";
 export { NAME } from "./destinations/bindings.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
-export { unlessAborted } from "./destinations/requests.ts";
+export { excerptOf, unlessAborted } from "./destinations/requests.ts";
 export { checked, problemOfSecret, readSecret, SECRET_NAME } from "./destinations/secrets.ts";
+export { type OtlpDestination, STILL_WAITING } from "./destinations/telemetry.ts";
+export { hostOf, problemOfHost, problemOfUrl } from "./destinations/webhook.ts";
+export { NotNeededError, RefusedError, UndeliverableError } from "./errors.ts";

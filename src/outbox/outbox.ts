@@ -20,7 +20,6 @@ import {
   Destinations,
   isStart,
 } from "./destinations/index.ts";
-import type { TelemetryOf } from "./destinations/otlp.ts";
 import { checkUrl, keyOfEndpoint } from "./destinations/webhook.ts";
 import {
   type StartWorkflow,
@@ -47,7 +46,7 @@ import {
   readBefore,
   readFilter,
 } from "./filters.ts";
-import { type OutboxSettings, readSettings } from "./options.ts";
+import { type KeepLimits, type OutboxSettings, readSettings } from "./options.ts";
 import type { Selection } from "./store/dead-letters.ts";
 import { listDeliveries } from "./store/listing.ts";
 import type {
@@ -80,8 +79,6 @@ export type OutboxOptions = OutboxSettings & {
   readonly startWorkflow?: StartWorkflow;
   /** What is wrong with a start, as a sentence after "The workflow"; undefined for a valid one. */
   readonly problemOfStart?: (event: WorkflowStartEvent) => string | undefined;
-  /** Builds what `otlp()` sends. @internal */
-  readonly telemetryOf?: TelemetryOf;
 };
 
 export class Outbox extends Capability {
@@ -108,7 +105,6 @@ export class Outbox extends Capability {
       adapters,
       startWorkflow,
       problemOfStart,
-      telemetryOf,
       ...settings
     } = objectOf("options of Outbox", options);
     // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
@@ -125,7 +121,6 @@ export class Outbox extends Capability {
         inHostContext: this.loop.inHostContext,
         objectInstance: this.#objectInstance,
         startWorkflow,
-        telemetryOf,
         reportProblem: (problem) => this.#context.reportProblem(problem),
       },
       adapters,
@@ -150,6 +145,14 @@ export class Outbox extends Capability {
    */
   install(kinds: Readonly<Record<string, DestinationKind>>): void {
     this.#destinations.install(kinds);
+  }
+
+  /** What a feature puts into the outbox when a submission or a workflow ends, in its transaction. Returns how many entries. @internal */
+  atEnd: (ended: { submissionId: string } | { workflowId: string }) => number = () => 0;
+
+  /** Keeps delivered entries, unless the app has said for how long. Call it in the object's constructor. @internal */
+  keepDelivered(kept: KeepLimits): void {
+    this.#context.keepDelivered(kept);
   }
 
   /**

@@ -4,7 +4,6 @@ import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { count, duration, optionsOf, readOptions } from "../core/options/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
-import { type OtlpDestination, otlpCollectors } from "../outbox/destinations/otlp.ts";
 
 export type LedgerOptions = {
   /**
@@ -12,12 +11,6 @@ export type LedgerOptions = {
    * @default 10_000
    */
   readonly maxPending?: number;
-  /**
-   * Where the trace and the metrics of each submission are sent when it ends: what `otlp()` of `perdure/outbox` returns. Two
-   * rows in the outbox for each submission; they are dropped where the collector takes none.
-   * @default nowhere
-   */
-  readonly tracing?: OtlpDestination;
   /**
    * Bytes of one submission's messages and metadata, as JSON.
    * @default 1_900_000, which is also the most: a row takes 2 MB
@@ -153,7 +146,6 @@ const SHAPE = {
     maxCount: count({ infinity: true }).default(100_000),
     maxThreadMessages: count({ max: MAX_THREAD_MESSAGES, infinity: true }).default(5_000),
   }).prefault({}),
-  tracing: otlpCollectors.schema.optional(),
 };
 const SETTINGS = optionsOf<LedgerOptions>()(SHAPE);
 export const LEDGER_OPTIONS = Object.keys(SHAPE);

@@ -414,7 +414,7 @@ it("hostile sources end in results, also long ones", () => {
   );
 });
 
-it("doctor misses operations() where the project mounts the operators' page, or sends traces", () => {
+it("doctor misses operations() where the project mounts the operators' page", () => {
   const imports = `import { operations } from "perdure/operator";
 import { codemode } from "perdure/codemode";
 import { DurableAgent } from "perdure/agent";
@@ -465,21 +465,6 @@ export const tool = agentTool(Sub);
       ),
     );
   }
-  const traced = project({
-    "wrangler.jsonc": configOf(["Traced", "Seen"]),
-    "src/index.ts": `import { DurableThink } from "perdure/think";
-      import { operations } from "perdure/operator";
-      export class Traced extends DurableThink<Env> {
-        constructor(ctx, env) { super(ctx, env, { tracing: otlp({ url: "u" }) }); }
-      }
-      export class Seen extends DurableThink<Env> {
-        static override readonly features = [operations()];
-        constructor(ctx, env) { super(ctx, env, { tracing }); }
-      }`,
-  });
-  expect(checked(traced).filter(({ level }) => level === "error")).toMatchObject([
-    { text: "Traced (src/index.ts:3) sets the option tracing, but it installs no operations()" },
-  ]);
 });
 
 it("doctor misses schedules() where a class declares tasks, and followers() where the project serves streams", () => {

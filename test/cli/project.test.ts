@@ -286,7 +286,7 @@ it("doctor compares the installed versions with the ranges, and skips optional p
 it("doctor names each secret that the sources name and .dev.vars lacks, with its line, and prints no value", () => {
   const folder = project({
     "wrangler.jsonc": `{ "secrets": { "required": ["DECLARED"] } }`,
-    "src/a.ts": `\ngithub({ secret: ["HOOK_SECRET", "HOOK_SECRET_OLD"] });\n// slack({ secret: "COMMENTED" })\notlp({ headers: "OTLP_HEADERS" });`,
+    "src/a.ts": `\ngithub({ secret: ["HOOK_SECRET", "HOOK_SECRET_OLD"] });\n// slack({ secret: "COMMENTED" })\ntraces({ headers: "OTLP_HEADERS" });`,
     ".dev.vars": `HOOK_SECRET=the value\n`,
   });
   const results = checked(folder).filter(({ check }) => check === "secrets");

@@ -445,6 +445,7 @@ playMatrix(
       "Outbox.drive": "the alarm, which wakes every scenario",
       "Outbox.onStart": "runs at each start of the object",
       "Outbox.install": "runs in the constructor, and writes nothing",
+      "Outbox.keepDelivered": "is called in the constructor, and writes nothing",
       "Outbox.problemOf": "reads a destination, and no row",
       "Outbox.isGone": "asks the destination",
       "Outbox.enqueue":

@@ -137,7 +137,6 @@ const NEEDS: readonly Need[] = [
   {
     feature: "operations",
     from: "perdure/operator",
-    written: { pattern: /[{,]\s*tracing\s*[:,}]/, why: "sets the option tracing" },
     mounts: OPERATOR_MOUNTS,
   },
   {

@@ -1,8 +1,8 @@
 /** What the outbox sends to a collector about a submission or a workflow, built from its rows when it is sent. */
 
-import type { TelemetryEvent, TelemetryOf } from "../../outbox/destinations/otlp.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { submissionTrace, workflowTrace } from "../trace/trace.ts";
+import type { TelemetryEvent, TelemetryOf } from "./collector.ts";
 import { metricsBody, traceBody } from "./encode.ts";
 
 export async function telemetryOf(

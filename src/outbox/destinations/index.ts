@@ -12,8 +12,8 @@ import { InvalidDestinationError } from "../errors.ts";
 import type { Adapter, AdapterContext, AnyDestination, DestinationKind } from "./adapter.ts";
 import { agents } from "./agent.ts";
 import { methods } from "./method.ts";
-import { otlpCollectors, type TelemetryOf } from "./otlp.ts";
 import { queues } from "./queue.ts";
+import type { OtlpDestination } from "./telemetry.ts";
 import { webhooks } from "./webhook.ts";
 import { workflowEvents } from "./workflow-event.ts";
 import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
@@ -26,12 +26,14 @@ const KINDS = {
   queue: queues,
   method: methods,
   agent: agents,
-  otlp: otlpCollectors,
 };
 
 type Kinds = typeof KINDS;
 
-export type Destination = z.input<Kinds[keyof Kinds]["schema"]> | ReplyDestination;
+export type Destination =
+  | z.input<Kinds[keyof Kinds]["schema"]>
+  | ReplyDestination
+  | OtlpDestination;
 type KindOf = Destination["kind"];
 
 /** Of kinds that a feature installs: the feature, and the entry that exports it. */
@@ -43,7 +45,8 @@ const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> 
     telegram: REPLIES,
     "github-comment": REPLIES,
     email: REPLIES,
-  } satisfies Record<Exclude<KindOf, keyof Kinds>, typeof REPLIES>),
+    otlp: ["traces", "perdure/operator"],
+  } satisfies Record<Exclude<KindOf, keyof Kinds>, readonly [string, string]>),
 );
 
 /** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
@@ -54,7 +57,7 @@ export type AdapterOverrides = {
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
 const EXPECTED =
-  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment(), email() or otlp() returns";
+  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment() or email() returns";
 
 /** Fields of destinations that are secrets. They are stored, because a delivery needs them, and never shown. */
 const SECRETS = { proof: undefined, responseUrl: "(hidden)", interaction: "(hidden)" };
@@ -70,7 +73,6 @@ export function withoutSecrets(destination: Destination): Destination {
 
 type Context = AdapterContext & {
   readonly startWorkflow?: StartWorkflow | undefined;
-  readonly telemetryOf?: TelemetryOf | undefined;
 };
 
 export class Destinations {

@@ -3,7 +3,6 @@
 import { type Failure, failureOf, transientOf, withProviderCause } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { Sweep } from "../../core/lifecycle/sweep.ts";
-import type { TelemetryEvent } from "../../outbox/destinations/otlp.ts";
 import { deliveryIdOf } from "../../outbox/event.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ISOLATED, type TurnEnd } from "../host.ts";
@@ -151,7 +150,8 @@ export class Settlement {
     const ended = store.transaction(() => {
       const rows = end();
       for (const row of rows) {
-        entries += this.#enqueue(row) + this.#enqueueForBatch(row) + this.#enqueueTelemetry(row);
+        entries += this.#enqueue(row) + this.#enqueueForBatch(row);
+        entries += this.ledger.outbox.atEnd({ submissionId: row.submissionId });
       }
       return rows;
     });
@@ -191,18 +191,6 @@ export class Settlement {
       this.ledger.outbox.enqueue(id, destination, event, trace);
     }
     return submission.notify.length;
-  }
-
-  /** The bodies are built when they are sent. Returns how many entries. */
-  #enqueueTelemetry({ submissionId }: Summary): number {
-    const { outbox, limits } = this.ledger;
-    const { tracing } = limits;
-    if (!tracing) return 0;
-    for (const signal of ["traces", "metrics"] as const) {
-      const event = JSON.stringify({ signal, submissionId } satisfies TelemetryEvent);
-      outbox.enqueue(`otlp:${crypto.randomUUID()}`, tracing, event);
-    }
-    return 2;
   }
 
   /** The workflow that waits for a batch gets one event, whatever the batch's size. Returns how many entries. */

@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { operations } from "../../../src/operator/index.ts";
-import { otlp, workflow } from "../../../src/outbox/index.ts";
+import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 
@@ -202,13 +202,6 @@ describe("without features", () => {
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "agentTools" });
     expect(error.message).toContain("step.agentTool() needs agentTools()");
     expect(error.message).toContain('Import it from "perdure/agent-tools"');
-  });
-
-  it("the option tracing is refused at the start", async () => {
-    const tracing = otlp({ url: "https://otlp.example.com" });
-    const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), bare({ tracing }));
-    expect(error).toMatchObject({ name: "FeatureNotInstalledError", usedBy: "The option tracing" });
-    expect(error.message).toContain(line);
   });
 
   it.each([

@@ -1,8 +1,10 @@
 /** What the report finds wrong with deliveries. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { traces } from "../../../src/operator/index.ts";
 import type { Destination } from "../../../src/outbox/index.ts";
-import { otlp, webhook } from "../../../src/outbox/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
+import { ALL } from "../../support/features.ts";
 import { message, until } from "../../support/given.ts";
 import {
   receivedBy,
@@ -11,6 +13,7 @@ import {
   someReceiver,
 } from "../../support/receivers/client.ts";
 import type { Agent } from "../../support/think.ts";
+import { ThinkAgent } from "../../support/think-agent.ts";
 import { apply, codesIn, found, givenAgent, gone, inside, reportOf } from "./support.ts";
 
 const FAST = { backoff: { base: 10, cap: 10 } };
@@ -244,10 +247,10 @@ describe("findings of the outbox", () => {
 
   it("destination-fails: telemetry that waits for deliveries is no failure, and a dead collector is one", async () => {
     const collector = refusingUrl();
-    const agent = givenAgent({
-      outbox: { allowPrivateAddresses: true },
-      tracing: otlp({ url: collector }),
-    });
+    const agent = givenAgent({ outbox: { allowPrivateAddresses: true } });
+    // Read when the object is constructed.
+    Object.assign(ThinkAgent, { features: [...ALL, traces({ url: collector })] });
+    onTestFinished(() => void Object.assign(ThinkAgent, { features: ALL }));
     const notify = [hook("/status/503", "HOOK_SECRET", SLOW)];
     await agent.submitMessages([message("hello")], { submissionId: "waits", notify });
     const errors = async () =>

@@ -4,6 +4,7 @@
  */
 
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
+import { collectors } from "../../../src/operator/otlp/collector.ts";
 import {
   type Adapter,
   type AttemptContext,
@@ -82,6 +83,7 @@ export class OutboxObject extends MeteredObject {
         ...(script.isTelegram && { telegram: scripted(({ chat }) => `telegram ${chat}`) }),
       },
     });
+    this.outbox.install({ otlp: collectors(async () => null) });
     if (!script.hasNoReplies) replies(script.apis && { apis: script.apis }).install(this);
     this.lifecycle.use(this.outbox);
     script.born?.(this, ctx);

@@ -3,12 +3,13 @@
  * gives the agent `main` something of each list of the operator API. test/support/operated.ts starts it.
  */
 
+import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
 import type { Identity } from "perdure/operator";
-import { operations } from "perdure/operator";
-import { type DeliveryPolicy, otlp, webhook } from "perdure/outbox";
+import { operations, traces } from "perdure/operator";
+import { type DeliveryPolicy, webhook } from "perdure/outbox";
 import type { SubmitMessagesOptions } from "perdure/submissions";
 import { ask, ScriptedModel } from "perdure/testing";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
@@ -40,6 +41,7 @@ export type Asked = {
   readonly options?: SubmitMessagesOptions<undefined>;
 };
 
+const { OTLP_URL } = env as Env;
 const HOUR = 3_600_000;
 /** Nothing listens on it. */
 const closed = (path: string, policy?: DeliveryPolicy) =>
@@ -54,13 +56,16 @@ const say = (text: string) => ({
 });
 
 export class ShopAgent extends DurableThink<Env> {
-  static override readonly features = [operations()];
+  static override readonly features = [
+    operations(),
+    ...(OTLP_URL ? [traces({ url: OTLP_URL, headers: "OTLP_HEADERS" })] : []),
+  ];
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, {
       maxPending: 20_000,
       retention: { maxCount: 1_000_000 },
       outbox: { allowPrivateAddresses: true },
-      ...(env.OTLP_URL && { tracing: otlp({ url: env.OTLP_URL, headers: "OTLP_HEADERS" }) }),
     });
   }
 

@@ -2,7 +2,7 @@
 
 import { expect, it, vi } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
-import { otlp, otlpCollectors } from "../../../src/outbox/destinations/otlp.ts";
+import { collectors } from "../../../src/operator/otlp/collector.ts";
 import { RefusedError } from "../../../src/outbox/errors.ts";
 
 /** The attempts that a delivery has by default. */
@@ -12,16 +12,15 @@ const TEN_MINUTES = 600_000;
 function given(isComplete: (now: number) => boolean) {
   let now = 0;
   const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response("{}"));
-  const adapter = otlpCollectors.connect({
+  const adapter = collectors(async () => ({ body: {}, isComplete: isComplete(now) })).connect({
     env: {},
     now: () => now,
     allowPrivateAddresses: false,
     reportProblem: () => {},
-    telemetryOf: async () => ({ body: {}, isComplete: isComplete(now) }),
   });
   const attempt = { createdAt: 0, isRepeated: false, markSending: async () => {} };
   const event = { signal: "traces", submissionId: "s" };
-  const to = otlp({ url: "https://collector.example" });
+  const to = { kind: "otlp", url: "https://collector.example" } as const;
   const deliver = () =>
     adapter.deliver(to, { id: "t", attempt: 1, event }, AbortSignal.timeout(5_000), attempt);
   return { deliver, fetched, advance: (ms: number) => (now += ms), now: () => now };

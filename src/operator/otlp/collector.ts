@@ -8,32 +8,29 @@ import { because, transientOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import { POLICY } from "../delivery/policy.ts";
-import { NotNeededError, RefusedError, UndeliverableError } from "../errors.ts";
-import type { Adapter, AdapterContext, Delivery, WithPolicy } from "./adapter.ts";
-import { excerptOf, unlessAborted } from "./requests.ts";
-import { checked, problemOfSecret, readSecret, SECRET_NAME } from "./secrets.ts";
-import { hostOf, problemOfHost, problemOfUrl } from "./webhook.ts";
+import {
+  type Adapter,
+  type AdapterContext,
+  checked,
+  type Delivery,
+  excerptOf,
+  hostOf,
+  NotNeededError,
+  type OtlpDestination,
+  POLICY,
+  problemOfHost,
+  problemOfSecret,
+  problemOfUrl,
+  RefusedError,
+  readSecret,
+  SECRET_NAME,
+  STILL_WAITING,
+  UndeliverableError,
+  unlessAborted,
+} from "../../outbox/internal.ts";
 
-/** An OpenTelemetry collector. */
-export type OtlpDestination = WithPolicy & {
-  readonly kind: "otlp";
-  /** The base address: `/v1/traces` and `/v1/metrics` are added. */
-  readonly url: string;
-  /** The name of the secret with its headers, as in `OTEL_EXPORTER_OTLP_HEADERS`: `api-key=...,tenant=...`. */
-  readonly headers?: string;
-};
-
-/**
- * An OpenTelemetry collector, for the option `tracing` of an agent.
- *
- * @param to.url the base address, e.g. `https://otlp.example.com`: `/v1/traces` and `/v1/metrics` are added
- * @param to.headers the name of the secret with its headers, in the form `key=value,key2=value2`
- * @example super(ctx, env, { tracing: otlp({ url: "https://otlp.example.com", headers: "OTLP_HEADERS" }) });
- */
-export function otlp(to: Omit<OtlpDestination, "kind">): OtlpDestination {
-  return { kind: "otlp", ...to };
-}
+/** The collector of `traces()`. */
+export type TracesOptions = Omit<OtlpDestination, "kind">;
 
 /** The event of an entry: an ended submission, or an ended workflow. */
 export type TelemetryEvent =
@@ -49,28 +46,29 @@ export type TelemetryOf = (
 const COMPLETE_MS = 10 * 60_000;
 /** When it looks again first. Later looks are rarer, because each is an attempt. */
 const LOOK_AGAIN_MS = 3_000;
-/** The error of such a wait. It is no failure of the collector. */
-export const STILL_WAITING = "Deliveries of the submission's end still wait";
 /** Answers that another attempt does not change: https://opentelemetry.io/docs/specs/otlp/#failures-1 */
 const isFinal = (status: number) =>
   status >= 400 && status < 500 && ![401, 403, 404, 408, 429].includes(status);
 
-export const otlpCollectors = {
-  schema: optionsOf<OtlpDestination>()({
-    kind: oneOf(["otlp"]),
-    url: checked<string>(problemOfUrl),
-    headers: SECRET_NAME.optional(),
-    policy: POLICY.optional(),
-  }),
+export const COLLECTOR = optionsOf<OtlpDestination>()({
+  kind: oneOf(["otlp"]),
+  url: checked<string>(problemOfUrl),
+  headers: SECRET_NAME.optional(),
+  policy: POLICY.optional(),
+});
+
+/** The kind of destination. */
+export const collectors = (telemetryOf: TelemetryOf) => ({
+  schema: COLLECTOR,
   connect({
     env,
     now,
     allowPrivateAddresses,
-    telemetryOf,
     reportProblem,
-  }: Pick<AdapterContext, "env" | "now" | "allowPrivateAddresses" | "reportProblem"> & {
-    readonly telemetryOf?: TelemetryOf | undefined;
-  }): Adapter<OtlpDestination> {
+  }: Pick<
+    AdapterContext,
+    "env" | "now" | "allowPrivateAddresses" | "reportProblem"
+  >): Adapter<OtlpDestination> {
     let hasReported = false;
     return {
       isTelemetry: true,
@@ -87,7 +85,7 @@ export const otlpCollectors = {
           throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
         }
         const event = delivery.event as TelemetryEvent;
-        const telemetry = await telemetryOf?.(event);
+        const telemetry = await telemetryOf(event);
         if (!telemetry) throw new NotNeededError("Its submission or workflow was deleted");
         const age = now() - createdAt;
         if (!telemetry.isComplete && age < COMPLETE_MS) {
@@ -107,7 +105,7 @@ export const otlpCollectors = {
       },
     };
   },
-};
+});
 
 function addressOf(base: string, signal: TelemetryEvent["signal"]): string {
   const url = new URL(base);
