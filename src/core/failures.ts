@@ -159,7 +159,7 @@ export function causeOf(text: string): string {
   return text.slice(0, CAUSE_LENGTH).replace(/[\w-]+/g, shown);
 }
 
-/** Reading a thrown value can throw again (getters, proxies, objects without a prototype). Every turn must end all the same. */
+/** Reading a thrown value can throw again (getters, proxies, objects without a prototype). Every turn must still end. */
 function readSafely<T>(read: () => T, otherwise: T): T {
   try {
     return read();

@@ -222,7 +222,7 @@ export class Acceptor {
     });
   }
 
-  /** The call, or the handler, has failed. A workflow that waited has its delivery all the same. */
+  /** The call, or the handler, has failed. A workflow that waited still has its delivery. */
   #refuse(attempt: Attempt, error: unknown): Acceptance {
     const { name, message } = failureOf(error);
     const { ordinal } = attempt.call ?? {};

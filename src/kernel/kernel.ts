@@ -143,7 +143,7 @@ export function kernelOf<Turns extends HostTurns>(
       batch: new BatchKind(submissions),
       approval: approvalKind((approval) => {
         watchers.approval(approval);
-        // The app hears of an approval last: what it does may take long.
+        // The app is notified of an approval last: its work may take long.
         return host.onApproval(approval);
       }),
       webhook: webhookWaits,

@@ -1,4 +1,4 @@
-/** Who hears of turns and approvals while they happen: connected clients, and followers. Watching stores nothing, and no turn waits for it. */
+/** Observers of turns and approvals while they happen: connected clients, and followers. Watching stores nothing, and no turn waits for it. */
 
 import type { UIMessage, UIMessageChunk } from "ai";
 import type { SubmissionInspection, Turn } from "../submissions/index.ts";

@@ -41,7 +41,7 @@ export type OutboxSettings = {
   };
   /**
    * Entries that wait to be delivered. `put()` throws an `OutboxFullError` at this number. The events of a submission's
-   * end are stored all the same, so that the end commits.
+   * end are still stored, so that the end commits.
    * @default 10_000
    */
   readonly maxWaiting?: number;

@@ -282,7 +282,7 @@ export class Outbox extends Capability {
       this.#hasReportedFull = true;
       const message =
         refused?.message ??
-        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; ends of submissions are stored all the same`;
+        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; ends of submissions are still stored`;
       const ids = { waiting, maxWaiting };
       this.#context.reportProblem({ type: "outbox:full", level: "error", message, ids });
     }

@@ -32,7 +32,7 @@ export async function readBody(
   reading.reader = reader;
   // It grows in place: a chunk may be one byte long.
   const buffer = new ArrayBuffer(0, { maxByteLength: maxBytes });
-  // It may be missing or wrong: the bytes are counted all the same.
+  // The header may be missing or wrong: the bytes are counted, too.
   let length = Number(headers.get("content-length")) || 0;
   try {
     while (length <= maxBytes) {

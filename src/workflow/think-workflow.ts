@@ -69,7 +69,7 @@ export class ThinkWorkflow<
 > extends AgentWorkflow<AgentType, Params, ProgressType, Env> {
   /** Where the agent is, if it is a sub-agent; known from the first step of Perdure on. */
   #path: AgentPath | undefined;
-  /** Kept past the end of the run: rollbacks come after it, when the platform's wrapper has let go of its stub. */
+  /** Kept past the end of the run: rollbacks come after it, when the platform's wrapper has released its stub. */
   #stub: DurableObjectStub<AgentType> | undefined;
 
   constructor(ctx: ExecutionContext, env: Env) {

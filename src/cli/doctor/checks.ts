@@ -202,7 +202,7 @@ export function nextTag(settings: Settings): string {
   return `v${Math.max(0, ...numbers) + 1}`;
 }
 
-/** Optional peers that an entry needs all the same. */
+/** Optional peers that an entry nevertheless needs. */
 const NEEDED_BY: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(HOSTS).map(([entry, { packages }]) => [entry, packages])),
   "perdure/react": ["react"],

@@ -153,8 +153,8 @@ type Decision = Of<"approve"> | Of<"reject">;
 /** The effect of a decision on an approval: a repetition changes nothing, and an earlier decision stays. */
 function decisionOn({ approvalId, status }: Approval, action: Decision["do"]): Effect {
   if (status === "pending") return done();
-  const isSo = status === (action === "approve" ? "approved" : "rejected");
-  return isSo ? UNCHANGED : failed(approvalId, new Error(`It is ${status} already.`));
+  const isAlreadyDecided = status === (action === "approve" ? "approved" : "rejected");
+  return isAlreadyDecided ? UNCHANGED : failed(approvalId, new Error(`It is ${status} already.`));
 }
 
 function effectOf(result: ApprovalDecisionResult, action: Decision["do"]): Effect {

@@ -18,7 +18,7 @@ export type DeliveryPolicy = {
    */
   readonly maxAge?: Duration;
   /**
-   * The time limit of one attempt. The event may have arrived all the same, so the next attempt repeats its id.
+   * The time limit of one attempt. The event may still have arrived, so the next attempt repeats its id.
    * @default "30 seconds", of a webhook "15 seconds"
    */
   readonly timeout?: Duration;

@@ -251,7 +251,7 @@ export class TurnRunner {
     let pausedUntil = 0;
     try {
       const end = await this.#endOf(live);
-      // It was given up as stalled meanwhile.
+      // The turn was given up as stalled meanwhile.
       if (this.#live.get(seq) !== live) return;
       if (!this.#end(live, end)) pausedUntil = this.ledger.clock.now() + PAUSE_MS;
     } finally {

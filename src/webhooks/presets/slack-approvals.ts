@@ -81,7 +81,7 @@ async function show(
     const { ok, status } = await fetch(response_url, request);
     if (!ok) throw status;
   } catch (error) {
-    // The decision is stored all the same.
+    // The decision is stored nevertheless.
     console.warn(
       JSON.stringify({ perdure: "webhook:unanswered-click", source, id, reason: String(error) }),
     );

@@ -47,8 +47,8 @@ describe("the page of a chat", () => {
   }
 
   const text = async (page: Page, where: string) => (await page.locator(where).textContent()) ?? "";
-  const until = (page: Page, where: string, isSo: (text: string) => boolean) =>
-    expect.poll(async () => isSo(await text(page, where)), { timeout }).toBe(true);
+  const until = (page: Page, where: string, isReached: (text: string) => boolean) =>
+    expect.poll(async () => isReached(await text(page, where)), { timeout }).toBe(true);
   async function say(page: Page, what: string, how: "Say" | "Ask durably"): Promise<void> {
     await page.locator("input").fill(what);
     await page.getByRole("button", { name: how }).click();

@@ -59,8 +59,8 @@ describe("a page that follows a submission", () => {
       .textContent()
       .then((text) => text ?? "");
   const status = (page: Page) => page.locator("#status").textContent();
-  const until = (page: Page, isSo: (text: string) => boolean) =>
-    expect.poll(async () => isSo(await reply(page)), { timeout: SECONDS }).toBe(true);
+  const until = (page: Page, isReached: (text: string) => boolean) =>
+    expect.poll(async () => isReached(await reply(page)), { timeout: SECONDS }).toBe(true);
   const ended = async (page: Page) => {
     await expect.poll(() => status(page), { timeout: SECONDS }).toBe("completed");
     await until(page, (text) => text.startsWith(BEGIN) && text.endsWith(END));
