@@ -36,6 +36,7 @@ const library = defineConfig({
     submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",
     replies: "src/replies/index.ts",
+    inbound: "src/inbound/index.ts",
     scheduler: "src/scheduler/index.ts",
     schedule: "src/scheduler/pure.ts",
     codemode: "src/codemode/index.ts",

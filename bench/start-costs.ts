@@ -9,12 +9,12 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 184,
+    kB: 171,
   },
-  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 108 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 110 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 113 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 105 },
+  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 95 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 98 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 100 },
+  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 92 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 
@@ -23,6 +23,8 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
   schedules: { file: "scheduler/index.ts", kB: 57 },
   operations: { file: "operator/index.ts", kB: 35 },
   traces: { file: "operator/index.ts", kB: 9 },
+  inbound: { file: "inbound/index.ts", kB: 12 },
+  signedLinks: { file: "inbound/index.ts", kB: 2 },
   replies: { file: "replies/index.ts", kB: 7 },
   followers: { file: "streams/index.ts", kB: 4 },
   codemode: { file: "codemode/index.ts", kB: 4 },

@@ -13,7 +13,8 @@ interface ModuleRule {
   readonly typesOnly?: readonly string[];
 }
 
-const INNER = ["core", "outbox", "submissions", "waits", "inbound", "workflow"];
+const KERNEL = ["core", "outbox", "submissions", "waits"];
+const INNER = [...KERNEL, "workflow"];
 
 /** A module that is in no list is not imported by any other module. */
 const MODULES: Readonly<Record<string, ModuleRule>> = {
@@ -22,14 +23,20 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   replies: { imports: ["core", "outbox"] },
   submissions: { imports: ["core", "outbox"] },
   waits: { imports: ["core", "outbox", "submissions"] },
-  kernel: { imports: [...INNER, "hosts"] },
-  inbound: { imports: ["core", "outbox", "submissions", "waits"] },
+  kernel: { imports: KERNEL },
+  inbound: { imports: KERNEL, typesOnly: ["kernel"] },
   webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
   scheduler: { imports: ["core"], typesOnly: ["kernel", "submissions"] },
   "agent-tools": { imports: ["core", "waits"], typesOnly: ["kernel"] },
-  workflow: { imports: ["core"], typesOnly: ["submissions", "waits", "outbox", "agent-tools"] },
-  operator: { imports: [...INNER, "kernel"], typesOnly: ["scheduler"] },
-  hosts: { imports: [...INNER, "kernel"], typesOnly: ["operator", "streams", "scheduler"] },
+  workflow: {
+    imports: ["core"],
+    typesOnly: ["submissions", "waits", "outbox", "inbound", "agent-tools"],
+  },
+  operator: { imports: [...INNER, "kernel", "inbound"], typesOnly: ["scheduler"] },
+  hosts: {
+    imports: [...INNER, "kernel"],
+    typesOnly: ["operator", "streams", "scheduler", "inbound"],
+  },
   streams: { imports: ["core", "submissions", "kernel"], typesOnly: ["waits"] },
   react: { imports: ["streams"], typesOnly: ["submissions", "waits"] },
   mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },

@@ -32,6 +32,7 @@ import {
   type TurnContext,
 } from "../src/hosts/think/index.ts";
 import type { AgentVerbs } from "../src/hosts/verbs.ts";
+import * as inbound from "../src/inbound/index.ts";
 import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
 import * as operator from "../src/operator/index.ts";
 import type { OperatedVerbs } from "../src/operator/operated.ts";
@@ -321,6 +322,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
   { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
   { exported: streams, documentedIn: /streams\/cursor\.ts$/ },
+  { exported: inbound, documentedIn: /inbound\/(links|feature|inbound|calls)\.ts$/ },
   { exported: react, documentedIn: /react\/follow\.ts$/ },
   { exported: workflow, documentedIn: /workflow\/(steps|think-workflow)\.ts$/ },
   { exported: codemode, documentedIn: /codemode\/(step|with-codemode)\.ts$/ },
@@ -366,6 +368,10 @@ const FOREIGN = [
   // Of `perdure/streams`, in the same way.
   "InvalidFollowError",
   "TooManyFollowersError",
+  // Of `perdure/inbound`, in the same way.
+  "InvalidDeliveryError",
+  "InvalidInboundFilterError",
+  "ReplayError",
 ];
 
 const sources = import.meta.glob<string>("../src/**/*.ts", {

@@ -2,6 +2,7 @@
 
 import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
+import { inbound } from "perdure/inbound";
 import { dedupe, method, type Delivery as Sent } from "perdure/outbox";
 import type { SubmissionEvent } from "perdure/submissions";
 import { DurableThink } from "perdure/think";
@@ -24,6 +25,7 @@ const SLOW_MS = 300;
 const OPEN = ["queued", "running", "waiting", "paused", "waitingForPause"];
 
 export class HookAgent extends DurableThink<Env> {
+  static override readonly features = [inbound()];
   readonly #meter;
   readonly #once = dedupe(this.ctx.storage);
 

@@ -1,28 +1,6 @@
 /** What the entry of every host exports besides its class. */
 
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export {
-  type Acceptance,
-  type AcceptRequest,
-  type Arrival,
-  InboundBusyError,
-  type InboundFilter,
-  type InboundPage,
-  type InboundSettings,
-  type InspectedDelivery,
-  InvalidCallError,
-  InvalidDeliveryError,
-  InvalidInboundFilterError,
-  type ListInboundOptions,
-  type LoggedCall,
-  type LoggedDelivery,
-  type LoggedWait,
-  ReplayError,
-  type ReplayFilter,
-  type ReplayPage,
-  type ReplayResult,
-  type WaitMatch,
-} from "../inbound/index.ts";
 export { type Feature, FeatureNotInstalledError } from "../kernel/features.ts";
 export {
   InvalidDestinationError,
@@ -45,7 +23,6 @@ export {
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../waits/index.ts";
-export type { ApprovalLinkOptions, LinkSettings } from "./agent/links.ts";
 export type {
   ReplyMessage,
   SubmissionAudience,

@@ -7,6 +7,11 @@ import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
   AcceptRequest,
+  ApprovalLinkOptions,
+  InstalledInbound,
+  LinkAnswer,
+  LinkCall,
+  Links,
   ListInboundOptions,
   RefusedRequests,
   ReplayFilter,
@@ -40,12 +45,9 @@ import {
 } from "../submissions/index.ts";
 import type {
   GrantApprovalOptions,
-  LinkAnswer,
-  LinkCall,
   ListApprovalsOptions,
   RejectApprovalOptions,
 } from "../waits/index.ts";
-import type { ApprovalLinkOptions } from "./agent/links.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -56,6 +58,8 @@ type Installed = {
   readonly operations: Operations;
   readonly followers: Followers;
   readonly schedules: Scheduler;
+  readonly inbound: InstalledInbound;
+  readonly signedLinks: Links;
 };
 
 /** @throws FeatureNotInstalledError */
@@ -259,15 +263,16 @@ export abstract class AgentVerbs {
   /**
    * A signed URL that decides an approval once. It shows a page that asks, and changes nothing before its button is pressed.
    * The Worker serves it by `links()` of `perdure/webhooks`.
-   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take; InvalidOptionError for an agent
-   *   without the option `links`
+   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take; FeatureNotInstalledError without
+   *   signedLinks()
    */
-  approvalLink(
+  async approvalLink(
     approvalId: string,
     decision: "grant" | "reject",
     options?: ApprovalLinkOptions,
   ): Promise<string> {
-    return this[CAPABILITIES].links.approvalLink(approvalId, decision, options);
+    const links = featureOf(this, "signedLinks", "approvalLink");
+    return links.approvalLink(approvalId, decision, options);
   }
 
   // Scheduled tasks. Each method throws FeatureNotInstalledError without schedules().
@@ -428,25 +433,25 @@ export abstract class AgentVerbs {
     await this[CAPABILITIES].workflows.terminate(workflowId, options);
   }
 
-  // Inbound deliveries
+  // Inbound deliveries. Each method throws FeatureNotInstalledError without inbound().
 
   /**
    * For receivers of `perdure/webhooks`: accepts a delivery, and runs a call of its handler in the same transaction, or
    * counts requests that were refused.
    * @throws InvalidDeliveryError, or the error of storage; nothing is stored then
    */
-  acceptDelivery(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
-    return this[CAPABILITIES].inbound.accept(request);
+  async acceptDelivery(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
+    return featureOf(this, "inbound", "acceptDelivery").log.accept(request);
   }
 
   /** Deliveries that receivers have offered, newest first, without their bodies. @throws InvalidInboundFilterError */
-  listInboundDeliveries(options?: ListInboundOptions) {
-    return this[CAPABILITIES].inbound.list(options);
+  async listInboundDeliveries(options?: ListInboundOptions) {
+    return featureOf(this, "inbound", "listInboundDeliveries").log.list(options);
   }
 
   /** One delivery with its body and what it has started; null if it is unknown. */
-  inspectInboundDelivery(source: string, id: string) {
-    return this[CAPABILITIES].inbound.inspect(source, id);
+  async inspectInboundDelivery(source: string, id: string) {
+    return featureOf(this, "inbound", "inspectInboundDelivery").log.inspect(source, id);
   }
 
   /**
@@ -454,8 +459,8 @@ export abstract class AgentVerbs {
    * keeps its id, and its accepted calls are not run again. Another one becomes a new delivery. Returns null for an unknown one.
    * @throws ReplayError if this Worker has no such source, or the log no longer has the body
    */
-  replayInboundDelivery(source: string, id: string) {
-    return this[CAPABILITIES].inbound.replay(source, id);
+  async replayInboundDelivery(source: string, id: string) {
+    return featureOf(this, "inbound", "replayInboundDelivery").log.replay(source, id);
   }
 
   /**
@@ -463,8 +468,8 @@ export abstract class AgentVerbs {
    * of the result to continue.
    * @throws InvalidInboundFilterError
    */
-  replayInboundDeliveries(filter?: ReplayFilter) {
-    return this[CAPABILITIES].inbound.replayMany(filter);
+  async replayInboundDeliveries(filter?: ReplayFilter) {
+    return featureOf(this, "inbound", "replayInboundDeliveries").log.replayMany(filter);
   }
 
   // For operators: `operator()` of `perdure/operator` calls these methods. Each throws FeatureNotInstalledError without operations().
@@ -526,18 +531,8 @@ export abstract class AgentVerbs {
     );
   }
 
-  /** For `links()` of `perdure/webhooks`: does what a signed link asks for, here or in the sub-agent at the end of the path. */
+  /** For `links()` of `perdure/webhooks`: does what a signed link asks for. @throws FeatureNotInstalledError without signedLinks() */
   async followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
-    const [step, ...rest] = path;
-    if (step) return (await this[CAPABILITIES].links.below(step)).followLink(rest, call);
-    if (call.do === "receive") {
-      return { received: await this[CAPABILITIES].webhookWaits.receive(call) };
-    }
-    const { approvalId } = call;
-    if (call.do === "inspect") return { approval: await this.inspectApproval(approvalId) };
-    const { by, payload } = call;
-    if (call.do === "reject") return { decided: await this.rejectApproval(approvalId, { by }) };
-    const options = { by, ...(payload !== undefined && { payload }) };
-    return { decided: await this.grantApproval(approvalId, options) };
+    return featureOf(this, "signedLinks", "followLink").follow(path, call);
   }
 }

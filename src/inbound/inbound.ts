@@ -10,6 +10,7 @@ import { hook, readOptions } from "../core/options/option-schemas.ts";
 import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
+import { type InboundFacts, inboundFacts } from "./facts.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
@@ -234,6 +235,17 @@ export class Inbound extends LifecycleCapability {
       after = page.next;
     }
     return { count, first, cursor: `${after}:${until}` };
+  }
+
+  /** @throws InvalidInboundFilterError for a filter that no replay takes */
+  checkReplay(filter: ReplayFilter): void {
+    readReplay(filter);
+  }
+
+  /** What a health report knows of the log. */
+  async facts(now: number): Promise<InboundFacts> {
+    await this.lifecycle.ready();
+    return inboundFacts(this.lifecycle.storage.sql, now);
   }
 
   /** Replays of a delivery at the same time are one. @throws ReplayError, or the error of storage */

@@ -1,6 +1,7 @@
-/** What the hosts use of the delivery log. */
+/** `perdure/inbound`: accepts deliveries once, replays them, and signs links. */
 
-export type { TransactionalVerb } from "./acceptance.ts";
+export { InvalidOptionError } from "../core/options/options.ts";
+export { InvalidApprovalError } from "../waits/index.ts";
 export {
   InboundBusyError,
   InvalidCallError,
@@ -8,8 +9,17 @@ export {
   InvalidInboundFilterError,
   ReplayError,
 } from "./errors.ts";
-export { Inbound } from "./inbound.ts";
-export type { Acceptance, AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
+export { type InstalledInbound, inbound } from "./feature.ts";
+export type { Inbound } from "./inbound.ts";
+export { type ApprovalLinkOptions, type LinkSettings, type Links, signedLinks } from "./links.ts";
+export type {
+  Acceptance,
+  AcceptRequest,
+  Arrival,
+  LinkAnswer,
+  LinkCall,
+  RefusedRequests,
+} from "./protocol.ts";
 export type {
   InboundFilter,
   InboundPage,

@@ -1,5 +1,7 @@
 /** What an app installs beside the kernel: `static readonly features = [operations()]`. */
 
+import { LifecycleCapability } from "agents/lifecycle";
+import { storedVersion } from "../core/lifecycle/migrations.ts";
 import { invalidOption } from "../core/options/options.ts";
 import type { Kernel } from "./kernel.ts";
 
@@ -8,12 +10,20 @@ const FEATURES = {
   agentTools: { entry: "perdure/agent-tools", steps: { "agent-tool": "step.agentTool()" } },
   codemode: { entry: "perdure/codemode", steps: { codemode: "runCode()" } },
   replies: { entry: "perdure/replies" },
+  signedLinks: { entry: "perdure/inbound" },
+  inbound: {
+    entry: "perdure/inbound",
+    steps: { webhook: "step.webhook()" },
+    module: "inbound",
+    openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
+  },
   operations: { entry: "perdure/operator" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
   schedules: {
     entry: "perdure/scheduler",
     calls: "getScheduledTasks",
+    module: "scheduler",
     openWork: {
       perdure_tasks: "next_at IS NOT NULL AND paused_at IS NULL",
       perdure_runs: "ended_at IS NULL",
@@ -29,6 +39,8 @@ type Known = {
   readonly calls?: string;
   /** The steps of workflows that need it, by their kinds of waits. */
   readonly steps?: Readonly<Record<string, string>>;
+  /** The name by which its tables are migrated. */
+  readonly module?: string;
   /** Its tables, each with the condition of rows that are open work. */
   readonly openWork?: Readonly<Record<string, string>>;
 };
@@ -45,11 +57,13 @@ export type Feature<Name extends FeatureName = FeatureName, Installed = unknown>
   readonly install: (kernel: Kernel) => Installed;
 };
 
-export class Features {
+export class Features extends LifecycleCapability {
   readonly #installed = new Map<FeatureName, unknown>();
 
   /** @param className for errors */
-  constructor(private readonly className: string) {}
+  constructor(private readonly className: string) {
+    super("perdure.features");
+  }
 
   /** @throws InvalidOptionError for what is not a list of different features */
   install(features: readonly Feature[], kernel: Kernel): void {
@@ -68,27 +82,21 @@ export class Features {
     }
   }
 
-  /**
-   * Looks for what the app expects of features that it does not install. One statement, and none if all with tables are installed.
-   * @throws FeatureNotInstalledError for a method that a feature would have to call
-   */
-  check({ isBuiltIn, storage: { sql } }: Pick<Kernel, "isBuiltIn" | "storage">): void {
-    const all = Object.entries(FEATURES) as [FeatureName, Known][];
-    const missing = all.filter(([feature]) => !this.has(feature));
-    for (const [feature, { calls }] of missing)
+  /** @throws FeatureNotInstalledError for a method that a feature would have to call */
+  check({ isBuiltIn }: Pick<Kernel, "isBuiltIn">): void {
+    for (const [feature, { calls }] of this.#missing())
       if (calls !== undefined && !isBuiltIn(calls)) this.get(feature, `${calls}()`);
-    const tables = missing.flatMap(([, { openWork = {} }]) => Object.keys(openWork));
-    if (tables.length === 0) return;
-    const query =
-      "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN (SELECT value FROM json_each(?))";
-    const found = sql.exec<{ name: string }>(query, JSON.stringify(tables)).toArray();
-    const stored = new Set(found.map(({ name }) => name));
-    for (const [feature, { openWork = {} }] of missing) {
-      const open = Object.entries(openWork).filter(
-        ([table, isOpen]) =>
-          stored.has(table) &&
-          sql.exec(`SELECT 1 FROM ${table} WHERE ${isOpen} LIMIT 1`).toArray().length > 0,
-      );
+  }
+
+  /** Logs stored work of features that the class does not install. No statement for those that have stored nothing. */
+  override onStart(): void {
+    const { storage } = this.lifecycle;
+    for (const [feature, { module, openWork = {} }] of this.#missing()) {
+      if (module === undefined || storedVersion(storage, module) === 0) continue;
+      const open = Object.entries(openWork).filter(([table, isOpen]) => {
+        const query = `SELECT 1 FROM ${table} WHERE ${isOpen} LIMIT 1`;
+        return storage.sql.exec(query).toArray().length > 0;
+      });
       if (open.length === 0) continue;
       const of = open.map(([table]) => table).join(" and ");
       console.warn(
@@ -96,6 +104,11 @@ export class Features {
           lineFor(feature, this.className),
       );
     }
+  }
+
+  #missing(): [FeatureName, Known][] {
+    const all = Object.entries(FEATURES) as [FeatureName, Known][];
+    return all.filter(([feature]) => !this.has(feature));
   }
 
   has(feature: FeatureName): boolean {

@@ -1,13 +1,11 @@
 /** Makes the kernel of an object, the same for every host: submissions, outbox and waits. Then installs the features of its class. */
 
-import type { Lifecycle } from "agents/lifecycle";
+import type { Lifecycle, LifecycleCapability } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Capability } from "../core/lifecycle/capability.ts";
+import { Capability } from "../core/lifecycle/capability.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
-import { type LinkSettings, Links } from "../hosts/agent/links.ts";
-import { Inbound, type InboundSettings } from "../inbound/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
 import {
@@ -18,9 +16,7 @@ import {
   PromptKind,
   type StepCalls,
   Waits,
-  WebhookWaits,
 } from "../waits/index.ts";
-import { deliveryVerbs } from "./delivery-verbs.ts";
 import { type Feature, Features } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { type Watcher, Watchers } from "./watchers.ts";
@@ -30,13 +26,9 @@ import { type OwnMethods, Workflows } from "./workflows.ts";
 export type HostOptions = LedgerOptions & {
   /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
-  /** Options of the log of inbound deliveries. */
-  readonly inbound?: InboundSettings;
-  /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
-  readonly links?: LinkSettings;
 };
 
-export const HOST_OPTIONS: readonly string[] = ["outbox", "inbound", "links", ...LEDGER_OPTIONS];
+export const HOST_OPTIONS: readonly string[] = ["outbox", ...LEDGER_OPTIONS];
 
 /** The conversations of an object. */
 type Threads = {
@@ -99,10 +91,7 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   /** What other parts of Perdure call by `callKernel()` of the agent, by name. */
   readonly calls: Map<string, (...args: never[]) => unknown>;
   /** Installs what a feature needs of the Lifecycle. */
-  readonly use: (capability: Capability) => void;
-  readonly webhookWaits: WebhookWaits;
-  readonly links: Links;
-  readonly inbound: Inbound;
+  readonly use: (capability: LifecycleCapability) => void;
 };
 
 /**
@@ -119,7 +108,7 @@ export function kernelOf<Turns extends HostTurns>(
   checkNames(name, options ?? null, HOST_OPTIONS);
   const { agent, object, verbs, isBuiltIn, lifecycle } = host;
   const { env, ctx } = agent;
-  const { outbox: sending = {}, inbound = {}, links: signing, ...limits } = options;
+  const { outbox: sending = {}, ...limits } = options;
   const { onProblem } = host.hooks;
   const features = new Features(object.constructor.name);
   const outbox = new Outbox({
@@ -134,7 +123,6 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
-  const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
   const waits: Waits = new Waits({
     outbox,
     missingKind: (kind) => features.missingKind(kind),
@@ -146,36 +134,26 @@ export function kernelOf<Turns extends HostTurns>(
         // The app is notified of an approval last: its work may take long.
         return host.onApproval(approval);
       }),
-      webhook: webhookWaits,
     }),
   });
   const approvals = new Approvals(waits);
-  const links: Links = new Links(agent, signing, approvals);
   const workflows = new Workflows(agent, host.own, outbox, waits);
-  const deliveries: Inbound = new Inbound({
-    ...objectOf("inbound", inbound),
-    agent: object,
-    verbs: deliveryVerbs({ submissions, workflows, storage: ctx.storage }, isBuiltIn),
-    matchWaits: (delivery) => webhookWaits.match(delivery),
-    onProblem,
-  });
   const waking: Capability[] = [];
-  const use = (capability: Capability) => {
+  const use = (capability: LifecycleCapability) => {
     lifecycle.use(capability);
-    waking.push(capability);
+    if (capability instanceof Capability) waking.push(capability);
   };
   for (const capability of [outbox, submissions, waits]) use(capability);
-  lifecycle.use(deliveries);
   const kernel = {
     ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
-    ...{ webhookWaits, links, inbound: deliveries },
     calls: new Map(Object.entries(stepCalls({ agent, waits, workflows, submissions }))),
     storage: ctx.storage,
     clock: systemClock,
   };
   features.install(host.features, kernel);
   features.check(kernel);
+  use(features);
   return kernel;
 }
 

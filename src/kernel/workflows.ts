@@ -12,6 +12,7 @@ import { checkNames } from "../core/options/options.ts";
 import {
   bindingOf,
   bindingsOf,
+  isAlike,
   NAMESPACE,
   problemOfBinding,
   remedyOf,
@@ -370,10 +371,4 @@ function instanceKey({ workflow, instance }: InstanceOf): string {
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
   const remedy = `After a deploy that puts this right, start it with redriveDeadLetter(${JSON.stringify(deliveryId)}).`;
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
-}
-
-/** As agents find the binding of a class, and without regard to case. */
-export function isAlike(binding: string, className: string): boolean {
-  const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
-  return one === other;
 }

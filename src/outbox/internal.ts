@@ -9,7 +9,7 @@ export type {
   DestinationKind,
   WithPolicy,
 } from "./destinations/adapter.ts";
-export { NAME } from "./destinations/bindings.ts";
+export { bindingsOf, isAlike, NAME, NAMESPACE } from "./destinations/bindings.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
 export { excerptOf, unlessAborted } from "./destinations/requests.ts";
 export { checked, problemOfSecret, readSecret, SECRET_NAME } from "./destinations/secrets.ts";

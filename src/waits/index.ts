@@ -15,8 +15,6 @@ export type {
 } from "./kinds/approval-types.ts";
 export { BatchKind } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
-export { WebhookWaits } from "./kinds/webhook.ts";
-export type { LinkAnswer, LinkCall } from "./links.ts";
 export type {
   StepCalls,
   StoredKind,

@@ -226,7 +226,12 @@ function refuse(reception: Reception, error: unknown): Response {
       : isNameless(error)
         ? // A retry of the sender would name the same agent.
           new RefusedRequest(400, "Invalid agent.", error)
-        : unavailable("The agent could not be reached.", error);
+        : unavailable(
+            (Object(error) as Error).name === "FeatureNotInstalledError"
+              ? "The agent takes no deliveries."
+              : "The agent could not be reached.",
+            error,
+          );
   const { status, message, reason, headers } = refused;
   const { name, id, now } = reception;
   logRefusal({ source: name, status, reason, id }, now);

@@ -167,5 +167,7 @@ playMatrix("I1 I2 I5 I7", LOG, {
     "Inbound.inspect": READS,
     "Inbound.recent": READS,
     "Inbound.countReplayable": READS,
+    "Inbound.checkReplay": READS,
+    "Inbound.facts": READS,
   },
 });

@@ -17,15 +17,22 @@ import type { Json } from "../../src/core/json.ts";
 import {
   type Approval,
   DurableThink,
+  type Feature,
   type Problem,
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
+import {
+  type InstalledInbound,
+  type LinkSettings,
+  type Links,
+  signedLinks,
+} from "../../src/inbound/index.ts";
+import type { WaitedDelivery } from "../../src/inbound/waits/types.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
-import type { WaitedDelivery } from "../../src/waits/kinds/webhook/types.ts";
-import { ALL } from "./features.ts";
+import { ALL, LINKS } from "./features.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {
@@ -101,8 +108,25 @@ export const deadLetters = new Map<string, DeadLetter>();
 /** What is done to the agent with that name when it has been made, by Think or by Perdure. */
 export const made = new Map<string, (agent: Think<Cloudflare.Env>) => void>();
 
+/** In place of {@link LINKS}, by the name of the agent. */
+export const linkSettings = new Map<string, LinkSettings>();
+
+const ownLinks: Feature<"signedLinks", Links> = {
+  feature: "signedLinks",
+  install: (kernel) => {
+    const settings = namesOf(kernel.agent.ctx).map((name) => linkSettings.get(name));
+    return signedLinks(settings.find(Boolean) ?? LINKS).install(kernel);
+  },
+};
+
+/** In the id of a sub-agent its name is one part. */
+const namesOf = ({ id: { name = "" } }: DurableObjectState) => [name, name.split(":")[2] ?? ""];
+
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
-  static override readonly features = ALL;
+  static override readonly features = [
+    ...ALL.filter(({ feature }) => feature !== "signedLinks"),
+    ownLinks,
+  ];
   readonly meter: Meter;
   override readonly taskDefinitions = {
     nap: async (_input: unknown, step: TaskStep) => step.sleep("nap", "1 hour"),
@@ -110,8 +134,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
-    // In the id of a sub-agent its name is one part.
-    const names = [ctx.id.name ?? "", ctx.id.name?.split(":")[2] ?? ""];
+    const names = namesOf(ctx);
     const options = names.map((name) => thinkOptions.get(name)).find(Boolean);
     super(metered(ctx, meter), reachable(env, ctx.id.name), options);
     this.meter = meter;
@@ -242,9 +265,12 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   /** Ends what waits for a delivery, as its acceptance does. Returns the ids of the waits. */
   deliver(delivery: WaitedDelivery): string[] {
-    const { webhookWaits } = this[CAPABILITIES];
+    const { stepWaits } = this[CAPABILITIES].features.get(
+      "inbound",
+      "deliver()",
+    ) as InstalledInbound;
     return this.ctx.storage.transactionSync(() =>
-      webhookWaits.match(delivery).map(({ waitId }) => waitId),
+      stepWaits.match(delivery).map(({ waitId }) => waitId),
     );
   }
 

@@ -4,7 +4,8 @@
  */
 
 import { env } from "cloudflare:workers";
-import { Approvals, Waits, WebhookWaits } from "../../src/waits/index.ts";
+import { WebhookWaits } from "../../src/inbound/waits/webhook-waits.ts";
+import { Approvals, Waits } from "../../src/waits/index.ts";
 import { approvalRequest } from "../../src/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
@@ -418,7 +419,6 @@ playMatrix(
       "Waits.find": READS,
       "Waits.kind": READS,
       "Waits.check": READS,
-      "Waits.facts": READS,
       "Waits.list": READS,
       "Waits.inside": READS,
       "Waits.rows": READS,

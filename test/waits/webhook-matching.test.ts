@@ -10,8 +10,8 @@ import {
   topicOfDelivery,
   topicOfRequest,
   valueAt,
-} from "../../src/waits/kinds/webhook/matching.ts";
-import type { WebhookRequest, WebhookValue } from "../../src/waits/kinds/webhook/types.ts";
+} from "../../src/inbound/waits/matching.ts";
+import type { WebhookRequest, WebhookValue } from "../../src/inbound/waits/types.ts";
 
 /** Few names and values, so that much matches. */
 const NAMES = ["a", "b", "0", "1", "length", "", "__proto__", "constructor"];

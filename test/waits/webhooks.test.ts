@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
 import type { Problem } from "../../src/core/problems.ts";
-import type { WaitedDelivery, WebhookRequest } from "../../src/waits/kinds/webhook/types.ts";
+import type { WaitedDelivery, WebhookRequest } from "../../src/inbound/waits/types.ts";
 import type { WaitRequest } from "../../src/waits/protocol.ts";
 import { until } from "../support/given.ts";
 import { arrivals } from "../support/objects/waits-object.ts";

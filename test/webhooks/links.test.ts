@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Json } from "../../src/core/json.ts";
 import { type Link, signLink } from "../../src/core/links.ts";
-import type { Approval, LinkAnswer, LinkCall } from "../../src/waits/index.ts";
+import type { LinkAnswer, LinkCall } from "../../src/inbound/protocol.ts";
+import type { Approval } from "../../src/waits/index.ts";
 import { links, webhooks } from "../../src/webhooks/index.ts";
 import { linesOf } from "./fakes.ts";
 

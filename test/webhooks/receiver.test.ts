@@ -5,6 +5,7 @@ import * as z from "zod";
 import type { DurableThink } from "../../src/hosts/think/index.ts";
 import { handlers, offer } from "../../src/inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../../src/inbound/protocol.ts";
+import { FeatureNotInstalledError } from "../../src/kernel/features.ts";
 import {
   type EndpointOptions,
   type GitHubBody,
@@ -369,6 +370,20 @@ describe("a refused request", () => {
     const lines = linesOf(warn);
     expect(lines).toHaveLength(3);
     for (const { reason } of lines) expect(reason).toMatch(/^TypeError: .*acceptDelivery/);
+  });
+
+  it("has 503, so that the sender tries again, where the agent installs no inbound(), and the log has the line to add", async () => {
+    const missing = new FeatureNotInstalledError("inbound", "acceptDelivery()", "Support");
+    const bare = { acceptDelivery: () => Promise.reject(missing) };
+    const { status, headers, body } = await send(signed(BODY), { agent: () => bare as never });
+    expect({ status, body, retry: headers.get("retry-after") }).toEqual({
+      status: 503,
+      body: { error: "The agent takes no deliveries.", id: "d-1" },
+      retry: "30",
+    });
+    const [line] = linesOf(warn);
+    expect(line?.reason).toContain("class Support: static readonly features = [inbound()]");
+    expect(line?.reason).toContain('Import it from "perdure/inbound"');
   });
 
   it("is logged in at most ten lines a minute, and the next line counts the others", async () => {

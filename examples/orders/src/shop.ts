@@ -1,6 +1,8 @@
 /** The shop: starts a workflow for each order, makes the links that approve them, and sends the e-mails. */
 
+import { env as bindings } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
+import { inbound, signedLinks } from "perdure/inbound";
 import { email, replies } from "perdure/replies";
 import { DurableThink } from "perdure/think";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
@@ -40,11 +42,17 @@ export class OrderWorkflow extends ThinkWorkflow<Shop, Order> {
   }
 }
 
+const { PUBLIC_URL } = bindings as Env;
+
 export class Shop extends DurableThink<Env> {
-  static override readonly features = [replies()];
+  static override readonly features = [
+    replies(),
+    inbound(),
+    signedLinks({ url: `${PUBLIC_URL}/hooks/links`, secret: "LINK_SECRET" }),
+  ];
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env, { links: { url: `${env.PUBLIC_URL}/hooks/links`, secret: "LINK_SECRET" } });
+    super(ctx, env);
     this.sql`CREATE TABLE IF NOT EXISTS replies (order_id TEXT PRIMARY KEY)`;
   }
 

@@ -1,5 +1,6 @@
 /** One agent for each issue or pull request. It answers the workflows' prompts, and stores labels and the counts of the proof. */
 
+import { inbound } from "perdure/inbound";
 import { operations } from "perdure/operator";
 import { agent } from "perdure/outbox";
 import { DurableThink } from "perdure/think";
@@ -31,7 +32,7 @@ type Counts = { calls: number; answers: number; labelRequests: number; triage: s
 const NO_COUNTS: Counts = { calls: 0, answers: 0, labelRequests: 0, triage: "null" };
 
 export class TriageAgent extends DurableThink<Env> {
-  static override readonly features = [operations()];
+  static override readonly features = [operations(), inbound()];
   /** The model calls that are streaming: their deliveries, and when they began. */
   readonly #calls = new Map<string, number>();
 

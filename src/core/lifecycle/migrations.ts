@@ -46,15 +46,12 @@ export function migrate(
   module: string,
   migrations: readonly string[],
 ): void {
-  const { sql } = storage;
-  const known = versions.get(storage);
-  const all = known ?? readVersions(sql);
-  if (known === undefined) versions.set(storage, all);
-  const stored = all.get(module) ?? 0;
+  const stored = storedVersion(storage, module);
   if (stored === migrations.length) return;
   versions.set(storage, null);
   if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
   storage.transactionSync(() => {
+    const { sql } = storage;
     for (const migration of migrations.slice(stored)) sql.exec(migration);
     sql.exec(
       "INSERT INTO perdure_schema (module, version) VALUES (?, ?) ON CONFLICT (module) DO UPDATE SET version = excluded.version",
@@ -62,6 +59,14 @@ export function migrate(
       migrations.length,
     );
   });
+}
+
+/** The version of a module's tables in storage; 0 if it has none. */
+export function storedVersion(storage: DurableObjectStorage, module: string): number {
+  const known = versions.get(storage);
+  const all = known ?? readVersions(storage.sql);
+  if (known === undefined) versions.set(storage, all);
+  return all.get(module) ?? 0;
 }
 
 function readVersions(sql: SqlStorage): ReadonlyMap<string, number> {

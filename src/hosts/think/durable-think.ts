@@ -4,10 +4,10 @@ import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think"
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import { hooksOf, notOverridden } from "../../kernel/delivery-verbs.ts";
 import type { Feature } from "../../kernel/features.ts";
 import type { HostAgent } from "../../kernel/host-agent.ts";
 import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
+import { hooksOf, notOverridden } from "../../kernel/overrides.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import {

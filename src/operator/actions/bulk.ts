@@ -6,7 +6,7 @@
 import { causeOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import { readReplay } from "../../inbound/options.ts";
+import type { InstalledInbound } from "../../inbound/index.ts";
 import { cursorOf } from "../../outbox/filters.ts";
 import {
   countSelected,
@@ -99,8 +99,7 @@ type Counted = Required<Pick<Effect, "count" | "rows">> & { readonly cursor?: st
 async function countOf(operated: OperatedAgent, { action, cursor }: BulkRequest): Promise<Counted> {
   if (action.do === "replay") {
     const options = { ...replayFilter(action, cursor), limit: SHOWN };
-    const { inbound } = operated.capabilities;
-    const { first, ...counted } = await inbound.countReplayable(options, matcherOf(action));
+    const { first, ...counted } = await logOf(operated).countReplayable(options, matcherOf(action));
     const rows = first.map(({ source, id, failure }) => ({
       id: `${source}/${id}`,
       error: failure,
@@ -139,8 +138,11 @@ export async function checkBulk(
   { action, cursor }: BulkRequest,
 ): Promise<void> {
   try {
-    if (action.do === "replay") readReplay(replayFilter(action, cursor));
-    else if (isOfSubmissions(action)) rangeOf(operated, cursor);
+    if (action.do === "replay") {
+      // Without it, the action fails.
+      if (operated.capabilities.features.has("inbound"))
+        logOf(operated).checkReplay(replayFilter(action, cursor));
+    } else if (isOfSubmissions(action)) rangeOf(operated, cursor);
     else await operated.agent.outbox.listDeadLetters(deadLetterFilter(action, cursor, 1));
   } catch (error) {
     if (error instanceof InvalidOperationError) throw error;
@@ -280,6 +282,11 @@ async function deadLetterPage(
 
 // Inbound deliveries
 
+/** @throws FeatureNotInstalledError */
+function logOf({ capabilities }: OperatedAgent): InstalledInbound["log"] {
+  return (capabilities.features.get("inbound", "The action replay") as InstalledInbound).log;
+}
+
 function replayFilter({ filter }: ReplayAction, cursor: string | undefined) {
   return { ...withoutCause(filter), ...(cursor !== undefined && { cursor }) };
 }
@@ -293,7 +300,7 @@ async function replayPage(
   let from = cursor;
   for (let done = 0; done < PAGE; ) {
     const options = { ...replayFilter(action, from), limit: REPLAYED_AT_A_TIME };
-    const found = await operated.capabilities.inbound.replayMany(options, matcherOf(action));
+    const found = await logOf(operated).replayMany(options, matcherOf(action));
     const { replayed, failed } = found;
     page.count += replayed - failed.length;
     page.failed.push(

@@ -1,7 +1,8 @@
 /** Reads what the rules judge by. A part that cannot be read is left out, and has its error here. */
 
 import { failureOf } from "../../core/failures.ts";
-import { type InboundFacts, inboundFacts } from "../../inbound/facts.ts";
+import type { InboundFacts } from "../../inbound/facts.ts";
+import type { InstalledInbound } from "../../inbound/index.ts";
 import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
 import type { SchedulerFacts } from "../../scheduler/facts.ts";
 import type { Scheduler } from "../../scheduler/index.ts";
@@ -48,7 +49,7 @@ export async function readFacts(
       submissionFacts(await capabilities.submissions.engine.factSource(), now),
     ),
     read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
-    read("inbound", async () => inboundFacts(storage.sql, now)),
+    read("inbound", async () => inboundOf(operated)?.log.facts(now)),
     read("waits", async () => {
       await capabilities.submissions.ready();
       return waitFacts(storage.sql, now);
@@ -83,6 +84,12 @@ function workflowFacts(host: OperatedAgent["host"], env: object): WorkflowFacts 
 }
 
 /** Undefined for an agent without schedules(): the report has no such part then. */
+function inboundOf({ capabilities: { features } }: OperatedAgent): InstalledInbound | undefined {
+  return features.has("inbound")
+    ? (features.get("inbound", "healthReport()") as InstalledInbound)
+    : undefined;
+}
+
 function schedulerOf({ capabilities: { features } }: OperatedAgent): Scheduler | undefined {
   return features.has("schedules")
     ? (features.get("schedules", "healthReport()") as Scheduler)

@@ -56,12 +56,13 @@ export class Dispatcher {
     context.start();
     context.prune();
     const { installed } = context.destinations;
-    let hasWork = context.deadLetters.nextToNotify() !== undefined;
+    let hasWork = false;
     for (const { kind, waiting } of context.entries.waitingByKind()) {
       if (installed.includes(kind)) hasWork = true;
       else context.reportUninstalled(kind, waiting);
     }
-    if (hasWork) await context.wake.noLaterThan(context.clock.now());
+    if (hasWork || context.deadLetters.nextToNotify() !== undefined)
+      await context.wake.noLaterThan(context.clock.now());
   }
 
   /** A new entry was inserted. {@link flush} follows when it has committed. */

@@ -108,3 +108,9 @@ export function asThrown(error: unknown): unknown {
   const options = { cause: error, isGone: isGone === true };
   return new UndeliverableError(message.replace(PREFIX, ""), options);
 }
+
+/** As agents find the binding of a class, and without regard to case. */
+export function isAlike(binding: string, className: string): boolean {
+  const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
+  return one === other;
+}

@@ -1,7 +1,7 @@
 /** Which hooks an app has, of classes whose inherited methods are wrapped as `agents` wraps them. */
 
 import { expect, it } from "vitest";
-import { hooksOf, notOverridden } from "../../../src/kernel/delivery-verbs.ts";
+import { hooksOf, notOverridden } from "../../../src/kernel/overrides.ts";
 
 class Host {
   readonly hasHook: (name: string) => boolean;

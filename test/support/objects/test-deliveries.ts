@@ -5,7 +5,7 @@ import type {
   DeliveryLog,
   WaitedDelivery,
   WebhookMatch,
-} from "../../../src/waits/kinds/webhook/types.ts";
+} from "../../../src/inbound/waits/types.ts";
 
 type Row = {
   source: string;

@@ -4,15 +4,10 @@
  */
 
 import type { OnProblem } from "../../../src/core/problems.ts";
+import type { WaitedDelivery } from "../../../src/inbound/waits/types.ts";
+import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
 import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
-import {
-  type Approval,
-  Approvals,
-  approvalKind,
-  Waits,
-  WebhookWaits,
-} from "../../../src/waits/index.ts";
-import type { WaitedDelivery } from "../../../src/waits/kinds/webhook/types.ts";
+import { type Approval, Approvals, approvalKind, Waits } from "../../../src/waits/index.ts";
 import type { StoredKind, StoredKindName } from "../../../src/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestDeliveries } from "./test-deliveries.ts";
@@ -80,17 +75,19 @@ export class WaitsObject extends MeteredObject {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
-    this.webhooks = new WebhookWaits(() => ({
-      waits: this.waits,
-      deliveries: this.deliveries,
-      onProblem: script?.onProblem,
-    }));
-    const own = { approval, "agent-tool": none, webhook: this.webhooks };
+    const own = { approval, "agent-tool": none };
     this.waits = new Waits({
       outbox: this.outbox,
       clock,
       kinds: (waits) => ({ ...own, ...script?.kinds?.(this, waits) }),
     });
+    this.webhooks = new WebhookWaits({
+      waits: this.waits,
+      deliveries: this.deliveries,
+      links: () => ({ check: async () => {}, urlOf: async ({ id }) => id }),
+      onProblem: script?.onProblem,
+    });
+    this.waits.install("webhook", this.webhooks);
     this.approvals = new Approvals(this.waits);
     this.lifecycle.use(this.outbox).use(this.waits);
   }

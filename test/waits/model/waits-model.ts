@@ -1,7 +1,7 @@
 /** A model of the waits, and its commands. */
 
 import fc from "fast-check";
-import type { WaitedDelivery } from "../../../src/waits/kinds/webhook/types.ts";
+import type { WaitedDelivery } from "../../../src/inbound/waits/types.ts";
 import { stepsOf } from "../../support/model-test.ts";
 
 const DAY_MS = 86_400_000;

@@ -7,6 +7,7 @@ import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
+import { inbound } from "perdure/inbound";
 import type { Identity } from "perdure/operator";
 import { operations, traces } from "perdure/operator";
 import { type DeliveryPolicy, webhook } from "perdure/outbox";
@@ -58,6 +59,7 @@ const say = (text: string) => ({
 export class ShopAgent extends DurableThink<Env> {
   static override readonly features = [
     operations(),
+    inbound(),
     ...(OTLP_URL ? [traces({ url: OTLP_URL, headers: "OTLP_HEADERS" })] : []),
   ];
 

@@ -3,11 +3,11 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import type { LinkSettings } from "../../../src/hosts/agent/links.ts";
+import type { LinkSettings } from "../../../src/inbound/index.ts";
 import { links, webhooks } from "../../../src/webhooks/index.ts";
 import type { WebhookTimeoutError } from "../../../src/workflow/index.ts";
 import { refusal, until } from "../../support/given.ts";
-import { thinkOptions } from "../../support/think-agent.ts";
+import { linkSettings } from "../../support/think-agent.ts";
 import { givenWorkflow } from "../../support/workflows/approvals.ts";
 import {
   givenScriptedWorkflow,
@@ -38,7 +38,7 @@ async function givenApproval(links: LinkSettings = settings, ask: object = {}) {
   const { approvalId } = await workflow.pending();
   const { agent } = workflow;
   // The options are read when the object starts.
-  thinkOptions.set(agent.name ?? "", { links });
+  linkSettings.set(agent.name ?? "", links);
   await agent.die().catch(() => {});
   return { workflow, approvalId, agent: () => workflow.agent };
 }
@@ -89,12 +89,7 @@ describe("an approval by link", () => {
     expect(error.message).toMatch(message);
   });
 
-  it("needs the option `links`, and a secret in env", async () => {
-    const plain = await givenWorkflow([{ name: "pay" }]);
-    const { approvalId } = await plain.pending();
-    const error = await refusal(plain.agent.approvalLink(approvalId, "grant"));
-    expect(error).toMatchObject({ name: "InvalidOptionError", option: "links" });
-    expect(error.message).toMatch(/links: \{ url: .*webhooks\(links/s);
+  it("needs a secret in env", async () => {
     const gone = await givenApproval({ ...settings, secret: "GONE" });
     const missing = await refusal(gone.agent().approvalLink(gone.approvalId, "grant"));
     expect(missing.message).toMatch(/wrangler secret put GONE/);
@@ -107,7 +102,7 @@ describe("the URL of a step", () => {
   async function given(run: WorkflowBody, isSub = false, links = settings) {
     const workflow = await givenScriptedWorkflow(run, { isSub });
     const name = workflow.agent.name ?? "";
-    thinkOptions.set(isSub ? `child-of-${name}` : name, { links });
+    linkSettings.set(isSub ? `child-of-${name}` : name, links);
     await workflow.start();
     return workflow;
   }
@@ -204,21 +199,6 @@ describe("the URL of a step", () => {
     expect(await workflow.output()).toEqual({
       name: "InvalidOptionError",
       message: expect.stringContaining("wrangler secret put GONE"),
-    });
-    expect(await workflow.agent.webhookStatuses()).toEqual([]);
-  });
-
-  it("needs the option `links` of the agent, and nothing is stored without it", async () => {
-    await using workflow = await givenScriptedWorkflow((step) =>
-      step.webhook("callback", { url: true }).catch((error: Error) => ({
-        name: error.name,
-        message: error.message,
-      })),
-    );
-    await workflow.start();
-    expect(await workflow.output()).toEqual({
-      name: "InvalidOptionError",
-      message: expect.stringContaining('Missing option "links"'),
     });
     expect(await workflow.agent.webhookStatuses()).toEqual([]);
   });

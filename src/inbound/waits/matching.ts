@@ -4,9 +4,9 @@
  * delivery has at most one topic. Pure.
  */
 
-import type { Json } from "../../../core/json.ts";
-import { mismatchesOf } from "../../../core/schema/json-schema.ts";
-import { DIGEST_LENGTH, digest } from "../../../core/text.ts";
+import type { Json } from "../../core/json.ts";
+import { mismatchesOf } from "../../core/schema/json-schema.ts";
+import { DIGEST_LENGTH, digest } from "../../core/text.ts";
 import type { WebhookRequest, WebhookValue } from "./types.ts";
 
 /** The conditions of waits, without the values of the fields. */

@@ -1,11 +1,10 @@
-/** Makes the signed links of an agent, and does what their endpoint asks for. */
+/** The feature of signed links: makes them, and does what their endpoint asks for. */
 
 import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
 import * as z from "zod";
-import { type Clock, systemClock } from "../../core/clock.ts";
-import { byteLength, type Json } from "../../core/json.ts";
-import { type Link, MAX_TOKEN, signLink } from "../../core/links.ts";
-import type { Duration } from "../../core/options/duration.ts";
+import { byteLength, type Json } from "../core/json.ts";
+import { type Link, MAX_TOKEN, signLink } from "../core/links.ts";
+import type { Duration } from "../core/options/duration.ts";
 import {
   duration,
   list,
@@ -13,18 +12,21 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../../core/options/option-schemas.ts";
-import { InvalidOptionError, invalidMessage, invalidOption } from "../../core/options/options.ts";
-import { secretIn } from "../../core/secrets.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
-import { isAlike } from "../../kernel/workflows.ts";
-import { bindingsOf, NAMESPACE } from "../../outbox/destinations/bindings.ts";
+} from "../core/options/option-schemas.ts";
+import { InvalidOptionError, invalidMessage, invalidOption } from "../core/options/options.ts";
+import { secretIn } from "../core/secrets.ts";
+import type { Feature } from "../kernel/features.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { bindingsOf, isAlike, NAMESPACE } from "../outbox/internal.ts";
 import {
-  type Approvals,
+  type Approval,
+  type ApprovalDecisionResult,
+  type GrantApprovalOptions,
   InvalidApprovalError,
-  type LinkAnswer,
-  type LinkCall,
-} from "../../waits/index.ts";
+  type RejectApprovalOptions,
+} from "../waits/index.ts";
+import type { InstalledInbound } from "./feature.ts";
+import type { LinkAnswer, LinkCall } from "./protocol.ts";
 
 /** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
 export type LinkSettings = {
@@ -79,6 +81,30 @@ function isUrl(value: unknown): boolean {
   return isHttp && url.search === "" && url.hash === "" && url.username === "";
 }
 
+/**
+ * Lets an agent sign links: `approvalLink()`, and the URLs of `step.webhook()` with `url: true`. Its Worker serves them by
+ * `links()` of `perdure/webhooks`. For a sub-agent, the class of its root agent needs it too.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * export class Desk extends DurableThink<Env> {
+ *   static override readonly features = [
+ *     signedLinks({ url: "https://app.example.com/hooks/links", secret: "LINK_SECRET" }),
+ *   ];
+ * }
+ */
+export function signedLinks(settings: LinkSettings): Feature<"signedLinks", Links> {
+  const read = readOptions(SETTINGS, settings, "options of signedLinks()");
+  return { feature: "signedLinks", install: (kernel) => new Links(kernel, read) };
+}
+
+/** Verbs of the agent, which the app may override. */
+type Decides = {
+  inspectApproval(approvalId: string): Promise<Approval | null>;
+  grantApproval(id: string, options: GrantApprovalOptions): Promise<ApprovalDecisionResult>;
+  rejectApproval(id: string, options: RejectApprovalOptions): Promise<ApprovalDecisionResult>;
+};
+
 type AnswersLinks = {
   followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
 };
@@ -91,32 +117,14 @@ type LinkContent = Link extends infer Each
   : never;
 
 export class Links {
-  readonly #agent: HostAgent;
-  readonly #settings: LinkSettings | undefined;
-
-  /** @throws InvalidOptionError for invalid settings */
   constructor(
-    agent: HostAgent,
-    settings: LinkSettings | undefined,
-    private readonly approvals: Approvals,
-    private readonly clock: Clock = systemClock,
-  ) {
-    this.#agent = agent;
-    this.#settings = settings && readOptions(SETTINGS, settings, "links");
-  }
+    private readonly kernel: Pick<Kernel, "agent" | "verbs" | "approvals" | "features" | "clock">,
+    private readonly settings: LinkSettings,
+  ) {}
 
-  /** @throws InvalidOptionError if the agent can sign no links: it has no `links`, or no secret in env */
+  /** @throws InvalidOptionError if the agent can sign no links, because the secret is not in env */
   async check(): Promise<void> {
     await this.#secret();
-  }
-
-  get #own(): LinkSettings {
-    if (this.#settings) return this.#settings;
-    throw new InvalidOptionError(
-      "links",
-      'Missing option "links". Call super(ctx, env, { links: { url: "https://app.example.com/hooks/links", secret: "LINK_SECRET" } }) ' +
-        'in the constructor of the agent, and serve webhooks(links({ secret: "LINK_SECRET" })) in the Worker.',
-    );
   }
 
   /** @throws InvalidApprovalError, InvalidOptionError */
@@ -130,7 +138,7 @@ export class Links {
     const read = readOptions(APPROVAL_LINK, options, "options of approvalLink()", invalid);
     const { expiresIn, by, payload } = read;
     await this.check();
-    await this.approvals.checkLater(approvalId, decision, payload);
+    await this.kernel.approvals.checkLater(approvalId, decision, payload);
     const bytes = payload === undefined ? 0 : byteLength(JSON.stringify(payload));
     if (bytes > MAX_PAYLOAD_BYTES) {
       const problem = `expected at most ${MAX_PAYLOAD_BYTES} bytes, because it is part of the URL`;
@@ -140,7 +148,7 @@ export class Links {
       ...({ what: "approval", id: approvalId, decision, by } as const),
       ...(payload !== undefined && { payload }),
     };
-    return this.urlOf(content, this.clock.now() + expiresIn);
+    return this.urlOf(content, this.kernel.clock.now() + expiresIn);
   }
 
   /** @throws InvalidOptionError if the agent cannot be found by a link, or the URL would be too long */
@@ -149,27 +157,27 @@ export class Links {
     const token = await signLink({ ...this.#place(), ...content, expires } as Link, secret);
     if (token.length > MAX_TOKEN) {
       throw new InvalidOptionError(
-        "links",
+        "signedLinks",
         `Invalid link of ${token.length} characters: expected at most ${MAX_TOKEN}. Use shorter names of agents.`,
       );
     }
-    return `${this.#own.url}?token=${token}`;
+    return `${this.settings.url}?token=${token}`;
   }
 
   /** The secret that signs. */
   async #secret(): Promise<string> {
-    const [name = ""] = [this.#own.secret].flat();
-    const secret = await secretIn(this.#agent.env, name);
+    const [name = ""] = [this.settings.secret].flat();
+    const secret = await secretIn(this.kernel.agent.env, name);
     if (secret !== undefined) return secret;
     throw new InvalidOptionError(
-      "links",
+      "secret",
       `The secret ${name} is not set. Set it: wrangler secret put ${name}`,
     );
   }
 
   /** Where the agent is. */
   #place(): Pick<Link, "binding" | "name" | "jurisdiction" | "path"> {
-    const { selfPath, ctx } = this.#agent;
+    const { selfPath, ctx } = this.kernel.agent;
     const [root, ...path] = selfPath as [AgentPathStep, ...AgentPathStep[]];
     const isRoot = path.length === 0;
     const { jurisdiction } = ctx.id;
@@ -183,9 +191,9 @@ export class Links {
 
   /** For a sub-agent only its root agent knows its own id. */
   #bindingOf({ className, name }: AgentPathStep, isRoot: boolean): string {
-    const { agentBinding } = this.#own;
+    const { agentBinding } = this.settings;
     if (agentBinding !== undefined) return agentBinding;
-    const { env, ctx } = this.#agent;
+    const { env, ctx } = this.kernel.agent;
     const isOwn = ([binding, namespace]: [string, DurableObjectNamespace]) => {
       if (!isRoot) return isAlike(binding, className);
       const { jurisdiction } = ctx.id;
@@ -198,13 +206,27 @@ export class Links {
     const found = bindingsOf(env, NAMESPACE).find(isOwn);
     if (found) return found[0];
     const expected = `the name of a Durable Object binding of the agent's class ${className}`;
-    throw invalidOption("links.agentBinding", undefined, expected);
+    throw invalidOption("agentBinding", undefined, expected);
   }
 
-  /** A stub of a sub-agent of this agent. */
-  async below({ className, name }: AgentPathStep): Promise<AnswersLinks> {
-    const named = { name: className } as unknown as typeof Agent;
-    const child = await getSubAgentByName(this.#agent as never, named, name);
-    return child as unknown as AnswersLinks;
+  /** Does what a link asks for, here or in the sub-agent at the end of the path. */
+  async follow(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
+    const [step, ...rest] = path;
+    if (step) {
+      const named = { name: step.className } as unknown as typeof Agent;
+      const child = await getSubAgentByName(this.kernel.agent as never, named, step.name);
+      return (child as unknown as AnswersLinks).followLink(rest, call);
+    }
+    if (call.do === "receive") {
+      const inbound = this.kernel.features.get("inbound", "A URL of step.webhook()");
+      return { received: await (inbound as InstalledInbound).stepWaits.receive(call) };
+    }
+    const verbs = this.kernel.verbs as Decides;
+    const { approvalId } = call;
+    if (call.do === "inspect") return { approval: await verbs.inspectApproval(approvalId) };
+    const { by, payload } = call;
+    if (call.do === "reject") return { decided: await verbs.rejectApproval(approvalId, { by }) };
+    const options = { by, ...(payload !== undefined && { payload }) };
+    return { decided: await verbs.grantApproval(approvalId, options) };
   }
 }

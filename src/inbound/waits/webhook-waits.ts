@@ -6,10 +6,10 @@
 import { byteLength, type Json } from "../../core/json.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { digest } from "../../core/text.ts";
-import { InvalidWaitError, MOST_BYTES } from "../errors.ts";
-import type { UrlOutcome, UrlRequest } from "../links.ts";
-import type { Closing, Ending, StoredKind, Wait } from "../protocol.ts";
-import { GRACE_MS, type Waits } from "../waits.ts";
+import type { Waits } from "../../waits/index.ts";
+import type { Closing, Ending, StoredKind, Wait } from "../../waits/internal.ts";
+import { GRACE_MS, InvalidWaitError, MOST_BYTES } from "../../waits/internal.ts";
+import type { UrlOutcome, UrlRequest } from "../protocol.ts";
 import {
   isFor,
   PREFIX_LENGTH,
@@ -20,14 +20,14 @@ import {
   shapeOf,
   topicOfDelivery,
   topicOfRequest,
-} from "./webhook/matching.ts";
+} from "./matching.ts";
 import type {
   DeliveryLog,
   WaitedDelivery,
   WebhookMatch,
   WebhookRequest,
   WebhookResult,
-} from "./webhook/types.ts";
+} from "./types.ts";
 
 /** Shapes of open waits: each costs every delivery a look at an index. */
 const MOST_SHAPES = 100;
@@ -52,10 +52,10 @@ type Urls = {
 /** The part of the agent that the kind uses. */
 type Uses = {
   readonly waits: Waits;
-  /** The deliveries of before, where the agent has them. */
+  /** The deliveries of before. */
   readonly deliveries?: DeliveryLog;
-  /** For URLs of steps. */
-  readonly links?: Urls;
+  /** For URLs of steps. @throws FeatureNotInstalledError */
+  readonly links: () => Urls;
   readonly onProblem?: OnProblem | undefined;
 };
 
@@ -65,7 +65,7 @@ export class WebhookWaits implements StoredKind {
   /** New waits whose lookback has left out deliveries, until their transaction has committed. */
   readonly #cutLookbacks = new Set<string>();
 
-  constructor(private readonly uses: () => Uses) {}
+  constructor(private readonly uses: Uses) {}
 
   // A person or a service may repeat nothing that it has sent: its first delivery answers a restarted workflow, too.
   answersLaterRuns({ status }: Wait): boolean {
@@ -75,7 +75,7 @@ export class WebhookWaits implements StoredKind {
   readonly asksAnew = true;
 
   async check(request: Json): Promise<void> {
-    if ((request as WebhookRequest).url) await this.uses().links?.check();
+    if ((request as WebhookRequest).url) await this.uses.links().check();
   }
 
   /** The topic of a URL stays the same when its step refuses a body. */
@@ -116,7 +116,7 @@ export class WebhookWaits implements StoredKind {
     const since = sinceOf(refused ?? wait);
     // Finds deliveries that came while the step refused an earlier one.
     if (refused) this.#rows.note(wait.waitId, { since });
-    const log = this.uses().deliveries;
+    const log = this.uses.deliveries;
     if (!log || (lookbackMs === 0 && !refused)) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
     if (recent.hasMore) this.#cutLookbacks.add(wait.waitId);
@@ -139,7 +139,7 @@ export class WebhookWaits implements StoredKind {
     const source = from !== undefined && { source: from };
     const ids = { waitId, workflow: name, instance, step, ...source, lookbackMs };
     reportProblem(
-      this.uses().onProblem,
+      this.uses.onProblem,
       { type: "wait:lookback", level: "warn", message, ids: { ...ids, limit: MOST_LOOKBACK } },
       (work) => work(),
     );
@@ -174,7 +174,7 @@ export class WebhookWaits implements StoredKind {
       );
     }
     return found.slice(0, room).flatMap((wait) => {
-      const closed = this.uses().waits.settleWithin(wait.waitId, endingOf(wait, delivery));
+      const closed = this.uses.waits.settleWithin(wait.waitId, endingOf(wait, delivery));
       return closed ? [matchOf(closed)] : [];
     });
   }
@@ -183,13 +183,13 @@ export class WebhookWaits implements StoredKind {
   async receiptOf({ request, topic = "", expiresAt }: Wait): Promise<object> {
     if (!(request as WebhookRequest).url) return {};
     return {
-      url: await this.uses().links?.urlOf({ what: "webhook", id: topic }, expiresAt - GRACE_MS),
+      url: await this.uses.links().urlOf({ what: "webhook", id: topic }, expiresAt - GRACE_MS),
     };
   }
 
   /** A request to a URL of a step: the first one ends the wait. */
   async receive({ topic, hash, body, receivedAt }: UrlRequest): Promise<UrlOutcome> {
-    const waits = this.uses().waits;
+    const waits = this.uses.waits;
     await waits.ready();
     const delivery = { source: "url", id: hash, type: "", body, receivedAt };
     const [wait] = [...this.#rows.withTopics([topic], 1)];
@@ -229,7 +229,7 @@ export class WebhookWaits implements StoredKind {
   }
 
   get #rows() {
-    return this.uses().waits.rows;
+    return this.uses.waits.rows;
   }
 }
 

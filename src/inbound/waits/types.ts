@@ -1,6 +1,6 @@
 /** What `step.webhook()` asks, and what the agent's log of deliveries offers to its waits. */
 
-import type { Json } from "../../../core/json.ts";
+import type { Json } from "../../core/json.ts";
 
 /** The value of a field that a delivery must have. */
 export type WebhookValue = string | number | boolean | null;

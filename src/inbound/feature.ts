@@ -1,0 +1,43 @@
+/** The feature that accepts deliveries: the log with its replays, and what steps of workflows wait for. */
+
+import type { Feature } from "../kernel/features.ts";
+import { deliveryVerbs } from "./delivery-verbs.ts";
+import { Inbound } from "./inbound.ts";
+import type { Links } from "./links.ts";
+import { readSettings } from "./options.ts";
+import type { InboundSettings } from "./types.ts";
+import { WebhookWaits } from "./waits/webhook-waits.ts";
+
+export type InstalledInbound = { readonly log: Inbound; readonly stepWaits: WebhookWaits };
+
+/**
+ * Lets an agent accept deliveries of receivers (`perdure/webhooks`, `perdure/email`), list and replay them, and lets its
+ * workflows wait for one: `step.webhook()`.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * export class Support extends DurableThink<Env> {
+ *   static override readonly features = [inbound()];
+ * }
+ */
+export function inbound(settings: InboundSettings = {}): Feature<"inbound", InstalledInbound> {
+  readSettings(settings);
+  return {
+    feature: "inbound",
+    install: (kernel) => {
+      const { object: agent, waits, features, onProblem } = kernel;
+      const log: Inbound = new Inbound({
+        ...settings,
+        agent,
+        verbs: deliveryVerbs(kernel),
+        matchWaits: (delivery) => stepWaits.match(delivery),
+        onProblem,
+      });
+      const links = () => features.get("signedLinks", "step.webhook({ url: true })") as Links;
+      const stepWaits = new WebhookWaits({ waits, deliveries: log, links, onProblem });
+      waits.install("webhook", stepWaits);
+      kernel.use(log);
+      return { log, stepWaits };
+    },
+  };
+}
