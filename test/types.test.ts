@@ -187,7 +187,7 @@ it("results keep their types over RPC", () => {
   expectTypeOf<Inspected>().not.toBeNever();
   expectTypeOf<NonNullable<Inspected>["status"]>().toEqualTypeOf<SubmissionInspection["status"]>();
   const approvals = () => env.ThinkAgent.getByName("types").listApprovals();
-  type Listed = Awaited<ReturnType<typeof approvals>>[number];
+  type Listed = Awaited<ReturnType<typeof approvals>>["items"][number];
   expectTypeOf<Listed["payload"]>().toEqualTypeOf<Approval["payload"]>();
   expectTypeOf<Listed["data"]>().toEqualTypeOf<Approval["data"]>();
   const decide = () => env.ThinkAgent.getByName("types").grantApproval("x", { payload: [1] });

@@ -233,7 +233,7 @@ export class AgentTools implements StoredKind {
   async #nextRefused(): Promise<void> {
     if (!this.#hasRefused) return;
     const query = { kind: "agent-tool", isOpen: true, limit: MOST_WAITING } as const;
-    const waiting = (await this.waits.list(query)).findLast((wait) => {
+    const waiting = (await this.waits.list(query)).items.findLast((wait) => {
       const { refusals, isSent } = stateOf(wait);
       return refusals > 0 && !isSent;
     });

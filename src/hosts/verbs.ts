@@ -387,8 +387,8 @@ export abstract class AgentVerbs {
   }
 
   /** The URLs of webhooks that are not healthy. */
-  listEndpoints() {
-    return this[CAPABILITIES].outbox.listEndpoints();
+  listEndpoints(page?: PageOptions) {
+    return this[CAPABILITIES].outbox.listEndpoints(page);
   }
 
   /** Sends to a webhook's URL again, starting with its dead letters. Returns how many dead letters are sent. */

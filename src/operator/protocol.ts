@@ -1,6 +1,7 @@
 /** What the operator API, its clients and the agents exchange: plain JSON, no classes. Times are epoch milliseconds. */
 
 import type { Json } from "../core/json.ts";
+import type { Page, PageOptions } from "../core/page.ts";
 import type { InboundFilter, InspectedDelivery, LoggedDelivery } from "../inbound/index.ts";
 import type {
   DeadLetter,
@@ -16,20 +17,10 @@ import type { Approval, ListApprovalsOptions } from "../waits/index.ts";
 import type { ActionName, Actions, Definition } from "./actions/catalog.ts";
 import type { FindingCode } from "./report/codes.ts";
 
+export type { Page, PageOptions };
+
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
 export type AgentRef = { readonly agent: string; readonly name: string };
-
-/** Which page of a list: from 1 to 100 items, 50 by default. */
-export type PageOptions = {
-  readonly limit?: number | undefined;
-  readonly cursor?: string | undefined;
-};
-
-export type Page<Item> = {
-  readonly items: readonly Item[];
-  /** Left out on the last page. A page can be shorter than its limit, or empty, and not the last. */
-  readonly cursor?: string;
-};
 
 // --- What can be listed -------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
+import type { PageOptions } from "../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type {
@@ -58,6 +59,10 @@ export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
   kind: z.custom<Destination["kind"]>().optional(),
   destination: FILTER.destination,
   ...PAGE,
+});
+export const ENDPOINT_LIST = optionsOf<PageOptions>()({
+  limit: LIMIT,
+  cursor: text({ maxLength: 2_048 }).default(""),
 });
 const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
 const ID = text({ empty: true });

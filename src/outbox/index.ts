@@ -6,6 +6,7 @@ export { NewerSchemaError, OlderSchemaError } from "../core/lifecycle/migrations
 export type { Duration } from "../core/options/duration.ts";
 export type { Instant } from "../core/options/instant.ts";
 export { InvalidOptionError } from "../core/options/options.ts";
+export type { Page } from "../core/page.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export type { DeliveryPolicy } from "./delivery/policy.ts";
 export type {
@@ -52,9 +53,7 @@ export { type DedupeOptions, dedupe, type Once, type Received } from "./receiver
 export type {
   DeadLetter,
   DeadLetterFilter,
-  DeadLetterPage,
   DeliveryInfo,
-  DeliveryPage,
   DeliveryState,
   Endpoint,
   ListDeadLettersOptions,

@@ -9,6 +9,7 @@ import { type Json, preview } from "../core/json.ts";
 import { Capability } from "../core/lifecycle/capability.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { invalidMessage, objectOf } from "../core/options/options.ts";
+import type { Page, PageOptions } from "../core/page.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
@@ -42,6 +43,7 @@ import {
   DEAD_LETTER_FILTER,
   DEAD_LETTER_LIST,
   DELIVERY_LIST,
+  ENDPOINT_LIST,
   type ReadFilter,
   readBefore,
   readFilter,
@@ -50,10 +52,9 @@ import { type KeepLimits, type OutboxSettings, readSettings } from "./options.ts
 import type { Selection } from "./store/dead-letters.ts";
 import { listDeliveries } from "./store/listing.ts";
 import type {
+  DeadLetter,
   DeadLetterFilter,
-  DeadLetterPage,
   DeliveryInfo,
-  DeliveryPage,
   DeliveryState,
   Endpoint,
   ListDeadLettersOptions,
@@ -314,9 +315,9 @@ export class Outbox extends Capability {
    * missing in the second. `submissionId` uses an index; other lists read all waiting entries.
    *
    * @throws InvalidFilterError for an unknown option or an invalid value
-   * @example const { deliveries, cursor } = await this.outbox.listDeliveries({ state: "waiting", kind: "webhook" })
+   * @example const { items, cursor } = await this.outbox.listDeliveries({ state: "waiting", kind: "webhook" })
    */
-  async listDeliveries(options: ListDeliveriesOptions = {}): Promise<DeliveryPage> {
+  async listDeliveries(options: ListDeliveriesOptions = {}): Promise<Page<DeliveryInfo>> {
     const { state, submissionId, kind, destination, limit, cursor } = readFilter(
       DELIVERY_LIST,
       "listDeliveries()",
@@ -370,7 +371,7 @@ export class Outbox extends Capability {
    *
    * @throws InvalidFilterError for an unknown option or an invalid value
    */
-  async listDeadLetters(options: ListDeadLettersOptions = {}): Promise<DeadLetterPage> {
+  async listDeadLetters(options: ListDeadLettersOptions = {}): Promise<Page<DeadLetter>> {
     const filter = readFilter(DEAD_LETTER_LIST, "listDeadLetters()", options);
     const { deadLetters } = await this.#ready();
     return deadLetters.list(this.#selection(filter), filter.limit, filter.cursor);
@@ -436,9 +437,10 @@ export class Outbox extends Capability {
     return (await this.#ready()).deadLetters.deleteBefore(time);
   }
 
-  /** The webhooks' URLs that are not healthy. */
-  async listEndpoints(): Promise<Endpoint[]> {
-    return (await this.#ready()).endpoints.list();
+  /** The webhooks' URLs that are not healthy, by URL. */
+  async listEndpoints(options: PageOptions = {}): Promise<Page<Endpoint>> {
+    const { limit, cursor } = readFilter(ENDPOINT_LIST, "listEndpoints()", options);
+    return (await this.#ready()).endpoints.page(limit, cursor);
   }
 
   /** The state of a webhook's URL. */

@@ -52,13 +52,6 @@ type PageOptions = {
 
 export type ListDeadLettersOptions = DeadLetterFilter & PageOptions;
 
-export type DeadLetterPage = {
-  /** Newest first. */
-  readonly deadLetters: DeadLetter[];
-  /** For the next page; not set on the last one. */
-  readonly cursor?: string;
-};
-
 /** The state of a URL that webhooks go to. */
 export type Endpoint = { readonly url: string } & (
   | { readonly state: "healthy" }
@@ -116,13 +109,6 @@ export type ListDeliveriesOptions = Pick<DeadLetterFilter, "destination"> &
     readonly submissionId?: string;
     readonly kind?: Destination["kind"];
   };
-
-export type DeliveryPage = {
-  /** Newest first, by the time of the latest change of state. */
-  readonly deliveries: DeliveryInfo[];
-  /** For the next page; not set on the last one. */
-  readonly cursor?: string;
-};
 
 export type OutboxStats = {
   /** Entries that wait to be delivered. */

@@ -7,6 +7,7 @@
 import type { Json } from "../core/json.ts";
 import { migrate } from "../core/lifecycle/migrations.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/lifecycle/sweep.ts";
+import type { Page } from "../core/page.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import {
   type Closing,
@@ -300,7 +301,7 @@ export class WaitStore {
   }
 
   /** Newest first; fewer than the limit where they are large. */
-  list({ kind, isOpen, statuses, instance, before, limit }: WaitQuery): Wait[] {
+  list({ kind, isOpen, statuses, instance, before, limit }: WaitQuery): Page<Wait> {
     // The open ones are few, whatever else is kept.
     const from = isOpen ? `${LIVE} AND settled_at IS NULL AND` : "FROM perdure_waits WHERE";
     const where = [`${from} kind = ?`];
@@ -317,12 +318,14 @@ export class WaitStore {
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
     const waits: Wait[] = [];
     let length = 0;
-    for (const row of this.storage.sql.exec<Row>(query, ...bindings, limit)) {
+    for (const row of this.storage.sql.exec<Row>(query, ...bindings, limit + 1)) {
       length += row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
-      if (length > MOST_LISTED && waits.length > 0) break;
+      const last = waits.at(-1);
+      const isFull = waits.length === limit || length > MOST_LISTED;
+      if (last && isFull) return { items: waits, cursor: last.waitId };
       waits.push(toWait(row));
     }
-    return waits;
+    return { items: waits };
   }
 
   /** Forgets some of the closed ones that are older than that, whatever is open. Returns how many. */

@@ -7,6 +7,7 @@ import { type Clock, earliest, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { Capability } from "../core/lifecycle/capability.ts";
 import { HEARTBEAT_MS } from "../core/lifecycle/work-loop.ts";
+import type { Page } from "../core/page.ts";
 import { partsOf } from "../core/text.ts";
 import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -308,7 +309,7 @@ export class Waits extends Capability implements WaitKind {
   }
 
   /** Newest first. */
-  async list(query: WaitQuery): Promise<Wait[]> {
+  async list(query: WaitQuery): Promise<Page<Wait>> {
     await this.lifecycle.ready();
     return this.#store.list(query);
   }

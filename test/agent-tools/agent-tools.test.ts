@@ -54,7 +54,8 @@ it("W5: a child whose step has timed out is no longer followed", async () => {
   await open(stub, asked);
   await until(
     async () =>
-      (await inside(stub, ({ waits }) => waits.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
+      (await inside(stub, ({ waits }) => waits.list({ kind: "agent-tool", limit: 1 }))).items[0]
+        ?.state,
   );
   await inside(stub, ({ waits }) =>
     waits.cancelFor({ workflow: "W", instance: asked.workflow.id }, "terminated"),

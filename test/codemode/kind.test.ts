@@ -96,7 +96,9 @@ it("W2: an action is asked about whatever its arguments are: of those that no ro
   });
   await open(stub, request());
   await until(async () => (await rowsOf(stub)).length === 2, 2_000);
-  const [approval] = await inside(stub, (object) => object.approvals.list());
+  const {
+    items: [approval],
+  } = await inside(stub, (object) => object.approvals.list());
   const { args: shown } = (approval?.data ?? {}) as { args?: string };
   expect(shown).toMatch(/^\(2,?700,?\d* bytes.*\{"text":"あ/s);
   expect(new TextEncoder().encode(shown ?? "").byteLength).toBeLessThan(200_000);

@@ -147,11 +147,13 @@ function scenariosOf(host: ContractHost): Scenario[] {
       prepare: async (stub, { id }) => {
         const verbs = stub as unknown as Verbs;
         await run(() => ({ step: "approval" }))(verbs, id);
-        await until(async () => (await verbs.listApprovals()).length > 0);
+        await until(async () => (await verbs.listApprovals()).items.length > 0);
       },
       steps: [
         step(async (verbs) => {
-          const [asked] = await verbs.listApprovals();
+          const {
+            items: [asked],
+          } = await verbs.listApprovals();
           // Without one, the decision was stored before the crash.
           if (asked) await verbs.grantApproval(asked.approvalId, { payload: { amount: 5 } });
         }),

@@ -52,7 +52,7 @@ async function work(stub: Stub): Promise<void> {
   await submit("failed", { fail: "broken" }, { thread: "failed", notify: webhook(GONE, SECRET) });
   await until(async () => (await stub.outboxStats()).deadLetters === 1);
   await until(async () => requests.includes(HOOK));
-  await until(async () => (await stub.listApprovals()).length === 1);
+  await until(async () => (await stub.listApprovals()).items.length === 1);
   const cancel = { do: "cancel", submissionId: "cancelled" } as const;
   await submit("cancelled", {}, { notBefore: Date.now() + 3_600_000 });
   await stub.operate({ action: cancel, by: "ada", reason: "not needed" });
@@ -121,14 +121,16 @@ it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async
   expect(await ended("cancelled")).toMatchObject({ status: "aborted" });
   await until(async () => (await restarted.outboxStats()).waiting === 0);
   expect(requests).toEqual([HOOK]);
-  expect((await restarted.listDeadLetters()).deadLetters).toMatchObject([{ attempts: 1 }]);
+  expect((await restarted.listDeadLetters()).items).toMatchObject([{ attempts: 1 }]);
   expect(await restarted.acceptDelivery(delivery())).toMatchObject({ verdict: "duplicate" });
   expect((await restarted.listInboundDeliveries()).deliveries).toMatchObject([{ duplicates: 1 }]);
   const task = await restarted.inspectScheduledTask("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });
   await restarted.triggerScheduledTask("note", { key: "recorded" });
   expect(await restarted.listScheduledRuns("note")).toHaveLength(1);
-  const [approval] = await restarted.listApprovals();
+  const {
+    items: [approval],
+  } = await restarted.listApprovals();
   const { approvalId = "none" } = approval ?? {};
   expect(dump).toContain(approvalId);
   const payload = { amount: 1 };

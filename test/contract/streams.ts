@@ -253,9 +253,11 @@ export function streamsContract(host: ContractHost): void {
       const agent = given();
       const verbs = await agent.verbs();
       await verbs.runWorkflow(host.workflow, { step: "approval" }, unique());
-      const [asked] = await until(async () => {
+      const {
+        items: [asked],
+      } = await until(async () => {
         const found = await verbs.listApprovals();
-        return found.length > 0 && found;
+        return found.items.length > 0 && found;
       });
       const { approvalId = "" } = asked ?? {};
       const following = read(await verbs.followApproval(approvalId));

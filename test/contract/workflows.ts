@@ -74,9 +74,11 @@ export function workflowsContract(host: ContractHost): void {
     const agent = given();
     const id = await run(agent, { step: "approval" });
     const verbs = await agent.verbs();
-    const [asked] = await until(async () => {
+    const {
+      items: [asked],
+    } = await until(async () => {
       const found = await verbs.listApprovals();
-      return found.length > 0 && found;
+      return found.items.length > 0 && found;
     });
     const { approvalId = "" } = asked ?? {};
     const refused = await refusal(verbs.grantApproval(approvalId, { payload: { amount: "x" } }));
@@ -104,9 +106,11 @@ export function workflowsContract(host: ContractHost): void {
     const agent = given();
     const id = await run(agent, { step: "approval" });
     const verbs = await agent.verbs();
-    const [asked] = await until(async () => {
+    const {
+      items: [asked],
+    } = await until(async () => {
       const found = await verbs.listApprovals();
-      return found.length > 0 && found;
+      return found.items.length > 0 && found;
     });
     await verbs.pauseWorkflow(id);
     const instance = await host.workflows.get(id);

@@ -197,9 +197,11 @@ describe("workflows", () => {
     });
     await workflow.start();
     const { agent, id } = workflow;
-    const [approval] = await until(async () => {
+    const {
+      items: [approval],
+    } = await until(async () => {
       const found = await agent.listApprovals();
-      return found.length > 0 && found;
+      return found.items.length > 0 && found;
     });
     const details = await agent.inspectWorkflowInstance(id);
     expect(details).toMatchObject({ workflowId: id, workflow: "SCRIPTED_WORKFLOW" });

@@ -135,7 +135,7 @@ function plan(scenario: Scenario): Planned {
 
 /** Ids of the deliveries that are listed as discarded. */
 async function discardedOf(run: { stub(): object }): Promise<string[]> {
-  const { deliveries } = await surely(() =>
+  const { items: deliveries } = await surely(() =>
     inObject(run.stub(), ({ outbox }: OutboxObject) =>
       outbox.listDeliveries({ state: "discarded" }),
     ),

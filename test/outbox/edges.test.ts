@@ -57,8 +57,8 @@ describe("Counting attempts", () => {
     });
     await putAll(box, ["e"], WEBHOOK);
     const letters = () => inside(box, ({ outbox }) => outbox.listDeadLetters());
-    await until(async () => (await letters()).deadLetters.length > 0, 2_000);
-    expect((await letters()).deadLetters).toMatchObject([{ id: "e", attempts: 0 }]);
+    await until(async () => (await letters()).items.length > 0, 2_000);
+    expect((await letters()).items).toMatchObject([{ id: "e", attempts: 0 }]);
   });
 });
 

@@ -142,7 +142,7 @@ describe("keepDeadLetters", () => {
     await until(() => notified.length === ids.length);
     const kept = () =>
       inside(box, async ({ outbox }) =>
-        (await outbox.listDeadLetters()).deadLetters.map(({ id }) => id).toSorted(),
+        (await outbox.listDeadLetters()).items.map(({ id }) => id).toSorted(),
       );
     await until(async () => (await kept()).length === 3);
     await inside(box, (_, { storage }) => {

@@ -71,7 +71,7 @@ describe("Lists of deliveries", () => {
     );
     await inside(box, async ({ outbox }, { storage }) => {
       expect(await outbox.inspect("waiting")).toMatchObject({ lastError: "not now" });
-      const { deadLetters } = await outbox.listDeadLetters();
+      const { items: deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters).toMatchObject([{ id: "dead", lastError: "never" }]);
       const query =
         "SELECT last_error AS text FROM perdure_outbox UNION ALL SELECT last_error FROM perdure_dead_letters";
@@ -86,7 +86,7 @@ describe("Lists of deliveries", () => {
   it("O3: a list has each delivery with its destination and state, and no event", async () => {
     const box = await givenOneOfEach();
     await inside(box, async ({ outbox }) => {
-      const { deliveries, cursor } = await outbox.listDeliveries();
+      const { items: deliveries, cursor } = await outbox.listDeliveries();
       expect(cursor).toBeUndefined();
       const at = expect.any(Number);
       const byId = Object.fromEntries(deliveries.map((found) => [found.id, found]));
@@ -125,7 +125,7 @@ describe("Lists of deliveries", () => {
   ])("O3: a list by %j has exactly those deliveries", async (options, ids) => {
     const box = await givenOneOfEach();
     await inside(box, async ({ outbox }) => {
-      const { deliveries } = await outbox.listDeliveries(options);
+      const { items: deliveries } = await outbox.listDeliveries(options);
       expect(idsOf(deliveries).toSorted()).toEqual(ids);
     });
   });
@@ -147,12 +147,12 @@ describe("Lists of deliveries", () => {
       let cursor: string | undefined;
       do {
         const page = await outbox.listDeliveries({ limit: 2, cursor });
-        expect(page.deliveries.length).toBeLessThanOrEqual(2);
-        found.push(...idsOf(page.deliveries));
+        expect(page.items.length).toBeLessThanOrEqual(2);
+        found.push(...idsOf(page.items));
         cursor = page.cursor;
       } while (cursor);
       expect(found.toSorted()).toEqual(ids.toSorted());
-      expect(found).toEqual(idsOf((await outbox.listDeliveries()).deliveries));
+      expect(found).toEqual(idsOf((await outbox.listDeliveries()).items));
     });
   });
 
@@ -161,7 +161,7 @@ describe("Lists of deliveries", () => {
     await putAll(box, ["e"], { ...workflowNamed("w"), proof: "secret" });
     await inside(box, async ({ outbox }) => {
       const page = await outbox.listDeliveries();
-      expect(idsOf(page.deliveries)).toEqual(["e"]);
+      expect(idsOf(page.items)).toEqual(["e"]);
       expect(JSON.stringify(page)).not.toContain("secret");
     });
   });
@@ -211,10 +211,9 @@ describe("The deliveries of a submission", () => {
       for (const [index, submissionId] of ids.entries()) {
         await until(
           async () =>
-            (await outbox.listDeliveries({ submissionId, state: "delivered" })).deliveries
-              .length === 1,
+            (await outbox.listDeliveries({ submissionId, state: "delivered" })).items.length === 1,
         );
-        const { deliveries } = await outbox.listDeliveries({ submissionId });
+        const { items: deliveries } = await outbox.listDeliveries({ submissionId });
         expect(deliveries.map(({ state }) => state).toSorted()).toEqual(["delivered", "waiting"]);
         const isShort = submissionId.length < 200;
         expect(deliveries.map((found) => found.submissionId)).toEqual(
@@ -236,7 +235,7 @@ describe("The deliveries of a submission", () => {
     await within(stub, async ({ outbox, meter }, ctx) => {
       await until(
         async () =>
-          (await outbox.listDeliveries({ submissionId: "s" })).deliveries[0]?.state === "delivered",
+          (await outbox.listDeliveries({ submissionId: "s" })).items[0]?.state === "delivered",
       );
       for (let n = 0; n < 300; n++) {
         ctx.storage.sql.exec(

@@ -224,7 +224,7 @@ describe("An attempt whose outcome is not known", () => {
     expect(await stateOf(box, "a")).toMatchObject({ state: "dead" });
     expect(asked).toHaveLength(3);
     const listed = await inside(box, ({ outbox }) => outbox.listDeadLetters({ isUncertain: true }));
-    expect(listed.deadLetters.map(({ id }) => id)).toEqual(["a"]);
+    expect(listed.items.map(({ id }) => id)).toEqual(["a"]);
     expect(await inside(box, ({ outbox }) => outbox.redriveAll({ isUncertain: true }))).toBe(1);
     await comesTo(box, "a", undefined);
     expect(asked).toHaveLength(4);

@@ -56,7 +56,7 @@ it("O2: stored replies stay as they are, a start reports them once, and they are
     await until(async () => (await outbox.stats()).waiting === 2);
     expect(await outbox.inspect("a")).toMatchObject({ state: "waiting", attempt: 1 });
     expect(await outbox.listDeliveries({ kind: "discord" })).toMatchObject({
-      deliveries: [{ id: "b" }, { id: "a" }],
+      items: [{ id: "b" }, { id: "a" }],
     });
     await until(async () => (await wakesOf(ctx)).job === null);
   });

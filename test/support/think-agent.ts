@@ -276,7 +276,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   /** Of the waits for deliveries, newest first. */
   async webhookStatuses(): Promise<string[]> {
-    const waits = await this[CAPABILITIES].waits.list({ kind: "webhook", limit: 100 });
+    const { items: waits } = await this[CAPABILITIES].waits.list({ kind: "webhook", limit: 100 });
     return waits.map(({ status }) => status);
   }
 

@@ -117,7 +117,7 @@ it("a wait of another kind is no approval", async () => {
   expect(await at(stub, (approvals) => approvals.reject(id))).toMatchObject({
     outcome: "not_found",
   });
-  expect(await at(stub, (approvals) => approvals.list())).toEqual([]);
+  expect(await at(stub, (approvals) => approvals.list())).toEqual({ items: [] });
   expect(await rowsOf(stub)).toMatchObject([{ status: "open" }]);
 });
 
@@ -132,10 +132,10 @@ describe("a list", () => {
       await approvals.grant(a);
       await approvals.reject(b, { reason: "no" });
       const listed = async (options?: Parameters<typeof approvals.list>[0]) =>
-        (await approvals.list(options)).map(({ approvalId }) => approvalId);
+        (await approvals.list(options)).items.map(({ approvalId }) => approvalId);
       expect(await listed()).toEqual([f, e, d, c]);
       expect(await listed({ limit: 2 })).toEqual([f, e]);
-      expect(await listed({ limit: 2, before: e })).toEqual([d, c]);
+      expect(await listed({ limit: 2, cursor: e })).toEqual([d, c]);
       expect(await listed({ workflowId: "mine" })).toEqual([e, c]);
       expect(await listed({ status: "approved" })).toEqual([a]);
       expect(await listed({ status: ["rejected", "approved"] })).toEqual([b, a]);
@@ -169,11 +169,11 @@ it("a page of large approvals is cut, and the next ones have the rest", async ()
       await waits.open(ask({ request: { title: String(n), data, schema: null } }));
     }
     const pages: string[][] = [];
-    for (let before: string | undefined; ; ) {
-      const page = await approvals.list({ ...(before !== undefined && { before }) });
-      if (page.length === 0) break;
-      pages.push(page.map(({ title }) => title ?? ""));
-      before = page.at(-1)?.approvalId;
+    for (let cursor: string | undefined; ; ) {
+      const page = await approvals.list({ ...(cursor !== undefined && { cursor }) });
+      pages.push(page.items.map(({ title }) => title ?? ""));
+      cursor = page.cursor;
+      if (cursor === undefined) break;
     }
     expect(pages.length).toBeGreaterThan(1);
     expect(pages.flat()).toEqual(Array.from({ length: 12 }, (_, n) => String(11 - n)));
@@ -208,7 +208,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
           const expected = { title: one, data: { [other]: third }, workflow, ...decision };
           expect(await approvals.inspect(waitId)).toMatchObject(expected);
           const listed = await approvals.list({ workflowId: other, status: "approved" });
-          expect(listed.map(({ approvalId }) => approvalId)).toContain(waitId);
+          expect(listed.items.map(({ approvalId }) => approvalId)).toContain(waitId);
         }),
         RUNS,
       ),
@@ -227,7 +227,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
             payload: () => approvals.grant(id, { payload: { deep: [{ [text]: 1 }] } }),
             approvalId: () => approvals.inspect(text),
             workflowId: () => approvals.list({ workflowId: text }),
-            before: () => approvals.list({ before: text }),
+            cursor: () => approvals.list({ cursor: text }),
             idempotencyKey: () => waits.open(ask({ idempotencyKey: text })),
             run: () => waits.open(ask({ run: text })),
             id: () => waits.open(ask({ instance: text, idempotencyKey: "key" })),

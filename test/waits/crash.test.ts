@@ -186,7 +186,9 @@ const WAITS: Plans = {
     steps: [
       async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
       async ({ waits }) => {
-        const [first] = await waits.list({ kind: "codemode", limit: 1 });
+        const {
+          items: [first],
+        } = await waits.list({ kind: "codemode", limit: 1 });
         await waits.release(first?.waitId ?? "");
       },
       async (object, run) => {
@@ -221,7 +223,9 @@ const WAITS: Plans = {
       (object, run) => open(object, run),
       async (object, run, record) => {
         record.isGone = true;
-        const [wait] = await object.waits.list({ kind: "approval", instance: run.id, limit: 1 });
+        const {
+          items: [wait],
+        } = await object.waits.list({ kind: "approval", instance: run.id, limit: 1 });
         if (wait) await object.waits.cancelIfGone(wait);
       },
     ],
@@ -310,7 +314,11 @@ const APPROVALS: Plans = {
     steps: [
       (object, run) => open(object, run, approve),
       async (object, run) => {
-        const all = await object.waits.list({ kind: "approval", instance: run.id, limit: 10 });
+        const { items: all } = await object.waits.list({
+          kind: "approval",
+          instance: run.id,
+          limit: 10,
+        });
         const waitId = all.at(-1)?.waitId ?? "";
         await object.approvals.grant(waitId, {});
         const again = { ...approve, refuses: waitId };
@@ -348,7 +356,7 @@ const paid = (id: string) => ({
 const byUrl = { kind: "webhook", request: { url: true } } as const;
 /** The log of deliveries and the waits agree, whatever was cut off between them. */
 const isInStep = async ({ deliveries, waits }: WaitsObject, { id }: Run) => {
-  const all = await waits.list({ kind: "webhook", instance: id, limit: 10 });
+  const { items: all } = await waits.list({ kind: "webhook", instance: id, limit: 10 });
   const ended = all.filter(({ result }) => result !== undefined).map(({ waitId }) => waitId);
   const logged = Object.values(deliveries.waits()).flat();
   return differs("O1 the log says that they ended", logged.toSorted(), ended.toSorted());
@@ -374,7 +382,11 @@ const WEBHOOKS: Plans = {
       (object, run) => open(object, run, webhook),
       (object, run) => object.accept(paid(`second-${run.id}`)),
       async (object, run) => {
-        const all = await object.waits.list({ kind: "webhook", instance: run.id, limit: 10 });
+        const { items: all } = await object.waits.list({
+          kind: "webhook",
+          instance: run.id,
+          limit: 10,
+        });
         await open(object, run, { ...webhook, refuses: all.at(-1)?.waitId ?? "" });
       },
     ],

@@ -718,7 +718,7 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
     expect(await cost(stub, ({ waits }) => waits.open(later))).toMatchObject({ rows: 2 });
     const read = await inside(stub, async ({ approvals, meter }) => {
       meter.reset();
-      expect(await approvals.list()).toHaveLength(1);
+      expect((await approvals.list()).items).toHaveLength(1);
       return meter.read().rowsRead;
     });
     expect(read).toBeLessThan(5);

@@ -185,7 +185,7 @@ function soaking(host: abstract new (...args: never[]) => object) {
 
     /** Grants all pending approvals, and returns their number. */
     async grantAll(): Promise<number> {
-      const waiting = await this.listApprovals();
+      const { items: waiting } = await this.listApprovals();
       for (const { approvalId } of waiting) {
         await this.grantApproval(approvalId, { payload: { amount: 1 }, by: "ada" });
       }

@@ -79,7 +79,9 @@ export class Shop extends DurableThink<Env> {
 
   /** The status of an order, and the link that ships it while it waits for an approval. */
   async inspect(orderId: string) {
-    const [approval] = await this.listApprovals({ workflowId: orderId });
+    const {
+      items: [approval],
+    } = await this.listApprovals({ workflowId: orderId });
     const { status, output, error } = await this.getWorkflowStatus("ORDER", orderId);
     const link =
       approval && (await this.approvalLink(approval.approvalId, "grant", { expiresIn: "1 day" }));

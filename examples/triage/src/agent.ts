@@ -76,7 +76,10 @@ export class TriageAgent extends DurableThink<Env> {
 
   /** What has become of each delivery. `platform` also asks Workflows itself. */
   async report({ platform }: { platform: boolean }) {
-    const approvals = await this.listApprovals({ status: ["pending", "approved"], limit: 100 });
+    const { items: approvals } = await this.listApprovals({
+      status: ["pending", "approved"],
+      limit: 100,
+    });
     const rows = (await this.#started()).map(async ({ delivery, workflowId }) => {
       const [row] = this.sql<Counts>`SELECT * FROM triage_proof WHERE delivery = ${delivery}`;
       const tracked = this.getWorkflow(workflowId);

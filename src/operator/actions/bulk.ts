@@ -247,7 +247,7 @@ async function countDeadLetters(
   const page = await agent.listDeadLetters(
     deadLetterFilter(action, cursor, matches ? PAGE : SHOWN),
   );
-  const found = page.deadLetters.filter(({ lastError }) => matches?.(lastError) !== false);
+  const found = page.items.filter(({ lastError }) => matches?.(lastError) !== false);
   const rows = found.slice(0, SHOWN).map(({ id, lastError: error }) => ({ id, error }));
   if (matches) return { count: found.length, rows, cursor: page.cursor };
   const count =
@@ -272,7 +272,7 @@ async function deadLetterPage(
   };
   const found = await agent.listDeadLetters(deadLetterFilter(action, cursor, PAGE));
   const matches = matcherOf(action);
-  for (const { id, diedAt, lastError } of found.deadLetters) {
+  for (const { id, diedAt, lastError } of found.items) {
     if (matches?.(lastError) === false) continue;
     await page.item(id, () => change(id));
     if (page.isOver) return page.effect(cursorOf(diedAt, id));

@@ -51,33 +51,14 @@ export const LISTS: Lists = {
     const isMore = rest.items.length > 0 || rest.cursor !== undefined;
     return pageOf(items, isMore ? last : undefined);
   },
-  approvals: async (stub, { limit, cursor, ...filter }) => {
-    const read = (most: number, before = cursor) =>
-      stub.listApprovals({
-        ...{ status: APPROVALS, ...filter, limit: most },
-        ...(before !== undefined && { before }),
-      });
-    const most = Math.min(limit, 99);
-    const found = await read(most + 1);
-    const items = found.slice(0, most);
-    const last = items.at(-1)?.approvalId;
-    // The agent cuts a page that is large.
-    const isMore = found.length > most || (last !== undefined && (await read(1, last)).length > 0);
-    return pageOf(items, isMore ? last : undefined);
-  },
+  approvals: (stub, query) => stub.listApprovals({ status: APPROVALS, ...query }),
   inbound: async (stub, query) => {
     const { deliveries, cursor } = await stub.listInboundDeliveries(query);
     return pageOf(deliveries, cursor);
   },
-  deliveries: async (stub, query) => {
-    const { deliveries, cursor } = await stub.listDeliveries(query);
-    return pageOf(deliveries, cursor);
-  },
-  "dead-letters": async (stub, query) => {
-    const { deadLetters, cursor } = await stub.listDeadLetters(query);
-    return pageOf(deadLetters, cursor);
-  },
-  endpoints: async (stub, query) => after(await stub.listEndpoints(), query, ({ url }) => url),
+  deliveries: (stub, query) => stub.listDeliveries(query),
+  "dead-letters": (stub, query) => stub.listDeadLetters(query),
+  endpoints: (stub, query) => stub.listEndpoints(query),
   tasks: async (stub, query) =>
     after(
       await stub.listScheduledTasks({ occurrences: OCCURRENCES }),

@@ -288,7 +288,7 @@ function toolSpan(
 function deliveriesOf(sql: SqlStorage, submissionId: string): DeliveryInfo[] {
   const states = ["waiting", "dead", "delivered", "discarded"] as const;
   const filter = { states, key: undefined, kind: undefined, submissionId };
-  return [...listDeliveries(sql, filter, MAX_DELIVERIES, undefined).deliveries].reverse();
+  return [...listDeliveries(sql, filter, MAX_DELIVERIES, undefined).items].reverse();
 }
 
 function deliverySpan(delivery: DeliveryInfo, parentSpanId: string): [key: string, span: NewSpan] {

@@ -2,10 +2,11 @@
 
 import { type Failure, readFailure, storedFailure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
+import type { Page } from "../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import type { Position } from "../filters.ts";
 import type { KeepLimits } from "../options.ts";
-import type { DeadLetter, DeadLetterPage } from "../types.ts";
+import type { DeadLetter } from "../types.ts";
 import { cursorAfter } from "./listing.ts";
 import { deleteWithParts } from "./parts.ts";
 
@@ -97,11 +98,11 @@ export class DeadLetterStore {
   }
 
   /** One page, newest first, after a position. */
-  list(selection: Selection, limit: number, after: Position | undefined): DeadLetterPage {
+  list(selection: Selection, limit: number, after: Position | undefined): Page<DeadLetter> {
     const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
     const query = `${SELECT} WHERE (died_at, id) < (?, ?) AND ${SELECTED} ORDER BY died_at DESC, id DESC LIMIT ?`;
     const rows = this.#sql.exec<Row>(query, time, id, ...valuesOf(selection), limit + 1).toArray();
-    return { deadLetters: rows.slice(0, limit).map(toLetter), ...cursorAfter(rows, limit) };
+    return { items: rows.slice(0, limit).map(toLetter), ...cursorAfter(rows, limit) };
   }
 
   count(selection: Selection): number {

@@ -8,6 +8,7 @@
  */
 
 import { type Failure, readFailure, storedFailure } from "../../core/failures.ts";
+import type { Page } from "../../core/page.ts";
 import type { Endpoint } from "../types.ts";
 
 type Row = {
@@ -46,6 +47,14 @@ export class EndpointStore {
 
   list(): Endpoint[] {
     return [...this.#known.values()].map(toEndpoint);
+  }
+
+  /** By URL, after that of the page before. */
+  page(limit: number, after: string): Page<Endpoint> {
+    const found = this.list().filter(({ url }) => url > after);
+    const items = found.toSorted((a, b) => (a.url < b.url ? -1 : 1)).slice(0, limit);
+    const last = items.at(-1);
+    return { items, ...(last && found.length > limit && { cursor: last.url }) };
   }
 
   /** The URLs whose receiver wants no more events. */

@@ -1,10 +1,11 @@
 /** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
 
 import { readFailure } from "../../core/failures.ts";
+import type { Page } from "../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import { idRangeOf, submissionOf } from "../event.ts";
 import { cursorOf, type Position } from "../filters.ts";
-import type { DeliveryInfo, DeliveryPage, DeliveryState } from "../types.ts";
+import type { DeliveryInfo, DeliveryState } from "../types.ts";
 
 /** Which deliveries are listed. */
 export type DeliveryFilter = {
@@ -56,12 +57,11 @@ export function listDeliveries(
   filter: DeliveryFilter,
   limit: number,
   after: Position | undefined,
-): DeliveryPage {
+): Page<DeliveryInfo> {
   const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
     .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
-  const deliveries = rows.slice(0, limit).map(infoOf);
-  return { deliveries, ...cursorAfter(rows, limit) };
+  return { items: rows.slice(0, limit).map(infoOf), ...cursorAfter(rows, limit) };
 }
 
 /** The cursor of the next page, if the list has one more row than `limit`. */

@@ -77,12 +77,12 @@ export type ListApprovalsOptions = {
   /** Only those of this workflow instance. */
   readonly workflowId?: string;
   /**
-   * How many at most, 1 to 100. Where they are large there may be fewer: the last page is the one that is empty.
+   * How many at most, 1 to 100. Where they are large there may be fewer.
    * @default 50
    */
   readonly limit?: number;
-  /** The id of an approval: only those that were asked for before it, to get the next page. */
-  readonly before?: string;
+  /** Of the page before. */
+  readonly cursor?: string;
 };
 
 export type RejectApprovalOptions = {

@@ -11,6 +11,7 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
+import type { Page } from "../../core/page.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
 import { InvalidApprovalError } from "../errors.ts";
 import type { Closing, StoredKind, Wait } from "../protocol.ts";
@@ -98,20 +99,20 @@ export class Approvals {
    *
    * @throws InvalidApprovalError for what cannot be asked by
    */
-  async list(options: ListApprovalsOptions = {}): Promise<Approval[]> {
+  async list(options: ListApprovalsOptions = {}): Promise<Page<Approval>> {
     const query = readOptions(LIST, options, "options of listApprovals()", invalid);
-    const { status, workflowId: instance, limit, before } = query;
+    const { status, workflowId: instance, limit, cursor: before } = query;
     const wanted = new Set([status].flat());
     const all = Object.keys(STATUS_OF) as Wait["status"][];
     const statuses = all.filter((one) => wanted.has(STATUS_OF[one]));
     if (before !== undefined && !(await this.#find(before))) {
       const problem = "expected an approval that exists. Begin again with the first page";
-      throw invalid("before", invalidMessage("before", preview(before), problem));
+      throw invalid("cursor", invalidMessage("cursor", preview(before), problem));
     }
     const isPending = statuses.every((one) => one === "open");
     const only = isPending ? { isOpen: true } : { statuses };
-    const found = await this.waits.list({ kind: "approval", ...only, instance, before, limit });
-    return found.map(approvalOf);
+    const page = await this.waits.list({ kind: "approval", ...only, instance, before, limit });
+    return { ...page, items: page.items.map(approvalOf) };
   }
 
   async inspect(approvalId: string): Promise<Approval | null> {
@@ -191,7 +192,7 @@ const LIST = optionsOf<ListApprovalsOptions>()({
   status: z.union([STATUS, list(STATUS)]).default("pending"),
   workflowId: text().optional(),
   limit: count({ max: 100 }).default(50),
-  before: text().optional(),
+  cursor: text().optional(),
 });
 const DECISION = { by: text().optional(), reason: text().optional() };
 const REJECT = optionsOf<RejectApprovalOptions>()(DECISION);

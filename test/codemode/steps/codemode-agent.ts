@@ -121,7 +121,7 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
 
   /** Open approvals: their ids, and what they are about. */
   async approvals(): Promise<{ waitId: string; title: string }[]> {
-    const open = await this[CAPABILITIES].waits.list({
+    const { items: open } = await this[CAPABILITIES].waits.list({
       kind: "approval",
       isOpen: true,
       limit: 100,
@@ -151,7 +151,7 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
   }
 
   async waitsOfCode(): Promise<{ waitId: string; status: string }[]> {
-    const waits = await this[CAPABILITIES].waits.list({ kind: "codemode", limit: 100 });
+    const { items: waits } = await this[CAPABILITIES].waits.list({ kind: "codemode", limit: 100 });
     return waits.map(({ waitId, status }) => ({ waitId, status }));
   }
 

@@ -294,7 +294,9 @@ it("no wait is opened inside one that was closed", async () => {
   await code.complete();
   const inner = await runInDurableObject(code.agent() as never, async (agent) => {
     const { waits } = (agent as unknown as CodemodeAgent)[CAPABILITIES];
-    const [parent] = await waits.list({ kind: "codemode", limit: 1 });
+    const {
+      items: [parent],
+    } = await waits.list({ kind: "codemode", limit: 1 });
     const asked = { waitId: crypto.randomUUID(), request: {} };
     return waits.openInside(parent as Wait, { kind: "approval", ...asked });
   });

@@ -155,7 +155,9 @@ describe("approvals", () => {
     await atChild((child) => child.runWorkflow("APPROVAL_WORKFLOW", { approvals }));
     await until(() => other.messages.length === 1);
     await atChild(async (child) => {
-      const [approval] = await child.listApprovals();
+      const {
+        items: [approval],
+      } = await child.listApprovals();
       await child.rejectApproval(approval?.approvalId ?? "");
     });
     await until(() => admin.messages.length === 2 && other.messages.length === 2);
@@ -259,7 +261,7 @@ describe("an invalid request is refused at the call, and nothing is stored", () 
     expect(error.message).toContain("errored");
     expect(error.message).toContain(text);
     expect(error.message).toContain('step.approval("wait")');
-    expect(await workflow.agent.listApprovals()).toEqual([]);
+    expect((await workflow.agent.listApprovals()).items).toEqual([]);
     expect((await env.APPROVAL_WORKFLOW.get(workflow.id)).id).toBe(workflow.id);
   });
 });

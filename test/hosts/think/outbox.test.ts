@@ -22,7 +22,7 @@ describe("dead letters of a DurableThink", () => {
     } satisfies Partial<Record<keyof DeadLetter, unknown>>);
     expect(await stub.countDeadLetters()).toBe(1);
     const page = await stub.listDeadLetters();
-    expect(page.deadLetters.map(({ id }) => id)).toEqual([letter.id]);
+    expect(page.items.map(({ id }) => id)).toEqual([letter.id]);
     expect(await stub.readDelivery(letter.id)).toEqual(letter.event);
     expect(await stub.redriveDeadLetter(letter.id)).toBe(true);
     await until(async () => (await stub.countDeadLetters()) === 1);
@@ -66,11 +66,15 @@ describe("dead letters of a DurableThink", () => {
     const hook = webhook(receiverUrl(`/flaky/${me}/1?status=410`), { secret: "HOOK_SECRET" });
     await stub.submitMessages([message("hello")], { notify: [hook] });
     await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.listEndpoints()).toMatchObject([{ url: hook.url, state: "disabled" }]);
+    expect((await stub.listEndpoints()).items).toMatchObject([
+      { url: hook.url, state: "disabled" },
+    ]);
     expect(await stub.enableEndpoint(hook.url)).toBe(1);
     await until(async () => (await receivedBy(me)).length === 2);
     await stub.disableEndpoint(hook.url, "by hand");
-    expect(await stub.listEndpoints()).toMatchObject([{ state: "disabled", reason: "by hand" }]);
+    expect((await stub.listEndpoints()).items).toMatchObject([
+      { state: "disabled", reason: "by hand" },
+    ]);
   });
 
   it("O3: an unknown destination is refused, and nothing is stored", async () => {

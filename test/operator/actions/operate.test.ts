@@ -43,7 +43,7 @@ async function givenDeadLetter(agent: Agent): Promise<string> {
   const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
   await agent.submitMessages([message("hello")], { notify });
   await until(async () => (await agent.countDeadLetters()) === 1);
-  const { deadLetters } = await agent.listDeadLetters();
+  const { items: deadLetters } = await agent.listDeadLetters();
   return deadLetters[0]?.id as string;
 }
 
@@ -137,7 +137,7 @@ describe("dead letters and endpoints", () => {
     const notify = [webhook(url, { secret: "HOOK_SECRET" })];
     await agent.submitMessages([message("hello")], { notify });
     await until(async () => (await agent.countDeadLetters()) === 1);
-    const [letter] = (await agent.listDeadLetters()).deadLetters;
+    const [letter] = (await agent.listDeadLetters()).items;
     const redrive = await act(agent, { do: "redrive", deliveryId: letter?.id as string });
     const error = "Its endpoint is disabled. Enable the endpoint first.";
     expect(redrive).toMatchObject({
@@ -252,7 +252,7 @@ describe("workflows", () => {
     expect(restarted).toMatchObject({ outcome: "done", after: { workflowId } });
     const terminated = await act(agent, { do: "terminate-workflow", workflowId });
     expect(terminated).toMatchObject({ outcome: "done", after: { status: "terminated" } });
-    expect(await agent.listApprovals()).toEqual([]);
+    expect((await agent.listApprovals()).items).toEqual([]);
     expect(await outcomes(agent, { do: "terminate-workflow", workflowId })).toEqual([
       "unchanged",
       "unchanged",
@@ -323,18 +323,22 @@ describe("a restart from a step that waits at the agent", () => {
     });
     const { agent, id: workflowId } = workflow;
     await workflow.start();
-    const [first] = await until(async () => {
+    const {
+      items: [first],
+    } = await until(async () => {
       const pending = await agent.listApprovals();
-      return pending.length > 0 && pending;
+      return pending.items.length > 0 && pending;
     });
     await act(agent, { do: "reject", approvalId: first?.approvalId as string });
     expect(await workflow.output()).toBe(false);
     const step = { name: "decide" };
     const result = await act(agent, { do: "restart-workflow", workflowId, step });
     expect(result).toMatchObject({ outcome: "done" });
-    const [second] = await until(async () => {
+    const {
+      items: [second],
+    } = await until(async () => {
       const pending = await agent.listApprovals();
-      return pending.length > 0 && pending;
+      return pending.items.length > 0 && pending;
     });
     expect(second?.approvalId).not.toBe(first?.approvalId);
     await act(agent, { do: "approve", approvalId: second?.approvalId as string });

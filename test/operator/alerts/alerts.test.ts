@@ -41,7 +41,7 @@ const rowsOf = (stub: Stub) =>
 /** Plants a dead letter. */
 async function failed(stub: Stub): Promise<string> {
   const id = await inside(stub, (object) => object.fail());
-  await until(async () => (await stub.listDeadLetters()).deadLetters.some((one) => one.id === id));
+  await until(async () => (await stub.listDeadLetters()).items.some((one) => one.id === id));
   await until(async () => (await jobsOf(stub)) > 0);
   return id;
 }
@@ -63,7 +63,7 @@ it("O1: announces a finding once, however often it is found, and its end once", 
       finding: { code: "dead-letters", severity: "error", evidence: { ids: [id] } },
     },
   ]);
-  for (const { id: letter } of (await stub.listDeadLetters()).deadLetters)
+  for (const { id: letter } of (await stub.listDeadLetters()).items)
     await stub.deleteDeadLetter(letter);
   await wakeAll(stub);
   await until(async () => heardBy(name).length === 2);
@@ -120,8 +120,8 @@ it("sends webhooks the finding, and people a text with the cause, the fix and th
 /** The event of the alert's delivery. */
 async function alertIn(stub: Stub): Promise<unknown> {
   return until(async () => {
-    const { deliveries } = await stub.listDeliveries();
-    const { deadLetters } = await stub.listDeadLetters();
+    const { items: deliveries } = await stub.listDeliveries();
+    const { items: deadLetters } = await stub.listDeadLetters();
     const alert = [...deliveries, ...deadLetters].find(({ id }) => id.startsWith("alert:"));
     return alert && inside(stub, (object) => object.durable.outbox.read(alert.id));
   });
@@ -145,11 +145,9 @@ it("L9: an alert that cannot be delivered is announced once, and no more", async
   await failed(stub);
   for (let check = 0; check < 6; check++) {
     await wakeAll(stub);
-    await until(
-      async () => (await stub.listDeliveries({ state: "waiting" })).deliveries.length === 0,
-    );
+    await until(async () => (await stub.listDeliveries({ state: "waiting" })).items.length === 0);
   }
-  const { deadLetters } = await stub.listDeadLetters();
+  const { items: deadLetters } = await stub.listDeadLetters();
   // The finding, the endpoint that is gone, and nothing about the message of that.
   expect(deadLetters.filter(({ id }) => id.startsWith("alert:")).length).toBeLessThanOrEqual(2);
 });
@@ -255,7 +253,7 @@ it("a sub-agent sends alerts in its own name, by a wake that its root agent keep
 it("O5: costs nothing without alerts, also when something fails", async () => {
   const { stub } = given(null);
   const id = await inside(stub, (object) => object.fail());
-  await until(async () => (await stub.listDeadLetters()).deadLetters.some((one) => one.id === id));
+  await until(async () => (await stub.listDeadLetters()).items.some((one) => one.id === id));
   expect(await jobsOf(stub)).toBe(0);
   const tables = "SELECT 1 FROM sqlite_master WHERE name = 'perdure_alerts'";
   expect(await inside(stub, (_, { storage }) => storage.sql.exec(tables).toArray())).toEqual([]);

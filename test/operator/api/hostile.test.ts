@@ -441,12 +441,11 @@ describe("lists", () => {
     );
   });
 
-  it("a walk over 1,000 tasks and endpoints sees each once", async () => {
+  it("a walk over 1,000 tasks sees each once", async () => {
     const ids = Array.from({ length: 1_000 }, (_, n) => String(n));
     const client = clientOf(
       serve({
         listScheduledTasks: async () => ids.map((taskId) => ({ taskId })),
-        listEndpoints: async () => ids.map((url) => ({ url })),
       }),
     );
     for (const limit of [1, 7, 100]) {
@@ -455,9 +454,6 @@ describe("lists", () => {
         new Set(ids),
       );
       expect(tasks).toHaveLength(1_000);
-      expect(
-        await walk((cursor) => client.list(MAIN, "endpoints", { limit, cursor })),
-      ).toHaveLength(1_000);
     }
   });
 

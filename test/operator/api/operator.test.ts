@@ -348,24 +348,6 @@ describe("what agents answer", () => {
     await expect(client.report({ cursor: "x" }, () => {})).rejects.toMatchObject({ status: 400 });
   });
 
-  it("a page of approvals that the agent has cut, because it is large, has a cursor", async () => {
-    const all = Array.from({ length: 7 }, (_, nth) => ({ approvalId: `a${nth}` }));
-    const listApprovals = async ({ limit, before }: { limit: number; before?: string }) => {
-      const from = before === undefined ? 0 : all.findIndex((one) => one.approvalId === before) + 1;
-      return all.slice(from, from + Math.min(limit, 3));
-    };
-    const { handler } = serveStubs({ main: { listApprovals } });
-    const pages: string[][] = [];
-    for (let cursor: string | undefined, isMore = true; isMore; ) {
-      const search = cursor === undefined ? "" : `?cursor=${cursor}`;
-      const { body } = await send(handler, `/perdure/api/agents/Fake/main/approvals${search}`);
-      pages.push(body.items.map(({ approvalId }: { approvalId: string }) => approvalId));
-      cursor = body.cursor;
-      isMore = cursor !== undefined;
-    }
-    expect(pages).toEqual([["a0", "a1", "a2"], ["a3", "a4", "a5"], ["a6"]]);
-  });
-
   it("2,000 agents are listed and reported in pages, each once, 8 at a time", async () => {
     let running = 0;
     let most = 0;

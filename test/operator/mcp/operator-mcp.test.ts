@@ -285,9 +285,11 @@ it("a page with large items is cut, its cursor goes on, and each item comes once
     // One of some megabytes, and many of 20 kB.
     data: "x".repeat(nth === 7 ? 3_000_000 : 20_000),
   }));
-  const listApprovals = async ({ limit, before }: { limit: number; before?: string }) => {
-    const from = before === undefined ? 0 : all.findIndex((one) => one.approvalId === before) + 1;
-    return all.slice(from, from + limit);
+  const listApprovals = async (page: { limit: number; cursor?: string }) => {
+    const from = all.findIndex(({ approvalId }) => approvalId === page.cursor) + 1;
+    const items = all.slice(from, from + page.limit);
+    const cursor = items.at(-1)?.approvalId;
+    return { items, ...(from + page.limit < all.length && { cursor }) };
   };
   const inspectApproval = async (id: string) => all.find((one) => one.approvalId === id) ?? null;
   const client = await clientOf(serverFor({ listApprovals, inspectApproval }), "read");

@@ -254,7 +254,7 @@ describe("findings of the outbox", () => {
     const notify = [hook("/status/503", "HOOK_SECRET", SLOW)];
     await agent.submitMessages([message("hello")], { submissionId: "waits", notify });
     const errors = async () =>
-      (await agent.listDeliveries()).deliveries
+      (await agent.listDeliveries()).items
         .filter(({ destination }) => destination.kind === "otlp")
         .map((each) => ("lastError" in each ? each.lastError : undefined));
     await until(async () => {

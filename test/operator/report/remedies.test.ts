@@ -109,7 +109,7 @@ describe("the fix of a finding", () => {
     expect(await rowsOf(agent, finding)).toEqual(["a", "c"]);
     await apply(agent, finding.fix.action);
     await until(async () => (await agent.countDeadLetters()) === 3);
-    const kept = (await agent.listDeadLetters()).deadLetters.find(({ id }) => id === "b");
+    const kept = (await agent.listDeadLetters()).items.find(({ id }) => id === "b");
     expect(kept?.lastError).toBe("host answered 409: already charged");
   });
 

@@ -80,9 +80,7 @@ describe("findings of approvals", () => {
         ),
       },
     ]);
-    const [approved] = await agent
-      .listApprovals({ status: "expired" })
-      .then((all) => all.slice(-1));
+    const approved = (await agent.listApprovals({ status: "expired" })).items.at(-1);
     expect(approved).toMatchObject({ reason: expect.stringContaining("approved by default") });
     expect(approved).not.toHaveProperty("isApproved");
     const nextDay = codesIn(await reportOf(agent, { later: 25 * HOUR }));
@@ -101,13 +99,13 @@ describe("findings of workflows", () => {
       return approved;
     });
     await agent.startScripted(id);
-    const first = await until(async () => (await agent.listApprovals())[0]);
+    const first = await until(async () => (await agent.listApprovals()).items[0]);
     // A deploy renames the step while the instance waits.
     name = "approve the refund";
     const waiting = { name: "approve refund:approval-wait", type: "waitForEvent" } as const;
     await restartFrom(env.SCRIPTED_WORKFLOW, id, waiting);
     const second = await until(async () =>
-      (await agent.listApprovals()).find(({ approvalId }) => approvalId !== first.approvalId),
+      (await agent.listApprovals()).items.find(({ approvalId }) => approvalId !== first.approvalId),
     );
     expect(second.workflow.stepName).toBe(name);
     // In this test the second comes at once, as if the workflow had asked both at the same time.
@@ -148,7 +146,7 @@ describe("findings of workflows", () => {
     const id = `missing-${crypto.randomUUID()}`;
     workflowBodies.set(id, async (step) => (await step.approval("wait", { title: "?" })).approved);
     await agent.startScripted(id);
-    const { approvalId } = await until(async () => (await agent.listApprovals())[0]);
+    const { approvalId } = await until(async () => (await agent.listApprovals()).items[0]);
     expect(codesIn(await reportOf(agent))).toEqual([]);
     const finding = await found(agent, "workflow-missing", { env: { OTHER: {} } });
     expect(finding.title).toContain("SCRIPTED_WORKFLOW");

@@ -54,7 +54,7 @@ describe("Dead letters", () => {
     await arrived(good);
     await until(() => notified.has("a"));
     await within(stub, async ({ outbox }, ctx) => {
-      const { deadLetters } = await outbox.listDeadLetters();
+      const { items: deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters).toEqual([
         {
           id: "a",
@@ -83,7 +83,7 @@ describe("Dead letters", () => {
     });
     await send(stub, [{ id: "e", to, payload: "kept" }]);
     const letters = (at: Ledger) =>
-      within(at, async ({ outbox }) => (await outbox.listDeadLetters()).deadLetters);
+      within(at, async ({ outbox }) => (await outbox.listDeadLetters()).items);
     await until(async () => (await letters(stub)).length > 0);
     expect(attempts).toBe(20);
     const [letter] = await letters(await crashOne(stub));
@@ -107,7 +107,7 @@ describe("Dead letters", () => {
     chance.random = () => 0.999;
     await send(stub, [{ id: "old", to }]);
     await until(() => notified.has("old"));
-    const { deadLetters } = await within(stub, ({ outbox }) => outbox.listDeadLetters());
+    const { items: deadLetters } = await within(stub, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters[0]?.lastError).toBe(
       "Given up after 1 attempt: the next one would come after its maxAge of 3600 s: not now",
     );
@@ -132,7 +132,7 @@ describe("Dead letters", () => {
     }
     await until(() => notified.has("heavy"));
     expect(attempts).toEqual([1, 2, 3, 4, 5]);
-    const { deadLetters } = await within(life, ({ outbox }) => outbox.listDeadLetters());
+    const { items: deadLetters } = await within(life, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters[0]?.lastError).toMatch(/may not have survived the last 5 attempts/);
   });
 });
@@ -219,14 +219,14 @@ describe("Lists of dead letters", () => {
     await givenLetters(stub, ["a", "b", "c", "d", "e"]);
     await within(stub, async ({ outbox }) => {
       const first = await outbox.listDeadLetters({ limit: 2 });
-      expect(idsOf(first.deadLetters)).toEqual(["e", "d"]);
+      expect(idsOf(first.items)).toEqual(["e", "d"]);
       // What the page was about goes, as it does when each page is redriven.
       await outbox.deleteDeadLetter("d");
       const { cursor = "" } = first;
       const second = await outbox.listDeadLetters({ limit: 2, cursor });
-      expect(idsOf(second.deadLetters)).toEqual(["c", "b"]);
+      expect(idsOf(second.items)).toEqual(["c", "b"]);
       const third = await outbox.listDeadLetters({ limit: 2, cursor: second.cursor ?? "" });
-      expect(idsOf(third.deadLetters)).toEqual(["a"]);
+      expect(idsOf(third.items)).toEqual(["a"]);
       expect(third.cursor).toBeUndefined();
     });
   });
@@ -242,7 +242,7 @@ describe("Lists of dead letters", () => {
       expect(await outbox.countDeadLetters({ since })).toBe(1);
       expect(await outbox.countDeadLetters({ destination: first })).toBe(2);
       expect(await outbox.countDeadLetters({ destination: first, since })).toBe(0);
-      const { deadLetters } = await outbox.listDeadLetters({ destination: second });
+      const { items: deadLetters } = await outbox.listDeadLetters({ destination: second });
       expect(idsOf(deadLetters)).toEqual(["c"]);
       expect(await outbox.stats()).toEqual({ waiting: 0, deadLetters: 3 });
     });
@@ -256,7 +256,7 @@ describe("Lists of dead letters", () => {
     await send(stub, [{ id: "long", to, payload: event }]);
     await until(() => notified.has("long"));
     await within(stub, async ({ outbox }) => {
-      const { deadLetters } = await outbox.listDeadLetters();
+      const { items: deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters[0]).not.toHaveProperty("event");
       expect(await outbox.read("long")).toBe(event);
       expect(await outbox.deleteDeadLetter("long")).toBe(true);
@@ -350,7 +350,7 @@ describe("redrive()", () => {
     const stub = givenLedger();
     const to = await givenLetters(stub, ["a", "b", "c"]);
     await within(stub, async ({ outbox }) => {
-      const { deadLetters } = await outbox.listDeadLetters();
+      const { items: deadLetters } = await outbox.listDeadLetters();
       const [, , oldest] = deadLetters;
       expect(await outbox.deleteDeadLetter("b")).toBe(true);
       expect(await outbox.deleteDeadLetter("b")).toBe(false);

@@ -109,7 +109,7 @@ describe("A delivery that crashes its object", () => {
     }).catch(() => {});
     await untilAlive(box, () => done > 0 && killers.every((name) => (calls.get(name) ?? 0) > 2));
     await until(async () => (await stateOf(box, "slow").catch(() => undefined)) === null);
-    const { deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
+    const { items: deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters).toEqual([]);
   });
 
@@ -118,7 +118,7 @@ describe("A delivery that crashes its object", () => {
     await put(box, "boom", "well", "well", "well");
     await untilAlive(box, () => calls.get("boom") === 8);
     await until(async () => (await stateOf(box, "boom0").catch(() => null))?.state === "dead");
-    const { deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
+    const { items: deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters).toMatchObject([
       { id: "boom0", attempts: 8, lastError: expect.stringContaining("may not have survived") },
     ]);

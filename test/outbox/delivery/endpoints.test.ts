@@ -99,10 +99,10 @@ describe("An endpoint", () => {
     });
     expect(failing.since).toBeGreaterThanOrEqual(before);
     const next = await crashOne(stub);
-    expect(await within(next, ({ outbox }) => outbox.listEndpoints())).toEqual([failing]);
+    expect((await within(next, ({ outbox }) => outbox.listEndpoints())).items).toEqual([failing]);
     await until(async () => (await receivedBy(me)).length === 2);
     await until(async () => (await stateOf(next, hook)).state === "healthy");
-    expect(await within(next, ({ outbox }) => outbox.listEndpoints())).toEqual([]);
+    expect((await within(next, ({ outbox }) => outbox.listEndpoints())).items).toEqual([]);
   });
 
   it("O3: Retry-After holds back all entries of the endpoint", async () => {
@@ -240,6 +240,20 @@ describe("An endpoint", () => {
     expect(await within(stub, ({ outbox }) => outbox.enableEndpoint(hook.url))).toBe(0);
   });
 
+  it("O3: endpoints are listed in pages, by URL", async () => {
+    await within(givenOutbox(), async ({ outbox }) => {
+      const urls = ["b", "a", "c"].map((name) => `https://${name}.example.com/`);
+      for (const url of urls) await outbox.disableEndpoint(url);
+      const first = await outbox.listEndpoints({ limit: 2 });
+      const second = await outbox.listEndpoints({ limit: 2, cursor: first.cursor });
+      const listed = [...first.items, ...second.items].map(({ url }) => url);
+      expect(listed).toEqual(urls.toSorted());
+      expect(second.cursor).toBeUndefined();
+      for (const wrong of [{ limit: 0 }, { cursor: 7 }, { page: 1 }, null])
+        await expect(outbox.listEndpoints(wrong as never)).rejects.toThrow(/^(Invalid|Unknown) /);
+    });
+  });
+
   it("O3: an invalid URL of an endpoint is refused", async () => {
     await within(givenOutbox(), async ({ outbox }) => {
       await expect(outbox.enableEndpoint("example")).rejects.toThrow(
@@ -250,7 +264,7 @@ describe("An endpoint", () => {
         expect(error).toMatchObject({ name: "InvalidDestinationError" });
         expect((error as Error).message).not.toContain("secret@");
       }
-      expect(await outbox.listEndpoints()).toEqual([]);
+      expect(await outbox.listEndpoints()).toEqual({ items: [] });
     });
   });
 });

@@ -174,7 +174,10 @@ export class OutboxComparison implements Subject<OutboxCommand, Snapshot> {
     const list = this.#list;
     return this.#outbox.run(async (outbox: Outbox) => {
       const after = list && { cursor: list.cursor };
-      const { deadLetters, cursor } = await outbox.listDeadLetters({ limit: PAGE, ...after });
+      const { items: deadLetters, cursor } = await outbox.listDeadLetters({
+        limit: PAGE,
+        ...after,
+      });
       const { waiting, deadLetters: count } = await outbox.stats();
       expect(await outbox.countDeadLetters()).toBe(count);
       const last = deadLetters.at(-1);

@@ -35,7 +35,7 @@ export async function givenWorkflow(
 /** The one approval that is pending, as soon as there is one. */
 export async function pendingAt(agent: Agent, other?: string): Promise<Approval> {
   return until(async () => {
-    const all: Approval[] = await agent.listApprovals();
+    const all = (await agent.listApprovals()).items as Approval[];
     return all.find(({ approvalId }) => approvalId !== other);
   });
 }

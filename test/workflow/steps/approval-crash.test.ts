@@ -3,7 +3,6 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Approval } from "../../../src/hosts/think/index.ts";
 import { outputOf, pauseAndResume, restartFrom, type StepAt } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
@@ -37,7 +36,7 @@ describe("the agent dies", () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await crash(workflow.agent);
-    expect(await workflow.agent.listApprovals()).toMatchObject([{ approvalId }]);
+    expect((await workflow.agent.listApprovals()).items).toMatchObject([{ approvalId }]);
     await crash(workflow.agent);
     await workflow.agent.grantApproval(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
@@ -59,7 +58,7 @@ describe("the engine dies", () => {
     expect(runs.get(workflow.id)).toBe(2);
     // What came before the crash was not done again.
     expect(effects.get(`${workflow.id}:first`)).toBe(1);
-    expect(await workflow.agent.listApprovals({ status: "approved" })).toHaveLength(1);
+    expect((await workflow.agent.listApprovals({ status: "approved" })).items).toHaveLength(1);
   });
 
   it("L1: a pause, a decision, and a resume", async () => {
@@ -84,7 +83,7 @@ describe("the engine dies", () => {
     await workflow.agent.grantApproval(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
     expect(runs.get(workflow.id)).toBe(2);
-    expect(await workflow.agent.listApprovals()).toEqual([]);
+    expect((await workflow.agent.listApprovals()).items).toEqual([]);
   });
 });
 
@@ -117,7 +116,7 @@ describe("W1: a restart at every step", () => {
           () => (hasEnded = true),
         );
         while (!hasEnded) {
-          for (const { approvalId } of (await workflow.agent.listApprovals()) as Approval[]) {
+          for (const { approvalId } of (await workflow.agent.listApprovals()).items) {
             decided.add(approvalId);
             await workflow.agent.grantApproval(approvalId);
           }
@@ -153,11 +152,11 @@ it("a sub-agent asks, is decided at, and crashes with its parent", async () => {
   const pending = (other?: string) =>
     until(() =>
       atChild(async (child) =>
-        (await child.listApprovals()).find(({ approvalId }) => approvalId !== other),
+        (await child.listApprovals()).items.find(({ approvalId }) => approvalId !== other),
       ),
     );
   const first = await pending();
-  expect(await givenThink(parent.name).listApprovals()).toEqual([]);
+  expect((await givenThink(parent.name).listApprovals()).items).toEqual([]);
   await crash(givenThink(parent.name));
   await atChild((child) => child.grantApproval(first.approvalId, { payload: { amount: 3 } }));
   const second = await pending(first.approvalId);

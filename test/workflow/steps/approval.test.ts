@@ -82,7 +82,7 @@ describe("a decision", () => {
       outcome: "already_decided",
       approval: { status: "refused", by: "ada", payload: { amount: 13 } },
     });
-    expect(await workflow.agent.listApprovals({ status: "refused" })).toHaveLength(1);
+    expect((await workflow.agent.listApprovals({ status: "refused" })).items).toHaveLength(1);
     await workflow.agent.grantApproval(second.approvalId, { payload: { amount: 1 } });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ payload: { amount: 1 } }]);
@@ -101,8 +101,8 @@ describe("a decision", () => {
     expect(failed && "message" in failed && failed.message).toMatch(
       /amount: 13 brings bad luck.*restart the workflow/s,
     );
-    expect(await workflow.agent.listApprovals({ status: "refused" })).toHaveLength(11);
-    expect(await workflow.agent.listApprovals()).toEqual([]);
+    expect((await workflow.agent.listApprovals({ status: "refused" })).items).toHaveLength(11);
+    expect((await workflow.agent.listApprovals()).items).toEqual([]);
   });
 
   it("W3: two approvals in a row cannot be answered by one click", async () => {
@@ -188,7 +188,7 @@ describe("W1: a workflow that is restarted", () => {
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
     await until(() => runs.get(workflow.id) === 2);
-    expect(await workflow.agent.listApprovals()).toMatchObject([{ approvalId }]);
+    expect((await workflow.agent.listApprovals()).items).toMatchObject([{ approvalId }]);
     await workflow.agent.grantApproval(approvalId, { by: "old card" });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true, by: "old card" }]);

@@ -36,7 +36,7 @@ const LONG = 1_200_000;
 async function approvalOf({ stub }: Run, isAgain = false): Promise<string> {
   let found: string | undefined;
   await met(async () => {
-    const all = await stub().listApprovals({ status: [...DECIDED] });
+    const { items: all } = await stub().listApprovals({ status: [...DECIDED] });
     found = all.find(({ refusal }) => (refusal !== undefined) === isAgain)?.approvalId;
     return found;
   });
@@ -67,7 +67,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     steps: [grant({ amount: 3 })],
     output: () => ({ amount: 3 }),
     check: async (agent) =>
-      differs("approved are", (await agent.listApprovals({ status: "approved" })).length, 1),
+      differs("approved are", (await agent.listApprovals({ status: "approved" })).items.length, 1),
   }),
   workflow({
     name: "O1 W1 step.approval that is rejected",
@@ -110,7 +110,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     prepare: (agent, run) => begun(agent, run, () => approvalOf(run)),
     steps: [terminate],
     check: async (agent) =>
-      differs("pending are", (await agent.listApprovals({ status: "pending" })).length, 0),
+      differs("pending are", (await agent.listApprovals({ status: "pending" })).items.length, 0),
   }),
 ];
 
@@ -149,7 +149,7 @@ const WEBHOOKS: readonly ThinkScenario[] = [
     ],
     output: () => "link",
     check: async (agent) =>
-      differs("approved are", (await agent.listApprovals({ status: "approved" })).length, 1),
+      differs("approved are", (await agent.listApprovals({ status: "approved" })).items.length, 1),
   }),
 ];
 

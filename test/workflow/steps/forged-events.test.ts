@@ -159,7 +159,9 @@ describe("W3: at every moment of a wait", () => {
     ]);
     const { approvalId } = await workflow.pending();
     const second = await until(async () => {
-      const [found] = await workflow.agent.listApprovals();
+      const {
+        items: [found],
+      } = await workflow.agent.listApprovals();
       return found?.workflow.stepName === "second" && found;
     });
     const event = waitEvent(approvalId, { by: "eve" });

@@ -577,9 +577,11 @@ describe("W3: a name and key stand for one thing in a run", () => {
       for (const _ of [0, 1]) await step.approval("delete", { title: "Delete it?" });
     });
     await workflow.start();
-    const [pending] = await until(async () => {
+    const {
+      items: [pending],
+    } = await until(async () => {
       const found = await workflow.agent.listApprovals();
-      return found.length > 0 && found;
+      return found.items.length > 0 && found;
     });
     await workflow.agent.grantApproval(pending?.approvalId ?? "");
     expect((await workflow.error()).message).toContain(

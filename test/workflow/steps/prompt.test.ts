@@ -40,7 +40,7 @@ async function givenWorkflow(prompts: PromptParams["prompts"], hooks?: AppHooks)
 async function discarded(agent: Agent, submissionId = "", how = "terminated") {
   const deliveries = await until(async () => {
     const page = await agent.listDeliveries({ submissionId });
-    return page.deliveries[0]?.state === "discarded" && page.deliveries;
+    return page.items[0]?.state === "discarded" && page.items;
   });
   expect(deliveries).toMatchObject([
     { submissionId, reason: expect.stringContaining(` is ${how}, and takes no event`) },

@@ -55,9 +55,11 @@ describe("W1: step names with control characters", () => {
         return [...said, ...all, approved];
       });
       await workflow.start();
-      const [approval] = await until(async () => {
+      const {
+        items: [approval],
+      } = await until(async () => {
         const found = await workflow.agent.listApprovals();
-        return found.length > 0 && found;
+        return found.items.length > 0 && found;
       });
       expect(approval).toMatchObject({ title: name, data: { [name]: name } });
       expect(approval?.workflow.stepName).toBe(name);

@@ -18,9 +18,11 @@ it("two prompts of a workflow and the approval between them are one trace, with 
     await step.prompt("act", { prompt: ask({ text: "done" }), thread: "isolated" });
   });
   await workflow.start();
-  const [approval] = await until(async () => {
+  const {
+    items: [approval],
+  } = await until(async () => {
     const pending = await workflow.agent.listApprovals();
-    return pending.length > 0 && pending;
+    return pending.items.length > 0 && pending;
   });
   if (!approval) throw new Error("No approval");
   const [running] = await workflow.agent.listSubmissions();
@@ -79,9 +81,11 @@ it("a trace has the model of a call that fails, how often an answer was repaired
   });
   await workflow.start();
   const { agent } = workflow;
-  const [approval] = await until(async () => {
+  const {
+    items: [approval],
+  } = await until(async () => {
     const pending = await agent.listApprovals();
-    return pending.length > 0 && pending;
+    return pending.items.length > 0 && pending;
   });
   await agent.grantApproval(approval?.approvalId ?? "", { by: "ada" });
   await workflow.output();

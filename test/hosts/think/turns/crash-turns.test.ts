@@ -327,7 +327,7 @@ const DELIVERIES: readonly ThinkScenario[] = [
     prepare: unheard,
     steps: [
       async (agent) => {
-        const [letter] = (await agent.listDeadLetters()).deadLetters;
+        const [letter] = (await agent.listDeadLetters()).items;
         if (letter) await agent.redriveDeadLetter(letter.id);
       },
       ended,
@@ -345,7 +345,7 @@ const DELIVERIES: readonly ThinkScenario[] = [
     prepare: unheard,
     steps: [
       async (agent) => {
-        const [letter] = (await agent.listDeadLetters()).deadLetters;
+        const [letter] = (await agent.listDeadLetters()).items;
         if (letter) await agent.deleteDeadLetter(letter.id);
       },
     ],
