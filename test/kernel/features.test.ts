@@ -50,6 +50,25 @@ describe("without schedules()", () => {
     expect(message).toContain(LINE);
   });
 
+  it("S4: the same goes for a plain object with such a method, which schedules() reads", async () => {
+    const withMethod = (features: readonly Feature[]) =>
+      inObject(async (ctx, given) => {
+        class Reports extends DurableObject<Cloudflare.Env> {
+          readonly lifecycle = Lifecycle.install(this);
+          readonly durable = durable(this, { model: "some/model", features });
+          getScheduledTasks() {
+            return tasks();
+          }
+        }
+        const { durable: made } = new Reports(ctx, given);
+        return (await made.listScheduledTasks()).map(({ taskId }) => taskId);
+      });
+    expect(await messageOf(() => withMethod([]))).toContain(
+      "getScheduledTasks() needs schedules()",
+    );
+    expect(await withMethod([schedules()])).toEqual(["digest"]);
+  });
+
   it("operators see no tasks in the report, and an action on one fails with the line to add", async () => {
     const [report, acted] = await inObject(async (ctx, given) => {
       const { durable: agent } = plainObject(ctx, given, [operations()]);
