@@ -4,6 +4,7 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { convertToModelMessages, stepCountIs, streamText, tool } from "ai";
 import { DurableAgent } from "perdure/agent";
+import { agentTools } from "perdure/agent-tools";
 import { DurableChatAgent } from "perdure/chat";
 import { durable } from "perdure/object";
 import { type Delivery, method, webhook } from "perdure/outbox";
@@ -53,7 +54,7 @@ function hangsAfter(agent: string, { status, createdAt }: SubmissionInspection) 
 function soaking(host: abstract new (...args: never[]) => object) {
   // The app uses only what all hosts have. Think's own hooks are never called on the others.
   return class extends (host as typeof DurableThink)<Env> {
-    static override readonly features = [schedules()];
+    static override readonly features = [schedules(), agentTools()];
 
     constructor(ctx: DurableObjectState, env: Env) {
       super(ctx, env, {
