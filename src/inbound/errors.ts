@@ -1,17 +1,11 @@
 /** The errors of the delivery log. When a call throws one, nothing was stored. */
 
 import { preview, shorten } from "../core/json.ts";
+import { InvalidFieldError } from "../core/options/options.ts";
 
 /** A request that no receiver of this package makes. */
-export class InvalidDeliveryError extends Error {
+export class InvalidDeliveryError extends InvalidFieldError {
   override readonly name = "InvalidDeliveryError";
-  constructor(
-    /** What is invalid, e.g. `delivery.id`. */
-    readonly field: string,
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /** Invalid options of a list or a replay. */

@@ -2,19 +2,12 @@
 
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten, tooLarge } from "../core/json.ts";
-import { invalidMessage } from "../core/options/options.ts";
+import { InvalidFieldError, invalidMessage } from "../core/options/options.ts";
 import type { SchemaMismatchError } from "../core/schema/schema.ts";
 
 /** A submission that cannot be accepted as it is. */
-export class InvalidSubmissionError extends Error {
+export class InvalidSubmissionError extends InvalidFieldError {
   override readonly name = "InvalidSubmissionError";
-  constructor(
-    /** The argument or option that is wrong. */
-    readonly field: string,
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /** Makes the error of `readOptions()`. */

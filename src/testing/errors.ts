@@ -1,15 +1,10 @@
 /** Errors of the test kit. */
 
+import { InvalidFieldError } from "../core/options/options.ts";
+
 /** An invalid script for the scripted model. */
-export class InvalidScriptError extends Error {
+export class InvalidScriptError extends InvalidFieldError {
   override readonly name = "InvalidScriptError";
-  constructor(
-    /** The invalid field, e.g. `delayMs`. */
-    readonly field: string,
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /** An invalid crash scenario, or one that has problems without a crash. */

@@ -1,21 +1,15 @@
 /** Errors of invalid calls. When a call throws one, nothing was stored. */
 
 import { checkBytes, HALF_CHARACTER, type Json, preview } from "../core/json.ts";
+import { InvalidFieldError } from "../core/options/options.ts";
 import type { Closing } from "./protocol.ts";
 
 /** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
 export const MOST_BYTES = 1_500_000;
 
 /** A request, a result or a decision that cannot be taken. Nothing was stored. */
-export class InvalidWaitError extends Error {
+export class InvalidWaitError extends InvalidFieldError {
   override readonly name = "InvalidWaitError";
-  constructor(
-    /** The invalid part, e.g. `request`. */
-    readonly field: string,
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /** The error of a step whose kind the agent's class does not have. */
@@ -25,15 +19,8 @@ export function missingKind(kind: string): InvalidWaitError {
 }
 
 /** An invalid list or decision of approvals. Nothing was stored, and the approval is as it was. */
-export class InvalidApprovalError extends Error {
+export class InvalidApprovalError extends InvalidFieldError {
   override readonly name = "InvalidApprovalError";
-  constructor(
-    /** The argument or option that is wrong, e.g. `payload`. */
-    readonly field: string,
-    message: string,
-  ) {
-    super(message);
-  }
 }
 
 /**

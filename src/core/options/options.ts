@@ -14,6 +14,17 @@ export class InvalidOptionError extends Error {
   }
 }
 
+/** An invalid argument or option of one kind of call. Nothing was stored. */
+export abstract class InvalidFieldError extends Error {
+  constructor(
+    /** The invalid field, e.g. `delivery.id`. */
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
 /** Makes the error of an invalid option from its path and the message. */
 export type MakeError = (option: string, message: string) => Error;
 
