@@ -10,6 +10,7 @@ import {
   oneOf,
   optionsOf,
   readOptions,
+  someOf,
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
@@ -112,14 +113,9 @@ function textOf(body: Json | undefined): string | undefined {
   return byteLength(text) <= MAX_BODY_BYTES ? text : undefined;
 }
 
-const VERDICT = oneOf<StoredVerdict>(VERDICTS);
 const FILTER = {
   source: SOURCE.optional(),
-  verdict: z
-    .union([VERDICT, list(VERDICT, { min: 1 })], {
-      error: `expected one or more of ${VERDICTS.join(", ")}`,
-    })
-    .optional(),
+  verdict: someOf<StoredVerdict>(VERDICTS).optional(),
   type: TYPE.optional(),
   since: instant().optional(),
   until: instant().optional(),
@@ -213,14 +209,13 @@ function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: InboundF
 
 type Read = {
   readonly source?: string;
-  readonly verdict?: StoredVerdict | readonly StoredVerdict[];
+  readonly verdict?: readonly StoredVerdict[];
   readonly type?: string;
   readonly since?: number;
   readonly until?: number;
 };
 
-function selectionOf({ source, verdict, type, since, until }: Read) {
-  const verdicts = verdict === undefined ? undefined : [verdict].flat();
+function selectionOf({ source, verdict: verdicts, type, since, until }: Read) {
   return { source, verdicts, type, since, until };
 }
 

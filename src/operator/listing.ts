@@ -1,9 +1,8 @@
 /** Threads, and workflows with their steps, for operators. Reads only. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import * as z from "zod";
 import { preview } from "../core/json.ts";
-import { list, oneOf, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
+import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { withKeyPrefix } from "../submissions/store/keyed.ts";
 import { listThreads as threadPage } from "../submissions/store/threads.ts";
@@ -85,13 +84,8 @@ const STATUSES = [
   "waitingForPause",
   "unknown",
 ] as const satisfies WorkflowInfo["status"][];
-const STATUS = oneOf<string>(STATUSES);
 const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
-  status: z
-    .union([STATUS, list(STATUS, { min: 1, max: STATUSES.length })], {
-      error: `expected one or more of ${STATUSES.join(", ")}`,
-    })
-    .optional(),
+  status: someOf<string>(STATUSES).optional(),
   workflow: text().optional(),
   limit: LIMIT,
   cursor: text({ maxLength: 2_000 }).optional(),
@@ -108,8 +102,7 @@ export async function listWorkflows(
 ): Promise<Page<WorkflowSummary>> {
   const name = "options of listWorkflowInstances()";
   const read = readOptions(WORKFLOWS, options, name, invalidOperation);
-  const { status, workflow, limit, cursor } = read;
-  const wanted = status === undefined ? undefined : [status].flat();
+  const { status: wanted, workflow, limit, cursor } = read;
   const { host, capabilities } = operated;
   await capabilities.submissions.ready();
   try {

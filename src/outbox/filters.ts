@@ -6,10 +6,9 @@ import {
   count,
   flag,
   instant,
-  list,
-  oneOf,
   optionsOf,
   readOptions,
+  someOf,
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
@@ -27,7 +26,6 @@ import type {
 export type Position = readonly [time: number, id: string];
 
 const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
-const STATE = oneOf<DeliveryState["state"]>(STATES);
 
 const LIMIT = count({ max: 1_000 }).default(100);
 const CURSOR = z
@@ -50,11 +48,7 @@ export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(DEAD_LETTERS);
 export type ReadFilter = z.output<typeof DEAD_LETTER_FILTER>;
 export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...DEAD_LETTERS, ...PAGE });
 export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
-  state: z
-    .union([STATE, list(STATE, { min: 1 })], {
-      error: `expected one or more of ${STATES.join(", ")}`,
-    })
-    .default([...STATES]),
+  state: someOf<DeliveryState["state"]>(STATES).default([...STATES]),
   submissionId: text({ empty: true }).optional(),
   kind: z.custom<Destination["kind"]>().optional(),
   destination: FILTER.destination,

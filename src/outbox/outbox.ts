@@ -328,7 +328,7 @@ export class Outbox extends Capability {
       const expected = `expected one of ${kinds.join(", ")}`;
       throw new InvalidFilterError(invalidMessage("kind", preview(kind), expected));
     }
-    const filter = { states: [state].flat(), submissionId, kind, key: this.#keyOf(destination) };
+    const filter = { states: state, submissionId, kind, key: this.#keyOf(destination) };
     await this.#ready();
     return listDeliveries(this.lifecycle.storage.sql, filter, limit, cursor);
   }

@@ -13,6 +13,7 @@ import {
   oneOf,
   optionsOf,
   readOptions,
+  someOf,
   text,
 } from "../../src/core/options/option-schemas.ts";
 import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options/options.ts";
@@ -262,12 +263,25 @@ it("a shape that differs from the options type is a type error", () => {
   optionsOf<{ a: "b" | "c" }>()({ a: oneOf(["b"]) });
 });
 
+it("one or more of a few values are parsed to a list without duplicates", () => {
+  const statuses = someOf(["open", "closed"]);
+  expect(readOptions(statuses, "open", "status")).toEqual(["open"]);
+  expect(readOptions(statuses, ["open", "closed", "open"], "status")).toEqual(["open", "closed"]);
+  expect(readOptions(someOf(["open"], { min: 0 }), [], "status")).toEqual([]);
+  for (const invalid of [[], "shut", ["open", "shut"], [["open"]], null]) {
+    expect(() => readOptions(statuses, invalid, "status")).toThrow(
+      "expected one or more of open, closed.",
+    );
+  }
+});
+
 describe("any value is parsed, or refused with an InvalidOptionError that names option and value", () => {
   const LEAVES = {
     count: count({ min: 0, max: 9, infinity: true }),
     duration: duration({ max: "1 day" }),
     instant: instant({ forAlarm: true }),
     oneOf: oneOf(["a", true, null]),
+    someOf: someOf(["a", "b"]),
     flag: flag(),
     hook: hook(),
     text: text({ maxLength: 20, maxBytes: 20 }),

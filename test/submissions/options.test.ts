@@ -273,7 +273,11 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ],
     ["output", { output: { type: "strin" } }, "expected null, boolean, number"],
     ["output", { output: { type: ["string", null] } }, "expected null, boolean, number"],
-    ["output", { output: z.object({ at: z.date() }) }, "no Date, bigint or custom"],
+    [
+      "output",
+      { output: z.object({ at: z.date() }) },
+      "at is a Date, which no JSON value can be. Use a type that JSON has",
+    ],
     ["strategy", { strategy: "tool" }, 'Invalid strategy "tool": it needs an output'],
     ["repair", { repair: 1 }, "Invalid repair 1: it needs an output"],
     [

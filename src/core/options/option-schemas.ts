@@ -77,6 +77,24 @@ export function oneOf<const Value extends string | boolean | null>(values: reado
   return check<Value>((value) => values.some((one) => one === value), all);
 }
 
+/**
+ * One or more of a few values, parsed to a list: `"open"` or `["open", "closed"]`.
+ *
+ * @param min of the list
+ */
+export function someOf<Value extends string, In = Value | readonly Value[]>(
+  values: readonly Value[],
+  { min = 1 }: { readonly min?: number } = {},
+) {
+  const isSome = (value: unknown) => {
+    const some: unknown[] = [value].flat();
+    return some.length >= min && some.every((one) => (values as readonly unknown[]).includes(one));
+  };
+  return check<In>(isSome, `one or more of ${values.join(", ")}`).transform(
+    (value) => [...new Set([value].flat())] as Value[],
+  );
+}
+
 /** `true` or `false`. */
 export function flag() {
   return check<boolean>((value) => typeof value === "boolean", "true or false");

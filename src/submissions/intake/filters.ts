@@ -1,7 +1,14 @@
 /** Checks the arguments of lists, deletions, waits and clears. */
 
 import * as z from "zod";
-import { count, instant, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import {
+  count,
+  instant,
+  optionsOf,
+  readOptions,
+  someOf,
+  text,
+} from "../../core/options/option-schemas.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
 import { isIsolated, MAIN } from "../host.ts";
@@ -20,12 +27,9 @@ const MAX_METADATA = 20;
 /** An id or a name to look for. It does not have to exist. */
 const id = text({ empty: true });
 const STATUSES = Object.keys(NEXT) as SubmissionStatus[];
-const STATUS = z
-  .custom<SubmissionStatus | SubmissionStatus[]>(
-    (value) => [value].flat().every((status) => STATUSES.includes(status as SubmissionStatus)),
-    { error: `expected one or more of ${STATUSES.join(", ")}` },
-  )
-  .optional();
+const STATUS = someOf<SubmissionStatus, SubmissionStatus | SubmissionStatus[]>(STATUSES, {
+  min: 0,
+}).optional();
 
 const METADATA = z.custom<NonNullable<ListSubmissionsOptions["metadata"]>>(
   (value) => isPlainObject(value) && Object.keys(value).length <= MAX_METADATA,
@@ -68,7 +72,7 @@ export function checkId(field: string, value: unknown): void {
 export function readList(options: ListSubmissionsOptions) {
   const { status, ...query } = readOptions(LIST, options, "listSubmissions()", invalidSubmission);
   checkMetadata(query.metadata);
-  return { ...query, statuses: status && [status].flat() };
+  return { ...query, statuses: status };
 }
 
 /** @throws InvalidSubmissionError for a value that no metadata can have */
@@ -92,7 +96,7 @@ export function readDeletion(options: DeleteSubmissionsOptions) {
     "deleteSubmissions()",
     invalidSubmission,
   );
-  return { ...deletion, ended: [status].flat().filter(isTerminal) };
+  return { ...deletion, ended: status.filter(isTerminal) };
 }
 
 /** @throws InvalidSubmissionError for what no thread can be called */

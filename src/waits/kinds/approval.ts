@@ -2,14 +2,7 @@
 
 import * as z from "zod";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../../core/json.ts";
-import {
-  count,
-  list,
-  oneOf,
-  optionsOf,
-  readOptions,
-  text,
-} from "../../core/options/option-schemas.ts";
+import { count, optionsOf, readOptions, someOf, text } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import type { Page } from "../../core/page.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
@@ -102,7 +95,7 @@ export class Approvals {
   async list(options: ListApprovalsOptions = {}): Promise<Page<Approval>> {
     const query = readOptions(LIST, options, "options of listApprovals()", invalid);
     const { status, workflowId: instance, limit, cursor: before } = query;
-    const wanted = new Set([status].flat());
+    const wanted = new Set(status);
     const all = Object.keys(STATUS_OF) as Wait["status"][];
     const statuses = all.filter((one) => wanted.has(STATUS_OF[one]));
     if (before !== undefined && !(await this.#find(before))) {
@@ -187,9 +180,10 @@ export class Approvals {
   }
 }
 
-const STATUS = oneOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))]);
 const LIST = optionsOf<ListApprovalsOptions>()({
-  status: z.union([STATUS, list(STATUS)]).default("pending"),
+  status: someOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))], { min: 0 }).default([
+    "pending",
+  ]),
   workflowId: text().optional(),
   limit: count({ max: 100 }).default(50),
   cursor: text().optional(),

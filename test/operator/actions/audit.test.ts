@@ -146,7 +146,7 @@ describe("requests of untyped callers", () => {
     [
       "a status that cannot be cancelled",
       { ...valid, action: { do: "cancel", filter: { status: "completed" } } },
-      /^Invalid filter\.status "completed": expected one or more of pending, running/,
+      /^Invalid filter\.status \["completed"\]: expected one or more of pending, running/,
     ],
     [
       "metadata that is no value",
