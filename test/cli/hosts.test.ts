@@ -574,3 +574,54 @@ export class Both extends ThinkWorkflow<With> {
     "Code (src/index.ts:9) calls runCode(), but its agent Without installs no codemode()",
   ]);
 });
+
+it("doctor misses inbound() where a receiver names the class, signedLinks() and replies() where a class uses them", () => {
+  const imports = `import { email } from "perdure/email";
+import { inbound, signedLinks } from "perdure/inbound";
+import { replies, slack as sendToSlack } from "perdure/replies";
+import { DurableAgent } from "perdure/agent";
+import { github, links, webhooks } from "perdure/webhooks";
+import { ThinkWorkflow } from "perdure/workflow";
+`;
+  const classes = `export class With extends DurableAgent {
+  static override readonly features = [inbound(), signedLinks({ url: URL, secret: "S" }), replies()];
+  ask(id) { this.outbox.put(sendToSlack("C1", { token: "T" }), { text: this.approvalLink(id, "grant") }); }
+}
+export class Hooked extends DurableAgent {}
+export class Mailed extends DurableAgent { static override readonly features = [replies()]; }
+export class Unnamed extends DurableAgent {}
+export class Linked extends DurableAgent { ask(id) { return this.approvalLink(id, "grant"); } }
+export class Sends extends DurableAgent { tell() { this.outbox.put(sendToSlack("C1", { token: "T" }), "done"); } }
+export class Payment extends ThinkWorkflow<Unnamed> { run(_, step) { return step.webhook("paid", { from: "stripe" }); } }
+export class Callback extends ThinkWorkflow<With> { run(_, step) { return step.webhook("done", { url: true }); } }
+export class Both extends ThinkWorkflow<Mailed> { run(_, step) { return step.webhook<number>("done", { url: true }); } }
+`;
+  const receivers = `
+const hooks = webhooks(
+  links({ secret: "S" }),
+  github({ secret: "S", agent: ({ body }, env: Env) => getAgentByName(env.Hooked, body.repository.full_name) }),
+  github({ name: "with", agent: (_, env) => env.With.getByName("a") }),
+);
+export default { email: email({ agent: ({ body }, env) => getAgentByName(env.Mailed, body.from) }) };
+`;
+  const folder = project({
+    "wrangler.jsonc": configOf(
+      ["With", "Hooked", "Mailed", "Unnamed", "Linked", "Sends"],
+      ["Payment", "Callback", "Both"],
+    ),
+    "src/index.ts": `${imports}${classes}${receivers}`,
+  });
+  const found = checked(folder).filter(({ level }) => level !== "ok");
+  expect(found.map(({ level, text }) => `${level}: ${text}`)).toEqual([
+    "error: Hooked (src/index.ts:11) is named by a receiver of the project, but it installs no inbound()",
+    "error: Mailed (src/index.ts:12) is named by a receiver of the project, but it installs no inbound()",
+    "error: Linked (src/index.ts:14) calls approvalLink(), but it installs no signedLinks()",
+    "error: Sends (src/index.ts:15) sends a reply of perdure/replies, but it installs no replies()",
+    "error: Payment (src/index.ts:16) calls step.webhook(), but its agent Unnamed installs no inbound()",
+    "error: Both (src/index.ts:18) calls step.webhook(), but its agent Mailed installs no inbound()",
+    "error: Both (src/index.ts:18) calls step.webhook({ url: true }), but its agent Mailed installs no signedLinks()",
+  ]);
+  expect(found[0]?.remedy).toBe(
+    "Add to the class: static override readonly features = [inbound()], with inbound of perdure/inbound.",
+  );
+});

@@ -122,16 +122,50 @@ type Need = {
   readonly from: string;
   /** Hosts that have it by default. */
   readonly preset?: HostEntry;
-  /** In the class: it fails at its start then. */
-  readonly written?: { readonly pattern: RegExp; readonly why: string };
+  /** In the class: it fails then, at its start or at the call. */
+  readonly written?: {
+    readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
+    readonly why: string;
+  };
   /** The step that workflows of the class call: it fails at its call then. */
   readonly step?: {
     readonly name: string;
     readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
   };
+  /** Functions whose arguments name the binding of the class, by entry. */
+  readonly receivers?: readonly (readonly [from: string, name: string])[];
   /** Functions of the project that serve bound classes, by entry. */
   readonly mounts?: readonly (readonly [from: string, name: string])[];
 };
+
+const REPLIES = ["slack", "discord", "telegram", "githubComment", "email"];
+
+const RECEIVERS: Need["receivers"] = [
+  ["perdure/email", "email"],
+  ...[
+    ...[
+      "countRefusals",
+      "custom",
+      "discord",
+      "github",
+      "gitlab",
+      "linear",
+      "meta",
+      "shopify",
+      "slack",
+    ],
+    ...[
+      "standardWebhooks",
+      "stripe",
+      "svix",
+      "telegram",
+      "twilio",
+      "channel",
+      "queue",
+      "scheduled",
+    ],
+  ].map((name) => ["perdure/webhooks", name] as const),
+];
 
 const NEEDS: readonly Need[] = [
   {
@@ -144,7 +178,7 @@ const NEEDS: readonly Need[] = [
     from: "perdure/scheduler",
     preset: "perdure/think",
     written: {
-      pattern: /(?<![.\w$])getScheduledTasks\s*(?:\(\s*\)\s*[:{]|=)/,
+      isIn: (_, { body }) => /(?<![.\w$])getScheduledTasks\s*(?:\(\s*\)\s*[:{]|=)/.test(body),
       why: "declares getScheduledTasks()",
     },
   },
@@ -164,6 +198,36 @@ const NEEDS: readonly Need[] = [
       isIn: (sources, cls) => callsOf(sources, cls, "perdure/codemode", "runCode").length > 0,
     },
   },
+  {
+    feature: "inbound",
+    from: "perdure/inbound",
+    receivers: RECEIVERS,
+    step: {
+      name: "step.webhook()",
+      isIn: (_, { body }) => /\.webhook\s*(?:<[^()]*>)?\(/.test(body),
+    },
+  },
+  {
+    feature: "signedLinks",
+    from: "perdure/inbound",
+    written: {
+      isIn: (_, { body }) => /\bthis\.approvalLink\s*\(/.test(body),
+      why: "calls approvalLink()",
+    },
+    step: {
+      name: "step.webhook({ url: true })",
+      isIn: (_, { body }) => /\.webhook\s*(?:<[^()]*>)?\([^()]*\burl\s*:\s*true\b/.test(body),
+    },
+  },
+  {
+    feature: "replies",
+    from: "perdure/replies",
+    written: {
+      isIn: (sources, cls) =>
+        REPLIES.some((name) => callsOf(sources, cls, "perdure/replies", name).length > 0),
+      why: "sends a reply of perdure/replies",
+    },
+  },
   { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
 ];
 
@@ -171,17 +235,27 @@ function featureProblems(project: Project, cls: SourceClass, role: Role): CheckR
   const { sources, settings } = project;
   if (role.is !== "agent") return [];
   const { classes } = lineageOf(sources, cls);
-  const isBound = objectsIn(settings).some(
-    ({ className }) => sources.findExport(mainOf(project), className) === cls,
+  const bindings = objectsIn(settings).flatMap(({ binding, className }) =>
+    sources.findExport(mainOf(project), className) === cls && /^\w+$/.test(binding)
+      ? [binding]
+      : [],
   );
-  return NEEDS.flatMap(({ feature, from, preset, written, mounts = [] }): CheckResult[] => {
-    if (preset === role.host || mayInstall(sources, cls, { feature, from })) return [];
-    const isWritten = written && classes.some(({ body }) => written.pattern.test(body));
-    const [mount] = isBound ? mountedBy(sources, mounts) : [];
-    if (!isWritten && !mount) return [];
-    const why = isWritten ? written.why : `is bound, and the project mounts ${mount}`;
+  const named = new RegExp(`[\\w$]\\.(?:${bindings.join("|")})\\b`);
+  const whyOf = ({ written, receivers = [], mounts = [] }: Need) => {
+    if (written && classes.some((each) => written.isIn(sources, each))) return written.why;
+    if (bindings.length === 0) return undefined;
+    if (sources.argumentsOf(receivers).some((given) => named.test(given)))
+      return "is named by a receiver of the project";
+    const [mount] = mountedBy(sources, mounts);
+    return mount && `is bound, and the project mounts ${mount}`;
+  };
+  return NEEDS.flatMap((need): CheckResult[] => {
+    const { feature, from, preset, mounts } = need;
+    if (preset === role.host || mayInstall(sources, cls, need)) return [];
+    const why = whyOf(need);
+    if (why === undefined) return [];
     const text = `${shown(sources, cls)} ${why}, but it installs no ${feature}()`;
-    const level = isWritten ? "error" : "warning";
+    const level = mounts ? "warning" : "error";
     return [{ check, level, text, remedy: installing(role, feature, from) }];
   });
 }

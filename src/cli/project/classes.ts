@@ -122,6 +122,26 @@ export class Sources {
     );
   }
 
+  /** The text of the arguments of each call of these functions, in the whole project. */
+  argumentsOf(functions: readonly (readonly [from: string, name: string])[]): string[] {
+    return this.#files.flatMap((file) => {
+      const { imports, bare } = this.module(file);
+      const local = [...imports].flatMap(([name, ref]) =>
+        functions.some(([from, of]) => ref.from === from && ref.name === of) ? [name] : [],
+      );
+      return local.flatMap((name) => {
+        const call = new RegExp(
+          `(?<![\\w$.])${name.replaceAll("$", "\\$")}\\s*(?:<[^()]*>\\s*)?\\(`,
+          "g",
+        );
+        return [...bare.matchAll(call)].map(({ 0: text, index }) => {
+          const open = index + text.length - 1;
+          return bare.slice(open + 1, closingOf(bare, open, "()"));
+        });
+      });
+    });
+  }
+
   /** What the calls in a class call, the text of its arguments, and their offsets in the file. */
   callsOf({ file, body, open: bodyAt }: SourceClass) {
     const call = /(?<![\w$.])([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*(?:<[^()]*>\s*)?\(/g;
