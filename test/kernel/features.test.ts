@@ -1,7 +1,10 @@
 /** What a class gets that does not install a feature: the error with the line to add, and a line about stored work. */
 
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { DurableAgent } from "../../src/hosts/agent/index.ts";
+import { durable } from "../../src/hosts/object/index.ts";
 import type { Feature } from "../../src/kernel/features.ts";
 import { operations } from "../../src/operator/operations.ts";
 import { defineScheduledTasks, schedules } from "../../src/scheduler/index.ts";
