@@ -276,7 +276,10 @@ it.each([
 it("refuses at the start a destination that the outbox refuses, or that takes no events", async () => {
   for (const [to, problem] of [
     [slack("C0123456789", { token: "NO_SUCH" }), /^Invalid alerts\.to\.token \(not shown/],
-    [{ kind: "otlp", url: "https://x.example" }, /^Invalid alerts\.to .*expected what slack\(\)/],
+    [
+      { kind: "otlp", url: "https://x.example" },
+      /^Invalid alerts\.to\.kind "otlp": expected an installed kind/,
+    ],
     [7, /^Invalid alerts\.to 7: expected what webhook\(\)/],
   ] as const) {
     const { stub } = given();
