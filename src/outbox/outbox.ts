@@ -353,9 +353,7 @@ export class Outbox extends Capability {
    */
   async factSource(): Promise<FactSource> {
     const { endpoints, limits } = await this.#ready();
-    const { sql } = this.lifecycle.storage;
-    const { maxWaiting } = limits;
-    return { sql, endpoints: endpoints.list(), gone: endpoints.gone(), maxWaiting };
+    return { sql: this.lifecycle.storage.sql, maxWaiting: limits.maxWaiting, ...endpoints.facts() };
   }
 
   /** How many deliveries wait, and how many are dead letters. */

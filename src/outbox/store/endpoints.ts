@@ -57,11 +57,12 @@ export class EndpointStore {
     return { items, ...(last && found.length > limit && { cursor: last.url }) };
   }
 
-  /** The URLs whose receiver wants no more events. */
-  gone(): string[] {
+  /** All, and the URLs whose receiver wants no more events. */
+  facts(): { endpoints: Endpoint[]; gone: string[] } {
     const isGone = ({ disabled_at, reason }: Row) =>
       disabled_at !== null && readFailure(reason).cause?.code === "answered";
-    return [...this.#known.values()].filter(isGone).map(({ url }) => url);
+    const gone = [...this.#known.values()].filter(isGone).map(({ url }) => url);
+    return { endpoints: this.list(), gone };
   }
 
   get(key: string, url: string): Endpoint {
