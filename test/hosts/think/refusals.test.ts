@@ -4,8 +4,10 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { operations } from "../../../src/operator/index.ts";
 import { workflow } from "../../../src/outbox/index.ts";
+import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 
@@ -215,5 +217,20 @@ describe("without features", () => {
     const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), bare({}, features));
     expect(error).toMatchObject({ name: "InvalidOptionError", option: "features" });
     expect(error.message).toContain("[operations()]");
+  });
+
+  it("DurableThink has schedules, whether or not the class lists them, and refuses options of a plain object", async () => {
+    class Listed extends DurableThink {
+      static override readonly features = [schedules()];
+    }
+    for (const Class of [Listed, class Bare extends DurableThink {}]) {
+      const has = await runInDurableObject<ThinkAgent, boolean>(givenThink(), (_, ctx) =>
+        new Class(ctx, env as Cloudflare.Env)[CAPABILITIES].features.has("schedules"),
+      );
+      expect(has).toBe(true);
+    }
+    const given = [schedules({ tasks: () => defineScheduledTasks({}) })];
+    const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), bare({}, given));
+    expect(error.message).toContain("Invalid tasks of schedules(): the class has methods for it.");
   });
 });
