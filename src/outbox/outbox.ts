@@ -180,11 +180,7 @@ export class Outbox extends Capability {
    * @example this.outbox.put(workflow("ORDER_WORKFLOW", { id: order.id, params: order }))
    */
   put(start: WorkflowStart): string;
-  put(
-    to: Destination | WorkflowStart,
-    event?: unknown,
-    options: { id?: string } | undefined = {},
-  ): string {
+  put(to: Destination | WorkflowStart, event?: unknown, options: { id?: string } = {}): string {
     if (isStart(to)) {
       const wrong = this.#problemOfStart?.(to.event);
       if (wrong) throw new InvalidDestinationError(`The workflow ${wrong}`);
