@@ -9,7 +9,7 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 171,
+    kB: 150,
   },
   "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 95 },
   "perdure/object": { files: ["hosts/object/index.ts"], kB: 98 },
@@ -20,7 +20,7 @@ export const ENTRIES = {
 
 /** What each feature adds to `perdure/object`. */
 export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }>> = {
-  schedules: { file: "scheduler/index.ts", kB: 57 },
+  schedules: { file: "scheduler/index.ts", kB: 35 },
   operations: { file: "operator/index.ts", kB: 35 },
   traces: { file: "operator/index.ts", kB: 9 },
   inbound: { file: "inbound/index.ts", kB: 12 },

@@ -56,7 +56,6 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "@cloudflare/ai-chat": "hosts/chat",
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
-  luxon: "scheduler/calendar",
 };
 
 /** Properties that only one file of src/ may use. */

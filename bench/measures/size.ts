@@ -15,7 +15,6 @@ const DEPENDENCIES = [
   "@standard-schema/spec",
   "croner",
   "ipaddr.js",
-  "luxon",
   "zod-to-json-schema",
 ];
 const GOAL_KB = 40;
@@ -24,7 +23,7 @@ const FLOOR = {
   why:
     "Perdure's own code is 130 kB of it: the language of schedules, the ledger with its answers and batches, the outbox and waits, " +
     "with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
-    "are 42 kB (luxon 22, croner 10, @cfworker/json-schema 7, ipaddr.js 4); without any of them it would still be 130 kB.",
+    "are 20 kB (croner 10, @cfworker/json-schema 7, ipaddr.js 4); without any of them it would still be 130 kB.",
 };
 
 const THINK = "hosts/think/index.ts";

@@ -314,11 +314,8 @@ export class Outbox extends Capability {
    * @example const { items, cursor } = await this.outbox.listDeliveries({ state: "waiting", kind: "webhook" })
    */
   async listDeliveries(options: ListDeliveriesOptions = {}): Promise<Page<DeliveryInfo>> {
-    const { state, submissionId, kind, destination, limit, cursor } = readFilter(
-      DELIVERY_LIST,
-      "listDeliveries()",
-      options,
-    );
+    const read = readFilter(DELIVERY_LIST, "listDeliveries()", options);
+    const { state, submissionId, kind, destination, limit, cursor } = read;
     const { kinds } = this.#destinations;
     if (kind !== undefined && !kinds.includes(kind)) {
       const expected = `expected one of ${kinds.join(", ")}`;
