@@ -72,10 +72,13 @@ export function tooLarge(name: string, bytes: number, maxBytes: number): string 
   );
 }
 
+/** What a text that is not well-formed UTF-16 contains, and the remedy. */
+export const HALF_REMEDY =
+  "half of a character (an unpaired surrogate). " +
+  'Cut a string between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed()';
+
 /** The end of the message about a text that is not well-formed UTF-16. */
-export const HALF_CHARACTER =
-  "which contains half of a character (an unpaired surrogate). " +
-  'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
+export const HALF_CHARACTER = `which contains ${HALF_REMEDY}.`;
 
 /** The first key in a JSON value that is not well-formed UTF-16, or undefined. SQLite replaces unpaired surrogates. */
 export function malformedKeyIn(value: unknown): string | undefined {

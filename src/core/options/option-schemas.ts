@@ -7,7 +7,7 @@
 import * as z from "zod";
 import { LAST_ALARM } from "../clock.ts";
 import { failureOf } from "../failures.ts";
-import { byteLength, preview, shorten } from "../json.ts";
+import { byteLength, HALF_REMEDY, preview, shorten } from "../json.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "./instant.ts";
 import {
@@ -141,9 +141,7 @@ export function text(range: TextRange = {}) {
     });
 }
 
-const WELL_FORMED =
-  "expected whole characters, and it has half of one (an unpaired surrogate). " +
-  'Cut a string between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed()';
+const WELL_FORMED = `expected whole characters, and it has ${HALF_REMEDY}`;
 
 /** A list. Its length is checked before its items. */
 export function list<Out, In>(

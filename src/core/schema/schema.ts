@@ -40,8 +40,7 @@ export function jsonFormsOf(schema: AnySchema): JsonForms {
     const { path, what } = impossible;
     throw new Error(
       `${path || "the schema itself"} is ${what}, which no JSON value can be. ` +
-        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
-        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot',
+        'Use a type that JSON has, and convert it in the schema: z.coerce.date(), or "string.date.parse" of ArkType',
     );
   }
   const isSame = JSON.stringify(check) === JSON.stringify(shown);
@@ -77,19 +76,10 @@ export function isStandard(value: unknown): value is AnySchema {
 /** The JSON Schemas of a schema that `zod3()` has wrapped; registered, so that two copies of this module share it. */
 export const FORMS: unique symbol = Symbol.for("perdure.schemaForms");
 
-type Remedy = { readonly library?: string; readonly remedy: string };
-
 /** What to do with a schema without a JSON Schema, by its library. */
-const REMEDIES: Readonly<Record<string, Remedy>> = {
-  valibot: { remedy: "wrap it in toStandardJsonSchema() of @valibot/to-json-schema" },
-  zod: {
-    library: "schemas of Zod 3",
-    remedy: 'import { zod3 } from "perdure/zod3", and pass zod3(schema)',
-  },
-};
-const OTHERS: Remedy = {
-  remedy:
-    "use the form of it that follows Standard JSON Schema (https://standardschema.dev/json-schema)",
+const REMEDIES: Readonly<Record<string, string>> = {
+  valibot: "wrap it in toStandardJsonSchema() of @valibot/to-json-schema",
+  zod: 'import { zod3 } from "perdure/zod3", and pass zod3(schema)',
 };
 
 function libraryFormsOf(schema: AnySchema): LibraryForms {
@@ -102,8 +92,12 @@ function libraryFormsOf(schema: AnySchema): LibraryForms {
   if (jsonSchema) return standardForms({ ...standard, jsonSchema });
   const { [FORMS]: forms } = schema as { [FORMS]?: () => LibraryForms };
   if (forms) return forms();
-  const { library = `schemas of ${vendor}`, remedy } = REMEDIES[vendor] ?? OTHERS;
-  throw new Error(`${library} do not say what they are in JSON: ${remedy}`);
+  // Zod 4 has been read above.
+  const library = vendor === "zod" ? "Zod 3" : vendor;
+  const remedy =
+    REMEDIES[vendor] ??
+    "use its form of Standard JSON Schema (https://standardschema.dev/json-schema)";
+  throw new Error(`schemas of ${library} do not say what they are in JSON: ${remedy}`);
 }
 
 /** A value that does not match its schema. `cause` is the library's own error, or the issues where there is none. */
