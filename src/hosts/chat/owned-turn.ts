@@ -4,13 +4,10 @@ import type { LanguageModel, UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import type { TurnEnd } from "../../submissions/index.ts";
 import { textOf } from "../sdk/answer-text.ts";
-import type { Attempt, EndedTurn } from "../sdk/attempt.ts";
-import { isKept } from "../sdk/conversation.ts";
-import { isProviderResult } from "../sdk/reply.ts";
+import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../sdk/recovered-turns.ts";
 import { NotSupportedByHostError } from "../support.ts";
 
-export type OwnedTurn = {
-  readonly attempt: Attempt;
+export type OwnedTurn = ChatTurn & {
   readonly submissionId: string;
   /** The messages of the submission. */
   readonly asked: readonly UIMessage[];
@@ -19,29 +16,22 @@ export type OwnedTurn = {
   readonly hasBudget: () => boolean;
   /** Whether the app has called `durable()`. */
   isDurable: boolean;
-  /** Whether its end is stored in the ledger. */
-  isReported: boolean;
   note: string | undefined;
   model: LanguageModel | undefined;
   readonly abortSignal: AbortSignal | undefined;
 };
 
-export type ChatEnd = {
-  readonly requestId: string;
-  readonly status: "completed" | "error" | "aborted" | "skipped";
-  readonly error?: string | undefined;
-  readonly message: UIMessage | undefined;
-};
-
 /** How a turn ended, with its answer taken from the reply if one was asked for. */
-export function endOf(owned: OwnedTurn, ended: ChatEnd): TurnEnd {
-  const { attempt } = owned;
+export function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
   const { message } = ended;
+  if (!owned) return { outcome: "skipped", requestId: ended.requestId };
+  const { attempt } = owned;
   const { cause } = attempt.error ?? {};
   // The reply of the AI SDK does not fail with an error of a callback.
   const isFailed = attempt.error !== undefined && ended.status === "completed";
   const status = attempt.isUnanswered ? "completed" : isFailed ? "error" : ended.status;
-  const facts = factsOf({ ...ended, status }, cause);
+  const text = cause === undefined ? undefined : failureOf(cause).message;
+  const facts = factsOf({ ...ended, status }, cause, text);
   const end = attempt.end(facts, textOf(message));
   const missing = owned.isDurable ? undefined : neededDurable(owned, end);
   if (!missing || end.outcome === "recovering" || end.outcome === "reported") return end;
@@ -64,17 +54,4 @@ function neededDurable(
   return isUnanswered && plan?.schema
     ? new NotSupportedByHostError(name, "output without durable()")
     : undefined;
-}
-
-function factsOf({ requestId, status, error, message }: ChatEnd, cause: unknown): EndedTurn {
-  const messageId = message && isKept(message) ? message.id : undefined;
-  const facts = { requestId, messageId };
-  if (status === "completed") return { outcome: status, ...facts, text: textOf(message) };
-  if (status !== "error") return { outcome: status, ...facts };
-  const failure = {
-    name: cause === undefined ? "TurnError" : failureOf(cause).name,
-    message: cause === undefined ? (error ?? "The turn has failed.") : failureOf(cause).message,
-  };
-  const hasEffects = message?.parts.some(isProviderResult) ?? false;
-  return { outcome: status, failure, cause, hasEffects, ...facts };
 }

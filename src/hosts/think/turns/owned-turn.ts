@@ -1,32 +1,18 @@
 /** A turn of Think that runs an attempt of a submission: its settings, and how it ended in terms of the ledger. */
 
 import type { Think, TurnConfig, TurnContext } from "@cloudflare/think";
-import type { UIMessage } from "ai";
-import { failureOf } from "../../../core/failures.ts";
 import type { TurnEnd } from "../../../submissions/index.ts";
 import { textOf } from "../../sdk/answer-text.ts";
-import type { Attempt, EndedTurn } from "../../sdk/attempt.ts";
-import { isKept } from "../../sdk/conversation.ts";
-import { isProviderResult } from "../../sdk/reply.ts";
+import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../../sdk/recovered-turns.ts";
 import { recordedOf } from "../../sdk/tools.ts";
 
-export type OwnedTurn = {
-  readonly attempt: Attempt;
+export type OwnedTurn = ChatTurn & {
   /** Whether Think's recovery runs it. */
   readonly isRecovered: boolean;
-  /** Whether its end is stored in the ledger. */
-  isReported: boolean;
   /** The tool inputs of the model, by the ids of its calls. */
   readonly inputs: Map<string, unknown>;
   /** The reply of an earlier attempt that it continues, and how many parts that had. */
   earlier?: { readonly id: string; readonly parts: number };
-};
-
-export type ThinkEnd = {
-  readonly requestId: string;
-  readonly status: "completed" | "error" | "aborted" | "skipped";
-  readonly error?: string | undefined;
-  readonly message: UIMessage | undefined;
 };
 
 /** The app's settings of a turn, with recorded tools and with what the attempt asks for. */
@@ -53,25 +39,11 @@ export function configOf(
 }
 
 /** How a turn ended, with its answer taken from the reply if one was asked for. */
-export function endOf(owned: OwnedTurn | undefined, ended: ThinkEnd): TurnEnd {
+export function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
   const { message } = ended;
   if (!owned) return factsOf(ended, undefined);
   const { attempt, earlier } = owned;
   const from = message && message.id === earlier?.id ? earlier.parts : 0;
   const end = attempt.isUnanswered ? { ...ended, status: "completed" as const } : ended;
   return attempt.end(factsOf(end, attempt.error?.cause), textOf(message, from));
-}
-
-function factsOf({ requestId, status, error, message }: ThinkEnd, cause: unknown): EndedTurn {
-  const messageId = message && isKept(message) ? message.id : undefined;
-  const facts = { requestId, messageId };
-  if (status === "completed") return { outcome: status, ...facts, text: textOf(message) };
-  // As in Think, only an error has a text.
-  if (status !== "error") return { outcome: status, ...facts };
-  const failure = {
-    name: cause === undefined ? "TurnError" : failureOf(cause).name,
-    message: error ?? "The turn has failed.",
-  };
-  const hasEffects = message?.parts.some(isProviderResult) ?? false;
-  return { outcome: status, failure, cause, hasEffects, ...facts };
 }

@@ -6,7 +6,6 @@
  */
 
 import type {
-  ChatRecoveryConfig,
   ChatRecoveryContext,
   ChatRecoveryOptions,
   ChatResponseResult,
@@ -17,38 +16,24 @@ import type {
 } from "@cloudflare/think";
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
-  type AttemptRef,
   isFinalAnswer,
   MAIN,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
-  TurnRefused,
 } from "../../../submissions/index.ts";
-import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
+import type { Attempt } from "../../sdk/attempt.ts";
 import type { FramedTurn } from "../../sdk/chat-frames.ts";
-import {
-  type ChatRecovery,
-  DROPPED,
-  interrupted,
-  type Left,
-  refOf,
-} from "../../sdk/chat-recovery.ts";
+import { type ChatRecovery, DROPPED } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
+import { RecoveredTurns } from "../../sdk/recovered-turns.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import type { ThinkSubmissions } from "../think-submissions.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
 export class ThinkTurns {
-  /** By request id, from `beforeTurn` to the turn's end. */
-  readonly #owned = new Map<string, OwnedTurn>();
-  /** The turn that has just begun. Its request id is not known before `beforeTurn`. */
-  #begun: { readonly turn: Turn; readonly ref: AttemptRef } | undefined;
-  /** The attempt that `run()` runs. */
-  #live: AttemptRef | undefined;
-  /** Request ids of interrupted turns that Think's recovery continues, by submission. */
-  readonly #recovering = new Map<number, string>();
+  readonly #turns: RecoveredTurns<OwnedTurn>;
   readonly conversation: MainConversation;
 
   constructor(
@@ -58,50 +43,28 @@ export class ThinkTurns {
     private readonly recovery: ChatRecovery,
   ) {
     this.conversation = new MainConversation(agent);
+    const { conversation } = this;
+    this.#turns = new RecoveredTurns({ agent, ledger, recovery, conversation, endOf });
   }
 
-  async run(turn: Turn): Promise<TurnEnd> {
+  run(turn: Turn): Promise<TurnEnd> {
     const { channel, signal } = turn;
-    let ref: AttemptRef | undefined;
-    const begin = async () => {
-      ref = turn.begin();
-      this.#live = ref;
-      await turn.announced();
-      const { messages, plan, isAgain } = turn;
-      const isFollowUp = plan?.followUp !== undefined;
-      if (isAgain && !isFollowUp) await this.conversation.removeEarlier(messages);
-      // A reset of the conversation or a cancellation has ended it: its messages must not be stored.
-      if (signal.aborted) throw new TurnRefused();
-      this.#begun = { turn, ref };
+    const inputOf = ({ messages, plan }: Turn) => {
       // Messages that are stored stay where they are, with the reply that the follow-up continues.
-      const stored = idsOf(isFollowUp ? this.agent.messages : []);
+      const stored = idsOf(plan?.followUp === undefined ? [] : this.agent.messages);
       return messages.filter(({ id }) => !stored.has(id));
     };
-    try {
+    return this.#turns.run(turn, inputOf, async (input) => {
       const result = await this.ids.start(turn.submissionId, () =>
-        this.agent.runTurn({ input: begin, signal, ...(channel !== undefined && { channel }) }),
+        this.agent.runTurn({ input, signal, ...(channel !== undefined && { channel }) }),
       );
-      const { requestId } = result;
-      if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
-      const owned = this.#owned.get(requestId);
-      if (owned?.isReported) return { outcome: "reported" };
-      return endOf(owned, { ...result, message: result.message as UIMessage | undefined });
-    } catch (error) {
-      // The answer counts, whatever failed after it.
-      const owned = [...this.#owned.values()].find(({ attempt }) => attempt.ref === ref);
-      if (owned?.attempt.isAnswered) return { outcome: "completed" };
-      throw error;
-    } finally {
-      // If this attempt was given up, a later one may have begun before this one ends.
-      if (this.#begun?.ref === ref) this.#begun = undefined;
-      if (this.#live === ref) this.#live = undefined;
-      if (ref) this.#release(ref);
-    }
+      return { ...result, message: result.message as UIMessage | undefined };
+    });
   }
 
   /** The submission that a turn of Think runs, by Think's id of the turn. */
   turnOf(requestId: string): FramedTurn | undefined {
-    const owned = this.#owned.get(requestId);
+    const owned = this.#turns.get(requestId);
     const submissionId = owned && this.ids.submissionOf(requestId);
     return submissionId === undefined
       ? undefined
@@ -111,11 +74,9 @@ export class ThinkTurns {
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
     const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
-    const recovering = this.#recovering.get(seq);
+    const recovering = this.#turns.recovering(seq);
     if (recovering) this.agent.cancelChat(recovering, reason);
-    for (const [requestId, { attempt }] of this.#owned) {
-      if (attempt.ref.seq === seq) this.agent.cancelChat(requestId, reason);
-    }
+    for (const requestId of this.#turns.running(seq)) this.agent.cancelChat(requestId, reason);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -149,12 +110,14 @@ export class ThinkTurns {
       onChatError: (error, ctx) => app.onChatError(error, ctx && this.ids.shown(ctx)),
       classifyChatError: (error, ctx) => {
         // Only this hook gets the error as it was thrown; others get its text.
-        const owned = ctx?.requestId === undefined ? undefined : this.#owned.get(ctx.requestId);
+        const owned = this.#turns.get(ctx?.requestId);
         if (owned) owned.attempt.error = { cause: error };
         return app.classifyChatError(error, ctx && this.ids.shown(ctx));
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
-      chatRecovery: this.#withExhaustion(app.chatRecovery),
+      chatRecovery: this.#turns.withExhaustion(app.chatRecovery, (ctx) =>
+        this.ids.shownRecovery(ctx),
+      ),
     };
   }
 
@@ -163,43 +126,29 @@ export class ThinkTurns {
     const active = this.ids.own;
     if (!active) return undefined;
     const { requestId, trigger } = active;
-    const known = this.#owned.get(requestId);
+    const known = this.#turns.get(requestId);
     if (known) return known;
-    const begun = this.#begun;
+    const { begun } = this.#turns;
     if (begun && this.ids.of(active) === begun.turn.submissionId) {
-      this.#begun = undefined;
+      this.#turns.begun = undefined;
       const { plan, messages, isAgain } = begun.turn;
-      return this.#remember(requestId, { ref: begun.ref, plan }, isAgain ? messages : undefined);
+      const asked = isAgain ? messages : undefined;
+      return this.#remember(requestId, this.#turns.attempt({ ref: begun.ref, plan }, asked));
     }
     if (!trigger.startsWith("recovery-")) return undefined;
-    const submission = this.ids.asked(this.agent.messages);
+    const submission = this.#turns.asked();
     if (!submission) return undefined;
     const { status } = submission;
-    if (status === "running") return this.#rememberLeft(requestId, submission, true);
+    if (status === "running")
+      return this.#remember(requestId, this.#turns.leftAttempt(submission), true);
     // It was cancelled while its recovery waited.
     this.agent.cancelChat(requestId, `The submission is ${status}`);
     return undefined;
   }
 
-  /** @param asked the turn's messages, unless no earlier run of the turn can have called tools */
-  #remember(
-    requestId: string,
-    options: Pick<AttemptOptions, "ref" | "plan" | "isAnswered">,
-    asked: readonly UIMessage[] | undefined,
-    isRecovered = false,
-  ): OwnedTurn {
-    const settled = asked && (() => this.conversation.settledCalls(idsOf(asked)));
-    const attempt = new Attempt({ ...options, ledger: this.ledger, settled });
+  #remember(requestId: string, attempt: Attempt, isRecovered = false): OwnedTurn {
     const owned = { attempt, isRecovered, isReported: false, inputs: new Map() };
-    this.#owned.set(requestId, owned);
-    return owned;
-  }
-
-  /** The attempt of a submission that was left running when the object last went down. It asks the same again. */
-  #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
-    const { messages, isAnswered } = left;
-    const plan = this.ledger.attemptPlanOf(left);
-    return this.#remember(requestId, { ref: refOf(left), plan, isAnswered }, messages, isRecovered);
+    return this.#turns.set(requestId, owned);
   }
 
   /** Before each call of the model: the ledger checks the budget, and messages may join the turn. */
@@ -245,36 +194,24 @@ export class ThinkTurns {
   }
 
   #current(): OwnedTurn | undefined {
-    const requestId = this.ids.own?.requestId;
-    return requestId === undefined ? undefined : this.#owned.get(requestId);
+    return this.#turns.get(this.ids.own?.requestId);
   }
 
   #responded(result: ChatResponseResult): void {
     const { requestId, status, error, message, recovered } = result;
     const owned =
-      this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
-    if (!owned || owned.isReported) return;
-    const { ref } = owned.attempt;
-    try {
-      this.ledger.end(ref, endOf(owned, { requestId, status, error, message }));
-      owned.isReported = true;
-    } catch (cause) {
-      // The hook must not fail: run() reports the same end again.
-      console.error("[perdure] the end of a turn could not be stored from its hook:", cause);
-      return;
-    }
-    if (this.#live?.seq !== ref.seq) this.#release(ref);
-    this.#recovering.delete(ref.seq);
+      this.#turns.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
+    if (owned) this.#turns.ended(owned, { requestId, status, error, message });
   }
 
   /** The object went down between a stored reply and its hook: the reply identifies its submission. */
   #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
     const { messages } = this.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
-    const submission = this.ids.asked(at < 0 ? messages : messages.slice(0, at));
+    const submission = this.#turns.asked(at < 0 ? messages : messages.slice(0, at));
     if (submission) this.ids.set(requestId, submission.submissionId);
     if (submission?.status !== "running") return undefined;
-    return this.#rememberLeft(`reply:${reply.id}`, submission, false);
+    return this.#remember(`reply:${reply.id}`, this.#turns.leftAttempt(submission));
   }
 
   /** Think is about to recover a turn: whether it should. */
@@ -286,53 +223,11 @@ export class ThinkTurns {
     if (this.recovery.isReset(ctx)) return DROPPED;
     // Think ends the submission as interrupted.
     if (await this.ledger.think.isOvertaken(ctx.recoveryRootRequestId)) return DROPPED;
-    const submission = this.ids.asked(ctx.messages);
+    const submission = this.#turns.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
-    const ref = refOf(submission);
-    const { ledger } = this;
-    if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
-    // The end of the conversation belongs to another run of the submission.
-    if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
-    if (submission.isAnswered || submission.status !== "running") return { continue: false };
-    const own = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
-    const decision = this.recovery.decide(submission, ctx, this.conversation, own);
-    if (decision.continue !== false) this.#recovering.set(ref.seq, ctx.requestId);
-    return decision;
-  }
-
-  /** Whether the submission runs in another turn by now. */
-  #isSuperseded({ seq }: AttemptRef, requestId: string): boolean {
-    if (this.#owned.get(requestId)?.attempt.ref.seq === seq) return false;
-    const running = [this.#live, ...[...this.#owned.values()].map(({ attempt }) => attempt.ref)];
-    return running.some((ref) => ref?.seq === seq);
-  }
-
-  /** When Think gives up on a turn, the ledger ends its submission. */
-  #withExhaustion(config: ChatRecoveryConfig): ChatRecoveryConfig {
-    if (!config) return config;
-    const custom = config === true ? {} : config;
-    const { shouldKeepRecovering } = custom;
-    return Object.assign(Object.create(custom) as typeof custom, {
-      ...(shouldKeepRecovering && {
-        shouldKeepRecovering: (ctx: Parameters<typeof shouldKeepRecovering>[0]) =>
-          shouldKeepRecovering(this.ids.shownRecovery(ctx)),
-      }),
-      onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
-        const submission = this.ids.asked(this.agent.messages);
-        if (submission?.status === "running") {
-          const ref = refOf(submission);
-          const isSuperseded = this.#isSuperseded(ref, ctx.requestId);
-          if (!isSuperseded) this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
-        }
-        await custom.onExhausted?.(this.ids.shownRecovery(ctx));
-      },
-    });
-  }
-
-  #release({ seq, attempt }: AttemptRef): void {
-    for (const [requestId, { attempt: owned }] of this.#owned) {
-      if (owned.ref.seq === seq && owned.ref.attempt === attempt) this.#owned.delete(requestId);
-    }
+    return this.#turns.recover(submission, ctx, async () =>
+      app.onChatRecovery(this.ids.shown(ctx)),
+    );
   }
 }

@@ -6,7 +6,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type ActiveTurn, Think } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
-import type { UIMessage } from "ai";
 import type { Submissions } from "../../../submissions/index.ts";
 import { idsOf, lastAsked } from "../../sdk/conversation.ts";
 
@@ -52,16 +51,12 @@ export class TurnIds {
     return this.submissionOf(requestId);
   }
 
-  /** The submission whose messages are the last in the conversation. */
-  asked(messages: readonly UIMessage[]) {
-    const asked = lastAsked(messages);
-    return asked.length > 0 ? this.submissions.findByMessage(idsOf(asked)) : undefined;
-  }
-
   /** An interrupted turn, or its recovery: the last user messages of the conversation identify its submission. */
   #recognise(requestId: string): void {
     if (this.#known.has(requestId)) return;
-    this.set(requestId, this.asked(this.agent.messages)?.submissionId ?? null);
+    const asked = idsOf(lastAsked(this.agent.messages));
+    const submission = asked.size > 0 ? this.submissions.findByMessage(asked) : undefined;
+    this.set(requestId, submission?.submissionId ?? null);
   }
 
   /** The turn that runs, as the app sees it. */
