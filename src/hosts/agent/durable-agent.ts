@@ -3,11 +3,10 @@
 import { Agent, type Connection } from "agents";
 import { Sessions } from "agents/sessions";
 import type { LanguageModel, ToolSet } from "ai";
-import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/features.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
-import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
-import { hooksOf, notOverridden } from "../../kernel/overrides.ts";
+import type { HostOptions, Kernel } from "../../kernel/kernel.ts";
+import { notOverridden } from "../../kernel/overrides.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
@@ -16,13 +15,9 @@ import type { Approval } from "../../waits/index.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
-import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
+import { agentKernel, logFor } from "./agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
-import {
-  type SubmissionAgent,
-  type SubmissionAudience,
-  SubmissionClients,
-} from "./submission-clients.ts";
+import type { SubmissionAudience } from "./submission-clients.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableAgentOptions = HostOptions;
@@ -75,30 +70,17 @@ export class DurableAgent<
     const isBuiltIn = notOverridden(new.target, DurableAgent);
     super(ctx, env);
     this.lifecycle.use(this.sessions);
-    const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
-    const hasHook = hooksOf(this, isBuiltIn);
-    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
-    const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const kernel = kernelOf(
+    const kernel = agentKernel(
+      this,
       {
-        object: this,
+        name: "DurableAgent",
         features: new.target.features,
-        agent,
-        verbs: this,
-        lifecycle: this.lifecycle,
-        hooks: {
-          onProblem: (problem) => this.onProblem(problem),
-          onDeadLetter: (letter) => this.onDeadLetter(letter),
-        },
         own: Agent.prototype,
         isBuiltIn,
-        onApproval: (approval) => announceApproval(agent, approval),
-        clients,
-        turns: (outbox, limits, watchers) =>
-          new SdkHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
+        turns: ({ outbox, limits, ...parts }) =>
+          new SdkHost({ ...this.#turns(), ...parts }, outbox, limits),
       },
       options,
-      "options of DurableAgent",
     );
     this[CAPABILITIES] = kernel;
     this.outbox = kernel.outbox;
@@ -177,8 +159,7 @@ export class DurableAgent<
    * @default logs one line of JSON with `console.error()` or `console.warn()`
    */
   protected onProblem(problem: Problem): void | Promise<void> {
-    const agent = { agent: this.constructor.name, name: this.name };
-    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+    logFor(this, problem);
   }
 
   /**

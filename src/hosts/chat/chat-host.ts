@@ -3,7 +3,6 @@
  * threads (side turns).
  */
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { AIChatAgent } from "@cloudflare/ai-chat";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
@@ -24,6 +23,7 @@ import {
 import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
+import { TurnScope } from "../sdk/turn-scope.ts";
 import type { TurnSource } from "../sdk/turn-source.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { ChatTurns } from "./chat-turns.ts";
@@ -45,8 +45,8 @@ export class ChatHost implements TurnHost {
   readonly mainTurns: ChatTurns;
   readonly frames: ChatFrames;
   readonly #sideTurns: SdkTurns;
-  /** The side turn that the caller runs in. */
-  readonly #sideTurn = new AsyncLocalStorage<{ isOver: boolean }>();
+  /** Of side turns. */
+  readonly #scope = new TurnScope();
   #hasStarted = false;
 
   constructor(
@@ -101,14 +101,9 @@ export class ChatHost implements TurnHost {
     Object.assign(agent, hooks);
   }
 
-  async run(turn: Turn): Promise<TurnEnd> {
+  run(turn: Turn): Promise<TurnEnd> {
     if (turn.thread === MAIN) return this.mainTurns.run(turn);
-    const sideTurn = { isOver: false };
-    try {
-      return await this.#sideTurn.run(sideTurn, () => this.#sideTurns.run(turn));
-    } finally {
-      sideTurn.isOver = true;
-    }
+    return this.#scope.run(turn, () => this.#sideTurns.run(turn));
   }
 
   /** Only the ledger itself recovers side turns. */
@@ -147,7 +142,7 @@ export class ChatHost implements TurnHost {
   }
 
   isInsideTurn(): boolean {
-    return this.mainTurns.isInsideTurn || this.#sideTurn.getStore()?.isOver === false;
+    return this.mainTurns.isInsideTurn || this.#scope.submissionId !== undefined;
   }
 
   messages(thread: string): Promise<UIMessage[]> {

@@ -4,19 +4,18 @@ import { AIChatAgent } from "@cloudflare/ai-chat";
 import { Agent, type Connection } from "agents";
 import { CHAT_MESSAGE_TYPES } from "agents/chat";
 import type { LanguageModel, OutputInterface, ToolSet } from "ai";
-import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/features.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
-import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
-import { hooksOf, notOverridden } from "../../kernel/overrides.ts";
+import type { HostOptions, Kernel } from "../../kernel/kernel.ts";
+import { notOverridden } from "../../kernel/overrides.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { announceApproval } from "../agent/approval-clients.ts";
+import { agentKernel, logFor } from "../agent/agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
-import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
+import type { SubmissionAudience } from "../agent/submission-clients.ts";
 import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { ChatHost } from "./chat-host.ts";
@@ -74,41 +73,28 @@ export class DurableChatAgent<
   constructor(ctx: DurableObjectState, env: Env, options: DurableChatAgentOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableChatAgent);
     super(ctx, env);
-    const agent = this as unknown as HookedChat;
-    const hasHook = hooksOf(this, isBuiltIn);
-    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
-    const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const kernel = kernelOf(
+    const kernel = agentKernel(
+      this,
       {
-        object: this,
+        name: "DurableChatAgent",
         features: new.target.features,
-        agent: agent as unknown as HostAgent,
-        verbs: this,
-        lifecycle: this.lifecycle,
-        hooks: {
-          onProblem: (problem) => this.onProblem(problem),
-          onDeadLetter: (letter) => this.onDeadLetter(letter),
-        },
         own: Agent.prototype,
         isBuiltIn,
-        onApproval: (approval) => announceApproval(agent, approval),
-        clients,
-        turns: (outbox, limits, watchers) => {
-          const turns = this.#turns(agent, !isBuiltIn("getModel"));
-          return new ChatHost({ ...turns, watchers, hasStatusHook }, outbox, limits);
+        turns: ({ outbox, limits, ...parts }) => {
+          const turns = this.#turns(!isBuiltIn("getModel"));
+          return new ChatHost({ ...turns, ...parts }, outbox, limits);
         },
       },
       options,
-      "options of DurableChatAgent",
     );
     this[CAPABILITIES] = kernel;
     this.outbox = kernel.outbox;
     this.#host = kernel.threads;
   }
 
-  #turns(agent: HookedChat, hasModel: boolean) {
+  #turns(hasModel: boolean) {
     return {
-      agent,
+      agent: this as unknown as HookedChat,
       hasModel,
       source: appSource({
         model: (id) => this.getModel(id),
@@ -212,8 +198,7 @@ export class DurableChatAgent<
    * @default logs one line of JSON with `console.error()` or `console.warn()`
    */
   protected onProblem(problem: Problem): void | Promise<void> {
-    const agent = { agent: this.constructor.name, name: this.name };
-    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+    logFor(this, problem);
   }
 
   /**

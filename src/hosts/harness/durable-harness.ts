@@ -4,23 +4,18 @@ import { Agent, type Connection } from "agents";
 import type { AgentHarness } from "agents/experimental/channels";
 import type { LifecycleCapability } from "agents/lifecycle";
 import { invalidOption } from "../../core/options/options.ts";
-import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/features.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
-import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
-import { hooksOf, notOverridden } from "../../kernel/overrides.ts";
+import type { HostOptions, Kernel } from "../../kernel/kernel.ts";
+import { notOverridden } from "../../kernel/overrides.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
 import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { type ApprovalAgent, announceApproval } from "../agent/approval-clients.ts";
+import { agentKernel, logFor } from "../agent/agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
-import {
-  type SubmissionAgent,
-  type SubmissionAudience,
-  SubmissionClients,
-} from "../agent/submission-clients.ts";
+import type { SubmissionAudience } from "../agent/submission-clients.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
@@ -69,30 +64,17 @@ export class DurableHarness<
     super(ctx, env);
     if ((options as HostOptions | null)?.budget !== undefined)
       throw new NotSupportedByHostError("perdure/harness", "budget");
-    const agent = this as unknown as HostAgent & SubmissionAgent & ApprovalAgent;
-    const hasHook = hooksOf(this, isBuiltIn);
-    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
-    const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const kernel = kernelOf(
+    const kernel = agentKernel(
+      this,
       {
-        object: this,
+        name: "DurableHarness",
         features: new.target.features,
-        agent,
-        verbs: this,
-        lifecycle: this.lifecycle,
-        hooks: {
-          onProblem: (problem) => this.onProblem(problem),
-          onDeadLetter: (letter) => this.onDeadLetter(letter),
-        },
         own: Agent.prototype,
         isBuiltIn,
-        onApproval: (approval) => announceApproval(agent, approval),
-        clients,
-        turns: (outbox, limits, watchers) =>
-          new HarnessHost({ ...this.#turns(), watchers, hasStatusHook }, outbox, limits),
+        turns: ({ outbox, limits, ...parts }) =>
+          new HarnessHost({ ...this.#turns(), ...parts }, outbox, limits),
       },
       options,
-      "options of DurableHarness",
     );
     this[CAPABILITIES] = kernel;
     this.outbox = kernel.outbox;
@@ -164,8 +146,7 @@ export class DurableHarness<
    * @default logs one line of JSON with `console.error()` or `console.warn()`
    */
   protected onProblem(problem: Problem): void | Promise<void> {
-    const agent = { agent: this.constructor.name, name: this.name };
-    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+    logFor(this, problem);
   }
 
   /**

@@ -24,6 +24,7 @@ import {
   type TurnHost,
 } from "../../submissions/index.ts";
 import { Answering } from "../sdk/answering.ts";
+import { TurnScope } from "../sdk/turn-scope.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { HarnessOperationError } from "./errors.ts";
 import {
@@ -75,8 +76,7 @@ export class HarnessHost implements TurnHost {
   readonly #followed = new Map<string, Followed>();
   /** Sessions that are being reset, by thread. */
   readonly #resets = new Map<string, Promise<void>>();
-  /** The turn that the caller runs in. */
-  readonly #turn = new AsyncLocalStorage<{ isOver: boolean }>();
+  readonly #scope = new TurnScope();
   /** Inside a start, `ready()` would not wait for the end of the start. */
   readonly #detached = AsyncLocalStorage.snapshot();
 
@@ -113,13 +113,8 @@ export class HarnessHost implements TurnHost {
     });
   }
 
-  async run(turn: Turn): Promise<TurnEnd> {
-    const own = { isOver: false };
-    try {
-      return await this.#turn.run(own, () => this.#run(turn));
-    } finally {
-      own.isOver = true;
-    }
+  run(turn: Turn): Promise<TurnEnd> {
+    return this.#scope.run(turn, () => this.#run(turn));
   }
 
   async #run(turn: Turn): Promise<TurnEnd> {
@@ -268,7 +263,7 @@ export class HarnessHost implements TurnHost {
   }
 
   isInsideTurn(): boolean {
-    return this.#turn.getStore()?.isOver === false;
+    return this.#scope.submissionId !== undefined;
   }
 
   async messages(thread: string): Promise<UIMessage[]> {

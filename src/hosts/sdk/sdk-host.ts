@@ -1,6 +1,5 @@
 /** A host whose turns all run by the AI SDK, in the main conversation as in other threads. */
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
@@ -19,6 +18,7 @@ import {
 } from "../../submissions/index.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { SdkTurns } from "./sdk-turns.ts";
+import { TurnScope } from "./turn-scope.ts";
 import type { TurnSource } from "./turn-source.ts";
 
 export type SdkHostOptions = {
@@ -39,8 +39,7 @@ export type SdkHostOptions = {
 export class SdkHost implements TurnHost {
   readonly submissions: Submissions;
   readonly #turns: SdkTurns;
-  /** The turn that the caller runs in. */
-  readonly #turn = new AsyncLocalStorage<{ isOver: boolean }>();
+  readonly #scope = new TurnScope();
 
   constructor(
     private readonly options: SdkHostOptions,
@@ -67,13 +66,8 @@ export class SdkHost implements TurnHost {
 
   start(): void {}
 
-  async run(turn: Turn): Promise<TurnEnd> {
-    const own = { isOver: false };
-    try {
-      return await this.#turn.run(own, () => this.#turns.run(turn));
-    } finally {
-      own.isOver = true;
-    }
+  run(turn: Turn): Promise<TurnEnd> {
+    return this.#scope.run(turn, () => this.#turns.run(turn));
   }
 
   /** The ledger itself recovers turns. */
@@ -110,7 +104,7 @@ export class SdkHost implements TurnHost {
   }
 
   isInsideTurn(): boolean {
-    return this.#turn.getStore()?.isOver === false;
+    return this.#scope.submissionId !== undefined;
   }
 
   messages(thread: string): Promise<UIMessage[]> {

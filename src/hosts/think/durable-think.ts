@@ -3,11 +3,10 @@
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
-import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/features.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
-import { type HostOptions, type Kernel, kernelOf } from "../../kernel/kernel.ts";
-import { hooksOf, notOverridden } from "../../kernel/overrides.ts";
+import type { HostOptions, Kernel } from "../../kernel/kernel.ts";
+import { notOverridden } from "../../kernel/overrides.ts";
 import type { RunWorkflow } from "../../kernel/workflows.ts";
 import type { DeadLetter, Outbox } from "../../outbox/index.ts";
 import {
@@ -24,9 +23,9 @@ import {
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import type { Approval } from "../../waits/index.ts";
-import { announceApproval } from "../agent/approval-clients.ts";
+import { agentKernel, logFor } from "../agent/agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
-import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
+import type { SubmissionAudience } from "../agent/submission-clients.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { withSchedules } from "./scheduled-tasks.ts";
@@ -67,29 +66,16 @@ export class DurableThink<
     const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
     const agent = this as unknown as HookedThink;
-    const hasHook = hooksOf(this, isBuiltIn);
-    const clients = new SubmissionClients(agent, () => hasHook("shouldSendSubmission"));
-    const hasStatusHook = () => hasHook("onSubmissionStatus");
-    const kernel = kernelOf(
+    const kernel = agentKernel(
+      this,
       {
-        object: this,
+        name: "DurableThink",
         features: withSchedules(new.target.features, agent),
-        agent: agent as unknown as HostAgent,
-        verbs: this,
-        lifecycle: this.lifecycle,
-        hooks: {
-          onProblem: (problem) => this.onProblem(problem),
-          onDeadLetter: (letter) => this.onDeadLetter(letter),
-        },
         own: Think.prototype,
         isBuiltIn,
-        onApproval: (approval) => announceApproval(agent, approval),
-        clients,
-        turns: (outbox, limits, watchers) =>
-          new ThinkHost({ agent, watchers, hasStatusHook }, outbox, limits),
+        turns: ({ outbox, limits, ...parts }) => new ThinkHost({ agent, ...parts }, outbox, limits),
       },
       options,
-      "options of DurableThink",
     );
     kernel.waits.install("prompt", new ThinkPromptKind(kernel.threads.submissions));
     this[CAPABILITIES] = kernel;
@@ -119,8 +105,7 @@ export class DurableThink<
    * }
    */
   protected onProblem(problem: Problem): void | Promise<void> {
-    const agent = { agent: this.constructor.name, name: this.name };
-    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+    logFor(this, problem);
   }
 
   /**

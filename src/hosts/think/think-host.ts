@@ -3,7 +3,6 @@
  * threads (side turns).
  */
 
-import { AsyncLocalStorage } from "node:async_hooks";
 import { type ActiveTurn, Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
@@ -22,6 +21,7 @@ import {
 import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
+import { TurnScope } from "../sdk/turn-scope.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
 import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
@@ -35,16 +35,14 @@ export type ThinkHostOptions = {
   readonly hasStatusHook: () => boolean;
 };
 
-type SideTurn = { readonly submissionId: string; isOver: boolean };
-
 export class ThinkHost implements TurnHost {
   readonly submissions: ThinkSubmissions;
   readonly recovery: ChatRecovery;
   readonly #mainTurns: ThinkTurns;
   readonly ids: TurnIds;
   readonly frames: ChatFrames;
-  /** The side turn that the caller runs in. */
-  readonly #sideTurn = new AsyncLocalStorage<SideTurn>();
+  /** Of side turns. */
+  readonly #scope = new TurnScope();
   /** Made at the start, when the hooks of the app's class are known. */
   #startedSideTurns: SdkTurns | undefined;
 
@@ -114,21 +112,16 @@ export class ThinkHost implements TurnHost {
       await this.submissions.think.caughtUp(turn.signal);
       return this.#mainTurns.run(turn);
     }
-    const sideTurn: SideTurn = { submissionId: turn.submissionId, isOver: false };
-    try {
-      return await this.#sideTurn.run(sideTurn, () => this.#sideTurns.run(turn));
-    } finally {
-      sideTurn.isOver = true;
-    }
+    return this.#scope.run(turn, () => this.#sideTurns.run(turn));
   }
 
   /** The turn that the caller runs in, as the app sees it: it has the submission's id. */
   activeTurn(): ActiveTurn | undefined {
     const turn = this.ids.active();
     if (turn) return turn;
-    const sideTurn = this.#sideTurn.getStore();
-    if (!sideTurn || sideTurn.isOver) return undefined;
-    return { requestId: sideTurn.submissionId, trigger: "submission", continuation: false };
+    const { submissionId: requestId } = this.#scope;
+    if (requestId === undefined) return undefined;
+    return { requestId, trigger: "submission", continuation: false };
   }
 
   submissionOf(requestId: string): string | undefined {
