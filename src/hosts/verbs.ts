@@ -327,7 +327,7 @@ export abstract class AgentVerbs {
   /**
    * Lists deliveries, newest first: waiting, dead and discarded ones, and those delivered ones that are kept.
    * @throws InvalidFilterError for an unknown option or an invalid value
-   * @example const { deliveries } = await agent.listDeliveries({ submissionId })
+   * @example const { items } = await agent.listDeliveries({ submissionId })
    */
   listDeliveries(options?: ListDeliveriesOptions) {
     return this[CAPABILITIES].outbox.listDeliveries(options);

@@ -7,6 +7,7 @@ import { LifecycleCapability } from "agents/lifecycle";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { hook, readOptions } from "../core/options/option-schemas.ts";
+import type { Page } from "../core/page.ts";
 import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
@@ -29,10 +30,10 @@ import { addRefused } from "./refusals.ts";
 import { Serial } from "./serial.ts";
 import { InboundStore, MAX_SCANNED, type StoredDelivery } from "./store.ts";
 import type {
-  InboundPage,
   InboundSettings,
   InspectedDelivery,
   ListInboundOptions,
+  LoggedDelivery,
   ReplayFilter,
   ReplayPage,
   ReplayResult,
@@ -120,12 +121,12 @@ export class Inbound extends LifecycleCapability {
   }
 
   /** Deliveries in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
-  async list(options: ListInboundOptions = {}): Promise<InboundPage> {
+  async list(options: ListInboundOptions = {}): Promise<Page<LoggedDelivery>> {
     const { selection, limit, cursor } = readPage(options);
     await this.lifecycle.ready();
     const { deliveries, next } = this.#store.list(selection, limit, cursor);
     return {
-      deliveries: deliveries.map(shown),
+      items: deliveries.map(shown),
       ...(next !== undefined && { cursor: String(next) }),
     };
   }

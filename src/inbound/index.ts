@@ -22,7 +22,6 @@ export type {
 } from "./protocol.ts";
 export type {
   InboundFilter,
-  InboundPage,
   InboundSettings,
   InspectedDelivery,
   ListInboundOptions,

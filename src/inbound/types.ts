@@ -110,13 +110,6 @@ type Page = {
 
 export type ListInboundOptions = InboundFilter & Page;
 
-export type InboundPage = {
-  /** Newest first. It can be shorter than the limit, or empty, and not the last. */
-  readonly deliveries: readonly LoggedDelivery[];
-  /** Left out on the last page. */
-  readonly cursor?: string;
-};
-
 /** Without a `verdict`, those whose handler has not ended: refused ones, and accepted ones with an `error`. */
 export type ReplayFilter = InboundFilter & Page;
 

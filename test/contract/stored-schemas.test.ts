@@ -123,7 +123,7 @@ it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async
   expect(requests).toEqual([HOOK]);
   expect((await restarted.listDeadLetters()).items).toMatchObject([{ attempts: 1 }]);
   expect(await restarted.acceptDelivery(delivery())).toMatchObject({ verdict: "duplicate" });
-  expect((await restarted.listInboundDeliveries()).deliveries).toMatchObject([{ duplicates: 1 }]);
+  expect((await restarted.listInboundDeliveries()).items).toMatchObject([{ duplicates: 1 }]);
   const task = await restarted.inspectScheduledTask("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });
   await restarted.triggerScheduledTask("note", { key: "recorded" });

@@ -425,7 +425,7 @@ describe("what cannot be accepted", () => {
       ),
     );
     expect(error).toMatchObject({ name: "InvalidDeliveryError", field });
-    expect(await inside(stub, ({ inbound }) => inbound.list())).toEqual({ deliveries: [] });
+    expect(await inside(stub, ({ inbound }) => inbound.list())).toEqual({ items: [] });
     expect(await notesOf(stub)).toEqual([]);
   });
 

@@ -47,7 +47,7 @@ function plan({ verbs, steps, notes, mayRepeat = false, log, waits = false }: Sc
     check: (_, run) =>
       surely(() =>
         inObject(run.stub(), async (object: InboundObject) => {
-          const { deliveries } = await object.inbound.list();
+          const { items: deliveries } = await object.inbound.list();
           const seen = deliveries.map(({ id, verdict }) => [id, verdict]);
           const written = object.notes();
           const found = mayRepeat ? [...new Set(written)] : written;

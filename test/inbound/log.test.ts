@@ -23,7 +23,7 @@ const list = (stub: InboundStub, options?: ListInboundOptions) =>
   inside(stub, ({ inbound }) => inbound.list(options));
 
 const idsOf = async (stub: InboundStub, options?: ListInboundOptions) =>
-  (await list(stub, options)).deliveries.map(({ id }) => id);
+  (await list(stub, options)).items.map(({ id }) => id);
 
 /** Accepts deliveries in one go. */
 function fill(stub: InboundStub, count: number, rest: Parameters<typeof arrival>[1] = {}) {
@@ -58,7 +58,7 @@ describe("list()", () => {
     expect(await idsOf(stub, { since: start + 1_800_000 })).toEqual(["c", "b"]);
     expect(await idsOf(stub, { until: start + 1_800_000 })).toEqual(["a"]);
     expect(await idsOf(stub, { since: start, until: start })).toEqual([]);
-    const { deliveries } = await list(stub, { type: "issues" });
+    const { items: deliveries } = await list(stub, { type: "issues" });
     expect(Object.keys(deliveries[0] ?? {}).toSorted()).toEqual(
       [
         ...["bytes", "calls", "duplicates", "hash", "id", "receivedAt"],
@@ -75,7 +75,7 @@ describe("list()", () => {
     await fill(stub, 2);
     const second = await list(stub, { limit: 3, cursor: first.cursor ?? "" });
     const third = await list(stub, { limit: 3, cursor: second.cursor ?? "" });
-    const seen = [first, second, third].map((page) => page.deliveries.map(({ id }) => id));
+    const seen = [first, second, third].map((page) => page.items.map(({ id }) => id));
     expect(seen).toEqual([ids.slice(0, 3), ids.slice(3, 6), ids.slice(6)]);
     expect(third.cursor).toBeUndefined();
   });
@@ -91,9 +91,9 @@ describe("list()", () => {
       }
     });
     const first = await list(stub);
-    expect(first.deliveries.length).toBeLessThan(35);
+    expect(first.items.length).toBeLessThan(35);
     const second = await list(stub, { cursor: first.cursor ?? "" });
-    expect(first.deliveries.length + second.deliveries.length).toBe(35);
+    expect(first.items.length + second.items.length).toBe(35);
   });
 
   const invalid: [string, unknown][] = [
@@ -298,7 +298,7 @@ describe("costs", () => {
       inside(stub, async ({ inbound, meter }) => {
         await inbound.list({ limit: 1 });
         meter.reset();
-        const { deliveries } = await inbound.list(options);
+        const { items: deliveries } = await inbound.list(options);
         return { found: deliveries.length, rowsRead: meter.read().rowsRead };
       });
     const page = await reading({ limit: 100 });

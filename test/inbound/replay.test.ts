@@ -38,7 +38,7 @@ const replayMany = (stub: InboundStub, filter?: ReplayFilter) =>
 const refused = (delivery: Arrival) => call(delivery, "refuse", ["Error", "not now"]);
 const listed = (stub: InboundStub, source: string) =>
   inside(stub, async ({ inbound }) => {
-    const { deliveries } = await inbound.list({ source });
+    const { items: deliveries } = await inbound.list({ source });
     return deliveries.map(({ id, verdict, replayOf }) => [id, verdict, replayOf]);
   });
 

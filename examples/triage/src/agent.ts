@@ -107,8 +107,8 @@ export class TriageAgent extends DurableThink<Env> {
 
   /** The deliveries of the log, each with the workflow that it started. */
   async #started() {
-    const { deliveries } = await this.listInboundDeliveries({ verdict: "accepted", limit: 100 });
-    return deliveries.flatMap(({ id: delivery, calls: [call] }) =>
+    const { items } = await this.listInboundDeliveries({ verdict: "accepted", limit: 100 });
+    return items.flatMap(({ id: delivery, calls: [call] }) =>
       call?.kind === "workflow" ? { delivery, workflowId: call.workflowId } : [],
     );
   }

@@ -52,10 +52,7 @@ export const LISTS: Lists = {
     return pageOf(items, isMore ? last : undefined);
   },
   approvals: (stub, query) => stub.listApprovals({ status: APPROVALS, ...query }),
-  inbound: async (stub, query) => {
-    const { deliveries, cursor } = await stub.listInboundDeliveries(query);
-    return pageOf(deliveries, cursor);
-  },
+  inbound: (stub, query) => stub.listInboundDeliveries(query),
   deliveries: (stub, query) => stub.listDeliveries(query),
   "dead-letters": (stub, query) => stub.listDeadLetters(query),
   endpoints: (stub, query) => stub.listEndpoints(query),

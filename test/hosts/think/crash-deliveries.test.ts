@@ -28,7 +28,7 @@ const effects = new Map<string, number>();
 const messagesOf = (id: string) => [message(script(id), id)];
 const delivery = ({ id }: Run) => arrival(id, { source: SOURCE });
 const verdictsOf = async (agent: Agent) => {
-  const { deliveries } = await agent.listInboundDeliveries();
+  const { items: deliveries } = await agent.listInboundDeliveries();
   return deliveries.map(({ verdict, calls }) => [verdict, calls.length]);
 };
 

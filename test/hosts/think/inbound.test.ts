@@ -27,7 +27,7 @@ describe("acceptDelivery() of an agent", () => {
       result: { ...(first as { result: object }).result, accepted: false },
     });
     expect(await agent.listSubmissions()).toHaveLength(1);
-    const { deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await agent.listInboundDeliveries();
     expect(deliveries).toMatchObject([
       { id, verdict: "accepted", duplicates: 1, calls: [{ kind: "submission", ordinal: 0 }] },
     ]);

@@ -37,7 +37,7 @@ describe("sources of deliveries of an agent", () => {
     expect(explicitAcks).toEqual(["a", "a"]);
     expect(retryMessages.map(({ msgId }) => msgId)).toEqual(["b"]);
     expect(await agent.listSubmissions()).toMatchObject([{ idempotencyKey: "queue:a" }]);
-    const { deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await agent.listInboundDeliveries();
     expect(deliveries.map(({ id, verdict }) => [id, verdict])).toEqual([
       ["b", "refused"],
       ["a", "accepted"],
@@ -70,7 +70,7 @@ describe("sources of deliveries of an agent", () => {
     }
     const submissions = await agent.listSubmissions();
     expect(submissions).toMatchObject([{ thread: "q1@example.org", status: "pending" }]);
-    const { deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await agent.listInboundDeliveries();
     expect(deliveries).toMatchObject([{ source: "email", verdict: "accepted", duplicates: 1 }]);
     const stored = await agent.inspectInboundDelivery("email", deliveries[0]?.id ?? "");
     expect(stored?.body).toMatchObject({ from: "ann@example.org", subject: "A question" });

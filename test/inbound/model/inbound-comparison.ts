@@ -95,7 +95,7 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
 
   look(): Promise<Snapshot> {
     return inside(this.#object, async (object) => {
-      const { deliveries } = await object.inbound.list();
+      const { items: deliveries } = await object.inbound.list();
       return { log: deliveries.toReversed(), notes: object.notes() };
     });
   }
