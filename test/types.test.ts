@@ -339,7 +339,6 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
 
 /** Errors that no caller gets, and why. */
 const INTERNAL: Readonly<Record<string, string>> = {
-  InvalidFieldError: "the base of the errors of an invalid field",
   TurnRefused: "a host stops a turn by it",
   Mismatch: "the parser catches it, and throws a ScheduleSyntaxError",
   PreemptedError: "an attempt of a delivery fails by it, and is repeated",
