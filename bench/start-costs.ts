@@ -9,10 +9,10 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 150,
+    kB: 149,
   },
   "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 95 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 98 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 97 },
   "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 100 },
   "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 92 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },

@@ -10,45 +10,51 @@ export type HostName =
 /** By option, the alternative as a sentence. */
 export type Limitations = Readonly<Record<string, string>>;
 
-const CHANNEL = {
-  channel: "Channels belong to Think. Extend DurableThink, or use a thread for each channel.",
-};
+/** Of every host but Think. Each host has a constant of its own, without a spread, so that no bundle has those of others. */
+export const CHANNEL =
+  "Channels belong to Think. Extend DurableThink, or use a thread for each channel.";
 
 const DURABLE = "Call `streamText(this.durable({ model, messages, tools }))` in onChatMessage().";
 
+export const OBJECT = {
+  channel: CHANNEL,
+  models: "Pass `model` of durable() as a function: it gets the id of the model.",
+  "step.agentTool()": "A plain Durable Object has no sub-agents. Extend DurableAgent.",
+} as const satisfies Limitations;
+
+export const CHAT = {
+  channel: CHANNEL,
+  "other threads without getModel()":
+    'Override getModel() in your class, or use the thread "main".',
+  "models without getModel()": "Override getModel() in your class: it gets the id of the model.",
+  "models without durable()": DURABLE,
+  "budget without durable()": DURABLE,
+  "output without durable()": DURABLE,
+} as const satisfies Limitations;
+
+export const HARNESS = {
+  channel: CHANNEL,
+  budget:
+    "A harness reports no tokens. Limit the steps of the harness, e.g. `maxSteps` of ThinkHarness.",
+  usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
+  models: "Choose the model in the harness: `model` of ThinkHarness may be a function.",
+  maxSteps: "Set it in the harness: `maxSteps` of ThinkHarness, `stopWhen` of AiSdkHarness.",
+  repair: "Check the answer in the workflow, and prompt again.",
+  strategy: 'Leave it out, or use "json": the answer is asked for as a text.',
+  steer: 'Wait for the turn (the default), or use `whenBusy: "interrupt"`.',
+  rollback: 'Use `whenBusy: "interrupt"`: a harness cannot remove single messages.',
+  messages: "Submit one message with the role `user`, of texts and files.",
+  retry:
+    "The harness retries calls of its model. The ledger repeats an operation only after a network failure or a timeout.",
+  "sub-agents": "A harness cannot wake a sub-agent. Extend DurableAgent in sub-agents.",
+  tools:
+    "The harness runs and recovers tool calls: ThinkHarness does not repeat a call that has begun, AiSdkHarness may. It keeps no steps of durableTool().",
+} as const satisfies Limitations;
+
 export const LIMITATIONS = {
   "perdure/think": {},
-  "perdure/agent": CHANNEL,
-  "perdure/object": {
-    ...CHANNEL,
-    models: "Pass `model` of durable() as a function: it gets the id of the model.",
-    "step.agentTool()": "A plain Durable Object has no sub-agents. Extend DurableAgent.",
-  },
-  "perdure/chat": {
-    ...CHANNEL,
-    "other threads without getModel()":
-      'Override getModel() in your class, or use the thread "main".',
-    "models without getModel()": "Override getModel() in your class: it gets the id of the model.",
-    "models without durable()": DURABLE,
-    "budget without durable()": DURABLE,
-    "output without durable()": DURABLE,
-  },
-  "perdure/harness": {
-    ...CHANNEL,
-    budget:
-      "A harness reports no tokens. Limit the steps of the harness, e.g. `maxSteps` of ThinkHarness.",
-    usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
-    models: "Choose the model in the harness: `model` of ThinkHarness may be a function.",
-    maxSteps: "Set it in the harness: `maxSteps` of ThinkHarness, `stopWhen` of AiSdkHarness.",
-    repair: "Check the answer in the workflow, and prompt again.",
-    strategy: 'Leave it out, or use "json": the answer is asked for as a text.',
-    steer: 'Wait for the turn (the default), or use `whenBusy: "interrupt"`.',
-    rollback: 'Use `whenBusy: "interrupt"`: a harness cannot remove single messages.',
-    messages: "Submit one message with the role `user`, of texts and files.",
-    retry:
-      "The harness retries calls of its model. The ledger repeats an operation only after a network failure or a timeout.",
-    "sub-agents": "A harness cannot wake a sub-agent. Extend DurableAgent in sub-agents.",
-    tools:
-      "The harness runs and recovers tool calls: ThinkHarness does not repeat a call that has begun, AiSdkHarness may. It keeps no steps of durableTool().",
-  },
+  "perdure/agent": { channel: CHANNEL },
+  "perdure/object": OBJECT,
+  "perdure/chat": CHAT,
+  "perdure/harness": HARNESS,
 } as const satisfies Readonly<Record<HostName, Limitations>>;

@@ -1,7 +1,7 @@
 /** The error of a host that cannot do what the caller asks for. */
 
 import type { NewSubmission } from "../submissions/store/rows.ts";
-import { type HostName, LIMITATIONS, type Limitations } from "./limitations.ts";
+import { CHANNEL, type HostName, type LIMITATIONS, type Limitations } from "./limitations.ts";
 
 /** The host cannot do what the caller asks for. Thrown by the call, before anything is stored, where it is known then. */
 export class NotSupportedByHostError<Host extends HostName = HostName> extends Error {
@@ -14,8 +14,9 @@ export class NotSupportedByHostError<Host extends HostName = HostName> extends E
     readonly host: Host,
     /** The option or the step. */
     readonly option: keyof (typeof LIMITATIONS)[Host] & string,
+    limitations: Limitations,
   ) {
-    const alternative = (LIMITATIONS[host] as Limitations)[option] ?? "";
+    const alternative = limitations[option] ?? "";
     super(`${host} does not support ${option}. ${alternative}`);
     this.alternative = alternative;
   }
@@ -26,5 +27,6 @@ export function checkChannel(
   host: Exclude<HostName, "perdure/think">,
   { channel }: Pick<NewSubmission, "channel">,
 ): void {
-  if (channel !== undefined) throw new NotSupportedByHostError(host, "channel");
+  if (channel !== undefined)
+    throw new NotSupportedByHostError(host, "channel", { channel: CHANNEL });
 }

@@ -20,6 +20,7 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
+import { CHAT } from "../limitations.ts";
 import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
@@ -78,8 +79,9 @@ export class ChatHost implements TurnHost {
     if (this.options.hasModel) return;
     const { models = [] } = submission.answer ?? {};
     if (submission.thread !== MAIN)
-      throw new NotSupportedByHostError(name, "other threads without getModel()");
-    if (models.length > 0) throw new NotSupportedByHostError(name, "models without getModel()");
+      throw new NotSupportedByHostError(name, "other threads without getModel()", CHAT);
+    if (models.length > 0)
+      throw new NotSupportedByHostError(name, "models without getModel()", CHAT);
   }
 
   /** After all constructors, so that hooks in class fields of the app are wrapped as well. */

@@ -3,6 +3,7 @@
 import type { LanguageModel, UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import type { TurnEnd } from "../../submissions/index.ts";
+import { CHAT } from "../limitations.ts";
 import { textOf } from "../sdk/answer-text.ts";
 import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../sdk/recovered-turns.ts";
 import { NotSupportedByHostError } from "../support.ts";
@@ -47,11 +48,11 @@ function neededDurable(
 ): NotSupportedByHostError<"perdure/chat"> | undefined {
   const name = "perdure/chat";
   if (end.outcome !== "completed" && end.outcome !== "error") return undefined;
-  if (hasBudget()) return new NotSupportedByHostError(name, "budget without durable()");
+  if (hasBudget()) return new NotSupportedByHostError(name, "budget without durable()", CHAT);
   if (plan?.model !== undefined)
-    return new NotSupportedByHostError(name, "models without durable()");
+    return new NotSupportedByHostError(name, "models without durable()", CHAT);
   const isUnanswered = end.outcome === "error" && end.answer !== undefined;
   return isUnanswered && plan?.schema
-    ? new NotSupportedByHostError(name, "output without durable()")
+    ? new NotSupportedByHostError(name, "output without durable()", CHAT)
     : undefined;
 }

@@ -16,6 +16,7 @@ import type { Approval } from "../../waits/index.ts";
 import { agentKernel, logFor } from "../agent/agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";
+import { HARNESS } from "../limitations.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
@@ -63,7 +64,7 @@ export class DurableHarness<
     const isBuiltIn = notOverridden(new.target, DurableHarness);
     super(ctx, env);
     if ((options as HostOptions | null)?.budget !== undefined)
-      throw new NotSupportedByHostError("perdure/harness", "budget");
+      throw new NotSupportedByHostError("perdure/harness", "budget", HARNESS);
     const kernel = agentKernel(
       this,
       {

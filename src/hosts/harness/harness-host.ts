@@ -23,6 +23,7 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
+import { HARNESS } from "../limitations.ts";
 import { Answering } from "../sdk/answering.ts";
 import { TurnScope } from "../sdk/turn-scope.ts";
 import { NotSupportedByHostError } from "../support.ts";
@@ -103,7 +104,8 @@ export class HarnessHost implements TurnHost {
       messages: !isInput(JSON.parse(messages) as UIMessage[]),
     };
     for (const [option, isRefused] of Object.entries(refused))
-      if (isRefused) throw new NotSupportedByHostError(NAME, option as keyof typeof refused);
+      if (isRefused)
+        throw new NotSupportedByHostError(NAME, option as keyof typeof refused, HARNESS);
     this.options.harness();
   }
 

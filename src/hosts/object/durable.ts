@@ -12,6 +12,7 @@ import type { SubmissionInspection } from "../../submissions/index.ts";
 import type { Approval, StoredKind } from "../../waits/index.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
 import { SubmissionClients } from "../agent/submission-clients.ts";
+import { OBJECT } from "../limitations.ts";
 import { appSource } from "../sdk/app-source.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { NotSupportedByHostError } from "../support.ts";
@@ -138,7 +139,7 @@ export class Durable extends AgentVerbs {
 
 const NO_AGENT_TOOLS: StoredKind = {
   check: async () => {
-    throw new NotSupportedByHostError("perdure/object", "step.agentTool()");
+    throw new NotSupportedByHostError("perdure/object", "step.agentTool()", OBJECT);
   },
   answersLaterRuns: () => false,
 };

@@ -16,6 +16,7 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
+import { OBJECT } from "../limitations.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { SdkTurns } from "./sdk-turns.ts";
 import { TurnScope } from "./turn-scope.ts";
@@ -61,7 +62,7 @@ export class SdkHost implements TurnHost {
     checkChannel(name, submission);
     const { models = [] } = submission.answer ?? {};
     if (name === "perdure/object" && hasOneModel && models.length > 0)
-      throw new NotSupportedByHostError(name, "models");
+      throw new NotSupportedByHostError(name, "models", OBJECT);
   }
 
   start(): void {}
