@@ -22,7 +22,6 @@ const FEATURES = {
   followers: { entry: "perdure/streams" },
   schedules: {
     entry: "perdure/scheduler",
-    calls: "getScheduledTasks",
     module: "scheduler",
     openWork: {
       perdure_tasks: "next_at IS NOT NULL AND paused_at IS NULL",
@@ -35,8 +34,6 @@ const FEATURES = {
 type Known = {
   /** The entry that exports it. */
   readonly entry: string;
-  /** The method of an agent's class that it calls: overridden without the feature, the method would never be called. */
-  readonly calls?: string;
   /** The steps of workflows that need it, by their kinds of waits. */
   readonly steps?: Readonly<Record<string, string>>;
   /** The name by which its tables are migrated. */
@@ -46,6 +43,8 @@ type Known = {
 };
 
 export type FeatureName = keyof typeof FEATURES;
+
+const ALL = Object.entries(FEATURES) as [FeatureName, Known][];
 
 /** A value that an app installs. Code of a feature that no class names is not part of the Worker. */
 export type Feature<Name extends FeatureName = FeatureName, Installed = unknown> = {
@@ -69,8 +68,8 @@ export class Features extends LifecycleCapability {
   install(features: readonly Feature[], kernel: Kernel): void {
     const expected = "a list of different features, such as [operations()]";
     if (!Array.isArray(features)) throw invalidOption("features", features, expected);
-    const order = Object.keys(FEATURES);
-    const placeOf = (feature: FeatureName | undefined) => order.indexOf(feature ?? "");
+    const placeOf = (feature: FeatureName | undefined) =>
+      ALL.findIndex(([name]) => name === feature);
     // Not in the app's order: operations() sends alerts by kinds of destinations that others install.
     const ordered = [...(features as readonly (Feature | undefined)[])].sort(
       (one, other) => placeOf(one?.feature) - placeOf(other?.feature),
@@ -82,33 +81,20 @@ export class Features extends LifecycleCapability {
     }
   }
 
-  /** @throws FeatureNotInstalledError for a method that a feature would have to call */
-  check({ isBuiltIn }: Pick<Kernel, "isBuiltIn">): void {
-    for (const [feature, { calls }] of this.#missing())
-      if (calls !== undefined && !isBuiltIn(calls)) this.get(feature, `${calls}()`);
-  }
-
   /** Logs stored work of features that the class does not install. No statement for those that have stored nothing. */
   override onStart(): void {
     const { storage } = this.lifecycle;
-    for (const [feature, { module, openWork = {} }] of this.#missing()) {
-      if (module === undefined || storedVersion(storage, module) === 0) continue;
-      const open = Object.entries(openWork).filter(([table, isOpen]) => {
-        const query = `SELECT 1 FROM ${table} WHERE ${isOpen} LIMIT 1`;
+    for (const [feature, { module, openWork = {} }] of ALL) {
+      if (!module || this.has(feature) || storedVersion(storage, module) === 0) continue;
+      const open = Object.keys(openWork).filter((table) => {
+        const query = `SELECT 1 FROM ${table} WHERE ${openWork[table]} LIMIT 1`;
         return storage.sql.exec(query).toArray().length > 0;
       });
       if (open.length === 0) continue;
-      const of = open.map(([table]) => table).join(" and ");
       console.warn(
-        `[perdure] ${this.className} has stored work of ${feature}() in ${of}, which waits until the feature is installed. ` +
-          lineFor(feature, this.className),
+        `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className)}`,
       );
     }
-  }
-
-  #missing(): [FeatureName, Known][] {
-    const all = Object.entries(FEATURES) as [FeatureName, Known][];
-    return all.filter(([feature]) => !this.has(feature));
   }
 
   has(feature: FeatureName): boolean {
@@ -123,7 +109,7 @@ export class Features extends LifecycleCapability {
 
   /** The error of a step whose kind of wait no feature has installed. Undefined for a kind that no feature has. */
   missingKind(kind: string): FeatureNotInstalledError | undefined {
-    for (const [feature, { steps }] of Object.entries(FEATURES) as [FeatureName, Known][]) {
+    for (const [feature, { steps }] of ALL) {
       const step = steps?.[kind];
       if (step) return new FeatureNotInstalledError(feature, step, this.className);
     }
@@ -147,6 +133,6 @@ export class FeatureNotInstalledError extends Error {
 function lineFor(feature: FeatureName, className: string): string {
   return (
     `Add to the class ${className}: static readonly features = [${feature}()]. ` +
-    `For a plain object, add to the options of durable(): features: [${feature}()]. Import it from ${JSON.stringify(FEATURES[feature].entry)}.`
+    `For a plain object, pass it to durable() by features: [${feature}()]. Import it from "${FEATURES[feature].entry}".`
   );
 }

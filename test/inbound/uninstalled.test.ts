@@ -89,9 +89,9 @@ describe("without inbound()", () => {
       return ctx.storage.sql.exec("SELECT id FROM perdure_inbound").toArray();
     });
     expect(rows).toEqual([{ id: "d1" }]);
-    const lines = warn.mock.calls.map(String).filter((text) => text.includes("stored work"));
+    const lines = warn.mock.calls.map(String).filter((text) => text.includes("Stored work"));
     expect(lines).toEqual([
-      expect.stringContaining("Reports has stored work of inbound() in perdure_inbound"),
+      expect.stringContaining("Stored work in perdure_inbound waits for inbound()"),
     ]);
     expect(lines[0]).toContain(LINE);
   });

@@ -101,7 +101,7 @@ describe("stored work of a feature that is no longer installed", () => {
   function listen(): () => string[] {
     const spy = vi.spyOn(console, "warn").mockImplementation(() => {});
     onTestFinished(() => spy.mockRestore());
-    return () => spy.mock.calls.map(String).filter((text) => text.includes("stored work"));
+    return () => spy.mock.calls.map(String).filter((text) => text.includes("Stored work"));
   }
 
   /** Makes tasks in an object, changes what is stored, and starts it again without schedules(). */
@@ -121,7 +121,7 @@ describe("stored work of a feature that is no longer installed", () => {
     expect(await startedAgain()).toEqual([{ task_id: "digest" }]);
     expect(warnings()).toEqual([
       expect.stringContaining(
-        "Reports has stored work of schedules() in perdure_tasks, which waits until the feature is installed.",
+        "Stored work in perdure_tasks waits for schedules(). Add to the class Reports: ",
       ),
     ]);
     expect(warnings()[0]).toContain(LINE);
