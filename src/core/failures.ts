@@ -26,7 +26,7 @@ export type Cause = {
   readonly detail?: string | undefined;
 };
 
-const CAUSE = Symbol.for("perdure.cause");
+const CAUSE = Symbol();
 
 /** Gives an error its cause, which {@link failureOf} returns. */
 export function because<Thrown extends Error>(
@@ -34,8 +34,7 @@ export function because<Thrown extends Error>(
   code: Cause["code"],
   detail?: string | number,
 ): Thrown {
-  const cause: Cause = detail === undefined ? { code } : { code, detail: `${detail}` };
-  return Object.assign(error, { [CAUSE]: cause });
+  return Object.assign(error, { [CAUSE]: { code, detail } });
 }
 
 const STORED = /^#([a-z-]+)(?:\/(\S+))? (.*)$/s;
@@ -43,7 +42,8 @@ const STORED = /^#([a-z-]+)(?:\/(\S+))? (.*)$/s;
 /** The text of a row: the cause, if there is one, and the message. */
 export function storedFailure({ message, cause }: Pick<Failure, "message" | "cause">): string {
   if (!cause) return STORED.test(message) ? `#unknown ${message}` : message;
-  return `#${cause.code}${cause.detail ? `/${cause.detail}` : ""} ${message}`;
+  const { code, detail } = cause;
+  return `#${detail ? `${code}/${detail}` : code} ${message}`;
 }
 
 /** Reads {@link storedFailure}. A row of an older version has no cause. */
@@ -59,9 +59,8 @@ const RATE_LIMITED = /\b429\b|rate[\s_-]?limit|too many requests|quota|overloade
 
 /** The failure of a model's provider, with its cause. Providers have no codes in common, so their texts are read here. */
 export function withProviderCause(failure: Failure): Failure {
-  const { name, message, cause } = failure;
-  const isLimited = RATE_LIMITED.test(message.slice(0, 500)) || /RateLimit/i.test(name);
-  return cause || !isLimited ? failure : { ...failure, cause: { code: "rate-limited" } };
+  const isLimited = RATE_LIMITED.test(`${failure.name} ${failure.message.slice(0, 500)}`);
+  return failure.cause || !isLimited ? failure : { ...failure, cause: { code: "rate-limited" } };
 }
 
 /** A failure that a later attempt may not meet. */

@@ -68,7 +68,10 @@ const DEAD = `SELECT id, destination_key AS key, 'dead' AS state, attempts, 0 AS
     is_uncertain AS isUncertain, substr(last_error, 1, ${ERROR_LENGTH}) AS error
   FROM perdure_dead_letters ORDER BY died_at DESC, id DESC LIMIT ${MOST_READ}`;
 
-export type FactSource = Pick<OutboxFacts, "endpoints" | "gone" | "maxWaiting"> & {
+const GONE =
+  "SELECT url FROM perdure_endpoints WHERE disabled_at IS NOT NULL AND reason LIKE '#answered/%'";
+
+export type FactSource = Pick<OutboxFacts, "endpoints" | "maxWaiting"> & {
   readonly sql: SqlStorage;
 };
 
@@ -90,6 +93,7 @@ export function outboxFacts({ sql, ...source }: FactSource): OutboxFacts {
       ...group,
       destination: destinations.get(group.key),
     })),
+    gone: Array.from(sql.exec<{ url: string }>(GONE), ({ url }) => url),
     ...source,
   };
 }

@@ -346,7 +346,8 @@ export class Outbox extends Capability {
    */
   async factSource(): Promise<FactSource> {
     const { endpoints, limits } = await this.#ready();
-    return { sql: this.lifecycle.storage.sql, maxWaiting: limits.maxWaiting, ...endpoints.facts() };
+    const { maxWaiting } = limits;
+    return { sql: this.lifecycle.storage.sql, maxWaiting, endpoints: endpoints.list() };
   }
 
   /** How many deliveries wait, and how many are dead letters. */

@@ -57,14 +57,6 @@ export class EndpointStore {
     return { items, ...(last && found.length > limit && { cursor: last.url }) };
   }
 
-  /** All, and the URLs whose receiver wants no more events. */
-  facts(): { endpoints: Endpoint[]; gone: string[] } {
-    const isGone = ({ disabled_at, reason }: Row) =>
-      disabled_at !== null && readFailure(reason).cause?.code === "answered";
-    const gone = [...this.#known.values()].filter(isGone).map(({ url }) => url);
-    return { endpoints: this.list(), gone };
-  }
-
   get(key: string, url: string): Endpoint {
     const row = this.#known.get(key);
     return row ? toEndpoint(row) : { url, state: "healthy" };

@@ -222,7 +222,7 @@ const MAX_REFUSED = 65_536;
 /** The host may have replaced the text of the error. */
 function withCause(end: TurnEnd): TurnEnd {
   if (end.outcome !== "error") return end;
-  const { cause } = end.failure.cause ? end.failure : failureOf(end.cause);
+  const { cause } = failureOf(end.cause);
   return { ...end, failure: withProviderCause({ ...end.failure, cause }) };
 }
 
