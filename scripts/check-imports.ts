@@ -19,7 +19,7 @@ const INNER = [...KERNEL, "workflow"];
 /** A module that is in no list is not imported by any other module. */
 const MODULES: Readonly<Record<string, ModuleRule>> = {
   core: { imports: [] },
-  outbox: { imports: ["core"], typesOnly: ["replies"] },
+  outbox: { imports: ["core"] },
   replies: { imports: ["core", "outbox"] },
   submissions: { imports: ["core", "outbox"] },
   waits: { imports: ["core", "outbox", "submissions"] },

@@ -308,7 +308,7 @@ function deliverySpan(delivery: DeliveryInfo, parentSpanId: string): [key: strin
       "perdure.delivery.state": delivery.state,
       "perdure.delivery.attempt": attempt,
       "perdure.destination.kind": destination.kind,
-      "server.address": "url" in destination ? hostOf(destination.url) : undefined,
+      "server.address": "url" in destination ? hostOf(String(destination.url)) : undefined,
     },
   };
   return [deliveryKey(id), span];

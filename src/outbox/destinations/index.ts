@@ -7,7 +7,7 @@ import * as z from "zod";
 import { type Json, preview } from "../../core/json.ts";
 import { readOptions } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { ReplyDestination } from "../../replies/index.ts";
+import type { DeliveryPolicy } from "../delivery/policy.ts";
 import { InvalidDestinationError } from "../errors.ts";
 import type { Adapter, AdapterContext, AnyDestination, DestinationKind } from "./adapter.ts";
 import { agents } from "./agent.ts";
@@ -30,24 +30,31 @@ const KINDS = {
 
 type Kinds = typeof KINDS;
 
+/** By kinds that a feature installs: the feature, and the entry that exports it. */
+const REPLIES = ["replies", "perdure/replies"] as const;
+const BY_FEATURE = {
+  slack: REPLIES,
+  discord: REPLIES,
+  telegram: REPLIES,
+  "github-comment": REPLIES,
+  email: REPLIES,
+} as const;
+const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> = new Map(
+  Object.entries({ ...BY_FEATURE, otlp: ["traces", "perdure/operator"] as const }),
+);
+
+/** What a function of a feature returns, e.g. `slack()` of `perdure/replies`. */
+export type FeatureDestination = {
+  readonly kind: keyof typeof BY_FEATURE;
+  readonly policy?: DeliveryPolicy;
+  readonly [field: string]: Json | DeliveryPolicy | undefined;
+};
+
 export type Destination =
   | z.input<Kinds[keyof Kinds]["schema"]>
-  | ReplyDestination
+  | FeatureDestination
   | OtlpDestination;
 type KindOf = Destination["kind"];
-
-/** Of kinds that a feature installs: the feature, and the entry that exports it. */
-const REPLIES = ["replies", "perdure/replies"] as const;
-const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> = new Map(
-  Object.entries({
-    slack: REPLIES,
-    discord: REPLIES,
-    telegram: REPLIES,
-    "github-comment": REPLIES,
-    email: REPLIES,
-    otlp: ["traces", "perdure/operator"],
-  } satisfies Record<Exclude<KindOf, keyof Kinds>, readonly [string, string]>),
-);
 
 /** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
 export type AdapterOverrides = {

@@ -81,7 +81,7 @@ function nameOf({ destination: to, key }: DeliveryGroup): string {
     case "github-comment":
       return `github ${to.repository}#${to.issue}`;
     case "email":
-      return `email ${line(to.to)}`;
+      return `email ${line(String(to.to))}`;
     case "otlp":
       return `the collector ${URL.parse(to.url)?.host}`;
     default:
@@ -92,7 +92,7 @@ function nameOf({ destination: to, key }: DeliveryGroup): string {
 /** Names of the secrets in `env` that sign or authorize its requests. */
 function secretsOf(to: Destination | undefined): readonly string[] {
   if (to === undefined) return [];
-  if ("secrets" in to && Array.isArray(to.secrets)) return to.secrets;
+  if (to.kind === "webhook") return to.secrets ?? [];
   if ("token" in to && typeof to.token === "string") return [to.token];
   // OTLP names one secret that has all headers.
   return "headers" in to && typeof to.headers === "string" ? [to.headers] : [];
