@@ -1,50 +1,12 @@
 /**
- * Checks the import rules of src/: which module may import which, which folder may import a host's package, and that one file
- * uses the job queue. Prints `file:line` and the rule for each breach. Changes no file.
+ * Checks the import rules of src/: which module may import which, and only by its index.ts or internal.ts; that no modules
+ * import each other in a circle; which folder may import a host's package; and that one file uses the job queue. Prints
+ * `file:line` and the rule for each breach. Changes no file.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseSync, Visitor } from "oxc-parser";
-
-interface ModuleRule {
-  /** Modules whose values and types it may import. */
-  readonly imports: readonly string[];
-  /** Modules from which it may import only types, with `import type`. */
-  readonly typesOnly?: readonly string[];
-}
-
-const KERNEL = ["core", "outbox", "submissions", "waits"];
-const INNER = [...KERNEL, "workflow"];
-
-/** A module that is in no list is not imported by any other module. */
-const MODULES: Readonly<Record<string, ModuleRule>> = {
-  core: { imports: [] },
-  outbox: { imports: ["core"] },
-  replies: { imports: ["core", "outbox"] },
-  submissions: { imports: ["core", "outbox"] },
-  waits: { imports: ["core", "outbox", "submissions"] },
-  kernel: { imports: KERNEL },
-  inbound: { imports: KERNEL, typesOnly: ["kernel"] },
-  webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
-  scheduler: { imports: ["core"], typesOnly: ["kernel", "submissions"] },
-  "agent-tools": { imports: ["core", "waits"], typesOnly: ["kernel"] },
-  workflow: {
-    imports: ["core"],
-    typesOnly: ["submissions", "waits", "outbox", "inbound", "agent-tools"],
-  },
-  operator: { imports: [...INNER, "kernel", "inbound"], typesOnly: ["scheduler"] },
-  hosts: {
-    imports: [...INNER, "kernel"],
-    typesOnly: ["operator", "streams", "scheduler", "inbound"],
-  },
-  streams: { imports: ["core", "submissions", "kernel"], typesOnly: ["waits"] },
-  react: { imports: ["streams"], typesOnly: ["submissions", "waits"] },
-  mcp: { imports: ["core", "scheduler", "webhooks", "operator"], typesOnly: ["submissions"] },
-  dashboard: { imports: ["core", "scheduler", "operator"] },
-  cli: { imports: ["core", "scheduler", "operator"] },
-  codemode: { imports: ["core", "waits", "workflow"], typesOnly: ["kernel"] },
-  testing: { imports: [...INNER, "hosts"] },
-};
+import { MODULES, type ModuleRule, moduleOf, walledOf } from "./modules.ts";
 
 /** Features that a host has by default. Others are imported by the app alone. */
 const PRESETS: Readonly<Record<string, string>> = {
@@ -88,8 +50,43 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
   if (target.startsWith("..")) return "src imports nothing from outside src";
   const from = moduleOf(file);
   const to = moduleOf(target);
-  const rule = MODULES[from];
-  if (from === to || rule === undefined || rule.imports.includes(to)) return undefined;
+  const rule = MODULES[from ?? ""];
+  if (from === undefined || to === undefined || from === to || rule === undefined) return undefined;
+  return (
+    directionRule(file, [from, to], rule, typesOnly) ??
+    wallRule(target, walledOf(from), walledOf(to))
+  );
+}
+
+/** An import from another module goes through its index.ts, which users may have, or its internal.ts. */
+function wallRule(target: string, from: string, to: string): string | undefined {
+  if (from === to || to === "core") return undefined;
+  walls.set(from, new Set(walls.get(from)).add(to));
+  if (target === `${to}/index.ts` || target === `${to}/internal.ts`) return undefined;
+  return `${from} imports from ${to} by src/${to}/index.ts or src/${to}/internal.ts only`;
+}
+
+/** By a module, those that it imports. */
+const walls = new Map<string, ReadonlySet<string>>();
+
+/** The first circle of modules that a module is part of. */
+function circleOf(module: string, path: readonly string[] = []): readonly string[] | undefined {
+  if (path[0] === module) return [...path, module];
+  if (path.includes(module)) return undefined;
+  for (const next of walls.get(module) ?? []) {
+    const circle = circleOf(next, [...path, module]);
+    if (circle) return circle;
+  }
+  return undefined;
+}
+
+function directionRule(
+  file: string,
+  [from, to]: readonly [string, string],
+  rule: ModuleRule,
+  typesOnly: boolean,
+): string | undefined {
+  if (rule.imports.includes(to)) return undefined;
   if (PRESETS[to] !== undefined && file.startsWith(`${PRESETS[to]}/`)) return undefined;
   if (rule.typesOnly?.includes(to)) {
     return typesOnly ? undefined : `${from} imports from ${to} with \`import type\` only`;
@@ -99,10 +96,6 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
     ...(rule.typesOnly ?? []).map((module) => `types of ${module}`),
   ];
   return `${from} does not import ${to} (it may import ${allowed.join(", ") || "no module"})`;
-}
-
-function moduleOf(file: string): string {
-  return file.split("/", 1)[0] as string;
 }
 
 function propertyRule(file: string, name: unknown): string | undefined {
@@ -116,8 +109,7 @@ function breachesOf(file: string, text: string): Breach[] {
   const report = (offset: number, rule: string | undefined) => {
     if (rule !== undefined) found.push({ offset, rule });
   };
-  if (MODULES[moduleOf(file)] === undefined)
-    report(0, `src/${moduleOf(file)} is not a module of the table`);
+  if (moduleOf(file) === undefined) report(0, "the file is in no module of scripts/modules.ts");
 
   const { program, comments, errors } = parseSync(file, text);
   for (const error of errors)
@@ -170,6 +162,13 @@ for (const file of files) {
     console.error(`src/${file}:${text.slice(0, offset).split("\n").length}  ${rule}`);
     breaches += 1;
   }
+}
+const circle = [...walls.keys()]
+  .map((module) => circleOf(module))
+  .find((found) => found !== undefined);
+if (circle) {
+  console.error(`src: modules import each other: ${circle.join(" -> ")}`);
+  breaches += 1;
 }
 console.log(`${files.length} files, ${breaches} breaches of the import rules`);
 process.exitCode = breaches > 0 ? 1 : 0;

@@ -1,6 +1,6 @@
 /**
- * Writes the sources that are made of other files, which git ignores: src/mcp/docs.generated.ts has the sections of README.md and
- * docs/, for the tool `search_docs`; src/dashboard/page.generated.ts has the script and the style of the dashboard. Runs after an install, and before the tests and the build.
+ * Writes the sources that are made of other files, which git ignores: src/operator/mcp/docs.generated.ts has the sections of README.md and
+ * docs/, for the tool `search_docs`; src/operator/dashboard/page.generated.ts has the script and the style of the dashboard. Runs after an install, and before the tests and the build.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -8,7 +8,7 @@ import { build } from "esbuild";
 import { rolldown } from "rolldown";
 
 const root = path.join(import.meta.dirname, "..");
-const target = path.join(root, "src/mcp/docs.generated.ts");
+const target = path.join(root, "src/operator/mcp/docs.generated.ts");
 const pages = [
   "README.md",
   ...readdirSync(path.join(root, "docs"))
@@ -22,7 +22,7 @@ const text = `// Written by scripts/generate.ts.\n\n/** Page, heading and text o
 
 writeFileSync(target, text);
 
-const app = path.join(root, "src/dashboard/app");
+const app = path.join(root, "src/operator/dashboard/app");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
 const bundle = await rolldown({
   input: path.join(app, "main.ts"),
@@ -48,7 +48,7 @@ const style = await build({
 const css = style.outputFiles[0]?.text.trim() ?? "";
 // A closing tag in a text would end the element.
 const page = `// Written by scripts/generate.ts.\n\nexport const SCRIPT: string = ${JSON.stringify(code.replaceAll("</script", "<\\/script"))};\nexport const STYLE: string = ${JSON.stringify(css)};\n`;
-writeFileSync(path.join(root, "src/dashboard/page.generated.ts"), page);
+writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
 
 /** Without the line breaks between elements of templates, which htm leaves out as well. */
 function dense(source: string): string {

@@ -13,11 +13,14 @@ import { offline } from "./offline.ts";
 type Proof = { readonly file: string; readonly sizes: Readonly<Record<string, number>> };
 
 const PROOFS: readonly Proof[] = [
-  { file: "test/submissions/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
-  { file: "test/outbox/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
-  { file: "test/waits/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/kernel/submissions/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/kernel/outbox/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/kernel/waits/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/scheduler/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
-  { file: "test/outbox/destinations/workflow-start-crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  {
+    file: "test/kernel/outbox/destinations/workflow-start-crash.test.ts",
+    sizes: { CRASH_STRIDE: 1 },
+  },
   { file: "test/hosts/think/crash-starts.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-turns.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-tools.test.ts", sizes: { CRASH_STRIDE: 1 } },
@@ -25,18 +28,18 @@ const PROOFS: readonly Proof[] = [
   { file: "test/workflow/steps/crash-waits.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/workflow/steps/prompt-all.test.ts", sizes: { BATCH_ITEMS: 1_000 } },
   { file: "test/operator/actions/bulk.test.ts", sizes: { BULK_ITEMS: 10_000 } },
-  { file: "test/submissions/model.test.ts", sizes: { MODEL_RUNS: 1_000 } },
-  { file: "test/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
+  { file: "test/kernel/submissions/model.test.ts", sizes: { MODEL_RUNS: 1_000 } },
+  { file: "test/kernel/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
   { file: "test/scheduler/model.test.ts", sizes: { SCHEDULER_MODEL_RUNS: 200 } },
-  { file: "test/waits/model.test.ts", sizes: { WAITS_RUNS: 1_000 } },
+  { file: "test/kernel/waits/model.test.ts", sizes: { WAITS_RUNS: 1_000 } },
   { file: "test/inbound/model.test.ts", sizes: { INBOUND_RUNS: 1_000 } },
-  { file: "test/waits/prompt-batches.test.ts", sizes: { BATCH_RUNS: 200 } },
+  { file: "test/kernel/waits/prompt-batches.test.ts", sizes: { BATCH_RUNS: 200 } },
   { file: "test/workflow/names.test.ts", sizes: { NAMES_RUNS: 400 } },
   {
-    file: "test/submissions/store/scale.test.ts",
+    file: "test/kernel/submissions/store/scale.test.ts",
     sizes: { SCALE_ROWS: 1_000_000, SCALE_LOAD: 10_000 },
   },
-  { file: "test/outbox/scale.test.ts", sizes: { OUTBOX_LOAD: 10_000 } },
+  { file: "test/kernel/outbox/scale.test.ts", sizes: { OUTBOX_LOAD: 10_000 } },
   { file: "test/scheduler/calendar/range.test.ts", sizes: { SCHEDULE_RUNS: 10_000 } },
   {
     file: "test/scheduler/calendar/proof.test.ts",

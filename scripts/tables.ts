@@ -14,6 +14,7 @@ import {
   type PromptCost,
 } from "../test/contract/prompt-costs.ts";
 import { type Difference, differences } from "../test/peers/differences.ts";
+import { MODULES } from "./modules.ts";
 
 /** One table for each area. */
 function differenceTables(): string {
@@ -93,23 +94,33 @@ function startTable(): string {
   return ["| | at most |", "|---|---|", ...entries, ...features, ...evaluations, cold].join("\n");
 }
 
+/** What each module may import. */
+function moduleTable(): string {
+  const rows = Object.entries(MODULES).map(([module, { contents, imports, typesOnly = [] }]) => {
+    const types = typesOnly.length > 0 ? `; types of ${typesOnly.join(", ")}` : "";
+    return `| \`src/${module}\` | ${contents} | ${imports.join(", ") || "no module"}${types} |`;
+  });
+  return ["| Module | Contents | May import |", "|---|---|---|", ...rows].join("\n");
+}
+
 function write(name: string, mark: string, source: string, table: string): void {
-  const page = path.join(import.meta.dirname, "../docs", name);
+  const page = path.join(import.meta.dirname, "..", name);
   const found = readFileSync(page, "utf8");
   const [START, END] = [`<!-- ${mark}:start -->`, `<!-- ${mark}:end -->`];
   const start = found.indexOf(START);
   const end = found.indexOf(END);
   if (start < 0 || end < start)
-    throw new Error(`docs/${name} needs ${START} and ${END}, in this order.`);
+    throw new Error(`${name} needs ${START} and ${END}, in this order.`);
   const written = `${found.slice(0, start)}${START}\n\n${table}\n\n${found.slice(end)}`;
   if (!process.argv.includes("--check")) writeFileSync(page, written);
   else if (written !== found) {
-    console.error(`docs/${name} is not up to date with ${source}; run \`npm run fix:docs\`.`);
+    console.error(`${name} is not up to date with ${source}; run \`npm run fix:docs\`.`);
     process.exitCode = 1;
   }
 }
 
-write("migration.md", "differences", "test/peers/differences.ts", differenceTables());
-write("hosts.md", "limitations", "src/hosts/limitations.ts", limitationTable());
-write("cost.md", "start", "bench/start-costs.ts", startTable());
-write("cost.md", "dollars", "test/contract/prompt-costs.ts", costTable());
+write("docs/migration.md", "differences", "test/peers/differences.ts", differenceTables());
+write("docs/hosts.md", "limitations", "src/hosts/limitations.ts", limitationTable());
+write("docs/cost.md", "start", "bench/start-costs.ts", startTable());
+write("docs/cost.md", "dollars", "test/contract/prompt-costs.ts", costTable());
+write("CONTRIBUTING.md", "modules", "scripts/modules.ts", moduleTable());

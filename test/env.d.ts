@@ -25,9 +25,9 @@ declare namespace Cloudflare {
     BuiltInAgent: DurableObjectNamespace<import("./hosts/think/built-in.ts").BuiltInAgent>;
     MovedAgent: DurableObjectNamespace<import("./hosts/think/moved-app.ts").MovedAgent>;
     SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
-    Receiver: DurableObjectNamespace<import("./outbox/recipients.ts").Receiver>;
-    ReceiverAgent: DurableObjectNamespace<import("./outbox/recipients.ts").ReceiverAgent>;
-    OutboxAgent: DurableObjectNamespace<import("./outbox/outbox-agent.ts").OutboxAgent>;
+    Receiver: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").Receiver>;
+    ReceiverAgent: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").ReceiverAgent>;
+    OutboxAgent: DurableObjectNamespace<import("./kernel/outbox/outbox-agent.ts").OutboxAgent>;
     SchedulerObject: DurableObjectNamespace<
       import("./support/objects/scheduler-object.ts").SchedulerObject
     >;

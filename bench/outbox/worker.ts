@@ -2,7 +2,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { Outbox, queue } from "../../src/outbox/index.ts";
+import { Outbox, queue } from "../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/meter.ts";
 import {
   type Crowd,
@@ -12,7 +12,7 @@ import {
   STATEMENTS,
   type Tally,
   tally,
-} from "../../test/outbox/outbox-load.ts";
+} from "../../test/kernel/outbox/outbox-load.ts";
 import { Recorder } from "../../test/support/ledger-scale.ts";
 
 /** Entries that are put in one transaction. */

@@ -11,9 +11,9 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { backoffMs, failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import { invalidOption } from "../core/options/options.ts";
-import type { Feature } from "../kernel/features.ts";
-import type { Closing, StoredKind, Wait } from "../waits/protocol.ts";
-import { GRACE_MS, type Waits } from "../waits/waits.ts";
+import type { Feature } from "../kernel/index.ts";
+import type { Closing, StoredKind, Wait } from "../kernel/waits/index.ts";
+import { GRACE_MS, type Waits } from "../kernel/waits/index.ts";
 import { type Children, childrenOf, ON_FINISH } from "./children.ts";
 import {
   closingOf,

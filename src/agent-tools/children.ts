@@ -9,7 +9,7 @@ import type {
 } from "agents/agent-tools";
 import type { Json } from "../core/json.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { WaitWorkflow } from "../waits/protocol.ts";
+import type { WaitWorkflow } from "../kernel/waits/index.ts";
 import type { AgentToolProgress, Inspection } from "./types.ts";
 
 const PROGRESS_MESSAGE = "perdure-workflow-progress";

@@ -2,8 +2,8 @@
 
 import type { AgentToolLifecycleResult } from "agents/agent-tools";
 import { byteLength, type Json, jsonOf, tooLarge } from "../core/json.ts";
-import { MOST_BYTES } from "../waits/errors.ts";
-import type { Closing, Wait } from "../waits/protocol.ts";
+import type { Closing, Wait } from "../kernel/waits/index.ts";
+import { MOST_BYTES } from "../kernel/waits/index.ts";
 import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
 
 /** Apart from the ids of the app's own runs. */

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import type { Wait } from "../waits/protocol.ts";
+import type { Wait } from "../kernel/waits/index.ts";
 import type { Children } from "./children.ts";
 import { requestOf } from "./ends.ts";
 import type { AgentToolProgress } from "./types.ts";

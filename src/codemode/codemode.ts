@@ -1,6 +1,6 @@
 /** The feature of `runCode()`: what an agent needs to run the code of its workflows. */
 
-import type { Feature } from "../kernel/features.ts";
+import type { Feature } from "../kernel/index.ts";
 import { Codemode } from "./kind.ts";
 import { rollBack } from "./rollback.ts";
 import type { CodemodePort, CodemodeRuntime } from "./types.ts";

@@ -25,7 +25,7 @@
  * and has left what it found, or no record: the code may have had its effects.
  */
 
-import type { WaitStatus } from "../waits/protocol.ts";
+import type { WaitStatus } from "../kernel/waits/index.ts";
 import { begunCalls, pendingAction } from "./outcome.ts";
 import type { CallRecord, ExecutionRecord, Progress } from "./types.ts";
 

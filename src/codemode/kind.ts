@@ -6,9 +6,8 @@
 
 import { type Clock, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
-import { InvalidWaitError } from "../waits/errors.ts";
-import type { Closing, StoredKind, Wait } from "../waits/protocol.ts";
-import type { Waits } from "../waits/waits.ts";
+import type { Closing, StoredKind, Wait, Waits } from "../kernel/waits/index.ts";
+import { InvalidWaitError } from "../kernel/waits/index.ts";
 import { type Action, decide } from "./decide.ts";
 import {
   actionRequest,

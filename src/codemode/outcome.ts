@@ -5,9 +5,8 @@
 
 import { failureOf } from "../core/failures.ts";
 import { byteLength, type Json, jsonOf } from "../core/json.ts";
-import { approvalRequest } from "../waits/kinds/approval.ts";
-import type { ApprovalRequest } from "../waits/kinds/approval-types.ts";
-import type { Closing } from "../waits/protocol.ts";
+import type { ApprovalRequest, Closing } from "../kernel/waits/index.ts";
+import { approvalRequest } from "../kernel/waits/index.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
 const MOST_ERROR_CHARS = 10_000;

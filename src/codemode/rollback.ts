@@ -1,7 +1,6 @@
 /** Undoes the execution of a wait, for the workflow that compensates and waits for it no longer. */
 
-import type { Closing } from "../waits/protocol.ts";
-import type { Waits } from "../waits/waits.ts";
+import type { Closing, Waits } from "../kernel/waits/index.ts";
 import { executionOf } from "./kind.ts";
 import type { CodemodePort } from "./types.ts";
 

@@ -9,11 +9,19 @@ import type { Duration } from "../core/options/duration.ts";
 import { flag, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import { invalidStep, noteCall } from "../core/steps.ts";
-import type { StepCalls } from "../waits/protocol.ts";
-import { KEY, outputOf, readStep, TIMEOUT } from "../workflow/options.ts";
-import { callOf, type StepCall, useName } from "../workflow/step-call.ts";
-import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
-import { type PassedWait, passWait } from "../workflow/wait.ts";
+import type { StepCalls } from "../kernel/waits/index.ts";
+import type { ThinkWorkflowStep } from "../workflow/index.ts";
+import {
+  callOf,
+  KEY,
+  outputOf,
+  type PassedWait,
+  passWait,
+  readStep,
+  type StepCall,
+  TIMEOUT,
+  useName,
+} from "../workflow/internal.ts";
 import {
   CodemodeError,
   CodemodeInterruptedError,

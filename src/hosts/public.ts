@@ -1,15 +1,15 @@
 /** What the entry of every host exports besides its class. */
 
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export { type Feature, FeatureNotInstalledError } from "../kernel/features.ts";
+export { type Feature, FeatureNotInstalledError } from "../kernel/index.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
   InvalidFilterError,
   OutboxFullError,
   WorkflowExistsError,
-} from "../outbox/index.ts";
-export * from "../submissions/public.ts";
+} from "../kernel/outbox/index.ts";
+export * from "../kernel/submissions/index.ts";
 export {
   type Approval,
   type ApprovalDecisionResult,
@@ -22,7 +22,7 @@ export {
   InvalidWaitError,
   type ListApprovalsOptions,
   type RejectApprovalOptions,
-} from "../waits/index.ts";
+} from "../kernel/waits/index.ts";
 export type {
   ReplyMessage,
   SubmissionAudience,

@@ -16,38 +16,37 @@ import type {
   RefusedRequests,
   ReplayFilter,
 } from "../inbound/index.ts";
-import type { Kernel } from "../kernel/kernel.ts";
-import type { RunWorkflow } from "../kernel/workflows.ts";
-import type { Operations } from "../operator/operations.ts";
-import type { Filters, OperateRequest, PageOptions } from "../operator/protocol.ts";
+import type { Kernel, RunWorkflow } from "../kernel/index.ts";
 import type {
   DeadLetterFilter,
   ListDeadLettersOptions,
   ListDeliveriesOptions,
   Outbox,
-} from "../outbox/index.ts";
-import type { Scheduler } from "../scheduler/index.ts";
-import type { FollowOptions } from "../streams/cursor.ts";
-import type { Followers } from "../streams/followers.ts";
-import {
-  type CancelSubmissionResult,
-  checkThread,
-  type DeleteSubmissionsOptions,
-  type ListSubmissionsOptions,
-  type OutputOfRef,
-  type OutputSchema,
-  type SubmissionInspection,
-  type SubmissionOutput,
-  type SubmissionStats,
-  type SubmitMessagesOptions,
-  type SubmitMessagesResult,
-  type WaitForSubmissionOptions,
-} from "../submissions/index.ts";
+} from "../kernel/outbox/index.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
+  SubmissionInspection,
+  SubmissionOutput,
+  SubmissionStats,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../kernel/submissions/index.ts";
+import { checkThread } from "../kernel/submissions/internal.ts";
 import type {
   GrantApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,
-} from "../waits/index.ts";
+} from "../kernel/waits/index.ts";
+import type { Filters, OperateRequest, PageOptions } from "../operator/index.ts";
+import type { Operations } from "../operator/internal.ts";
+import type { Scheduler } from "../scheduler/index.ts";
+import type { FollowOptions } from "../streams/index.ts";
+import type { Followers } from "../streams/internal.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */

@@ -1,12 +1,16 @@
 /** The verbs that a delivery calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
 
 import type { UIMessage } from "ai";
-import type { Kernel } from "../kernel/kernel.ts";
-import type { RunWorkflow } from "../kernel/workflows.ts";
-import type { SubmitMessagesOptions, SubmitMessagesResult } from "../submissions/index.ts";
-import { resultOf, take } from "../submissions/intake/intake.ts";
-import { internalOptions } from "../submissions/intake/output.ts";
-import { checkMany, checkPublic, ofItem } from "../submissions/intake/request.ts";
+import type { Kernel, RunWorkflow } from "../kernel/index.ts";
+import type { SubmitMessagesOptions, SubmitMessagesResult } from "../kernel/submissions/index.ts";
+import {
+  checkMany,
+  checkPublic,
+  internalOptions,
+  ofItem,
+  resultOf,
+  take,
+} from "../kernel/submissions/internal.ts";
 import type { TransactionalVerb } from "./acceptance.ts";
 
 type Item = { messages: UIMessage[]; options?: SubmitMessagesOptions };

@@ -1,6 +1,6 @@
 /** The feature that accepts deliveries: the log with its replays, and what steps of workflows wait for. */
 
-import type { Feature } from "../kernel/features.ts";
+import type { Feature } from "../kernel/index.ts";
 import { deliveryVerbs } from "./delivery-verbs.ts";
 import { Inbound } from "./inbound.ts";
 import type { Links } from "./links.ts";

@@ -1,7 +1,7 @@
 /** `perdure/inbound`: accepts deliveries once, replays them, and signs links. */
 
 export { InvalidOptionError } from "../core/options/options.ts";
-export { InvalidApprovalError } from "../waits/index.ts";
+export { InvalidApprovalError } from "../kernel/waits/index.ts";
 export {
   InboundBusyError,
   InvalidCallError,

@@ -15,16 +15,15 @@ import {
 } from "../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidMessage, invalidOption } from "../core/options/options.ts";
 import { secretIn } from "../core/secrets.ts";
-import type { Feature } from "../kernel/features.ts";
-import type { Kernel } from "../kernel/kernel.ts";
-import { bindingsOf, isAlike, NAMESPACE } from "../outbox/internal.ts";
+import type { Feature, Kernel } from "../kernel/index.ts";
+import { bindingsOf, isAlike, NAMESPACE } from "../kernel/outbox/internal.ts";
 import {
   type Approval,
   type ApprovalDecisionResult,
   type GrantApprovalOptions,
   InvalidApprovalError,
   type RejectApprovalOptions,
-} from "../waits/index.ts";
+} from "../kernel/waits/index.ts";
 import type { InstalledInbound } from "./feature.ts";
 import type { LinkAnswer, LinkCall } from "./protocol.ts";
 

@@ -1,7 +1,7 @@
 /** What travels between a Worker that receives deliveries or serves links, and the agent. Without Zod: receivers load it. */
 
 import type { Json } from "../core/json.ts";
-import type { Approval, ApprovalDecisionResult } from "../waits/index.ts";
+import type { Approval, ApprovalDecisionResult } from "../kernel/waits/index.ts";
 
 /** A delivery that a receiver has verified. */
 export type Arrival = {

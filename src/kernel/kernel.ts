@@ -6,8 +6,10 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { Capability } from "../core/lifecycle/capability.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
-import { type DeadLetter, Outbox, type OutboxSettings } from "../outbox/index.ts";
-import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "../submissions/index.ts";
+import { type Feature, Features } from "./features.ts";
+import type { HostAgent } from "./host-agent.ts";
+import { type DeadLetter, Outbox, type OutboxSettings } from "./outbox/index.ts";
+import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "./submissions/internal.ts";
 import {
   type Approval,
   Approvals,
@@ -16,9 +18,7 @@ import {
   PromptKind,
   type StepCalls,
   Waits,
-} from "../waits/index.ts";
-import { type Feature, Features } from "./features.ts";
-import type { HostAgent } from "./host-agent.ts";
+} from "./waits/index.ts";
 import { type Watcher, Watchers } from "./watchers.ts";
 import { type OwnMethods, Workflows } from "./workflows.ts";
 

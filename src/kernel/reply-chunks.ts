@@ -1,7 +1,7 @@
 /** The reply of one attempt while it is written, in parts of a tenth of a second. In memory only. */
 
 import type { UIMessageChunk } from "ai";
-import { isFinalAnswer } from "../submissions/index.ts";
+import { isFinalAnswer } from "./submissions/internal.ts";
 import type { ReplyWatcher } from "./watchers.ts";
 
 /** Characters of the chunks of one reply, as JSON. */

@@ -1,8 +1,9 @@
 /** Observers of turns and approvals while they happen: connected clients, and followers. Watching stores nothing, and no turn waits for it. */
 
 import type { UIMessage, UIMessageChunk } from "ai";
-import type { SubmissionInspection, Turn } from "../submissions/index.ts";
-import type { Approval } from "../waits/index.ts";
+import type { SubmissionInspection } from "./submissions/index.ts";
+import type { Turn } from "./submissions/internal.ts";
+import type { Approval } from "./waits/index.ts";
 
 /** Who sees a reply while it is written. */
 export type ReplyWatcher = {

@@ -9,16 +9,7 @@ import { preview, shorten } from "../core/json.ts";
 import { emit } from "../core/lifecycle/events.ts";
 import { flag, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { checkNames } from "../core/options/options.ts";
-import {
-  bindingOf,
-  bindingsOf,
-  isAlike,
-  NAMESPACE,
-  problemOfBinding,
-  remedyOf,
-  WORKFLOW,
-} from "../outbox/destinations/bindings.ts";
-import { hasEnded } from "../outbox/destinations/workflow-event.ts";
+import type { HostAgent } from "./host-agent.ts";
 import {
   type CreateInstance,
   type InstanceOf,
@@ -31,9 +22,18 @@ import {
   type WorkflowStartOptions,
   workflow,
   workflowEvent,
-} from "../outbox/index.ts";
-import type { Waits } from "../waits/index.ts";
-import type { HostAgent } from "./host-agent.ts";
+} from "./outbox/index.ts";
+import {
+  bindingOf,
+  bindingsOf,
+  hasEnded,
+  isAlike,
+  NAMESPACE,
+  problemOfBinding,
+  remedyOf,
+  WORKFLOW,
+} from "./outbox/internal.ts";
+import type { Waits } from "./waits/index.ts";
 
 /** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
 export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;

@@ -2,8 +2,7 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { withTimeout } from "../core/timeout.ts";
-import { hasEnded, NO_INSTANCE } from "../outbox/destinations/workflow-event.ts";
-import { messageMatches } from "../outbox/errors.ts";
+import { hasEnded, messageMatches, NO_INSTANCE } from "../kernel/outbox/internal.ts";
 import type { OperatedAgent } from "./operated.ts";
 
 /** How long the platform may take to answer. */

@@ -2,11 +2,11 @@
 
 import type { Json } from "../core/json.ts";
 import type { Inbound } from "../inbound/index.ts";
-import type { Kernel } from "../kernel/kernel.ts";
-import type { Outbox } from "../outbox/index.ts";
+import type { Kernel } from "../kernel/index.ts";
+import type { Outbox } from "../kernel/outbox/index.ts";
+import type { Submissions } from "../kernel/submissions/internal.ts";
+import type { Approvals } from "../kernel/waits/index.ts";
 import type { Scheduler } from "../scheduler/index.ts";
-import type { Submissions } from "../submissions/index.ts";
-import type { Approvals } from "../waits/index.ts";
 import type { Operations } from "./operations.ts";
 
 type Workflows = Kernel["workflows"];

@@ -10,10 +10,10 @@ import type {
   DeliveryState,
   Endpoint,
   ListDeliveriesOptions,
-} from "../outbox/index.ts";
+} from "../kernel/outbox/index.ts";
+import type { ListSubmissionsOptions, SubmissionInspection } from "../kernel/submissions/index.ts";
+import type { Approval, ListApprovalsOptions } from "../kernel/waits/index.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "../scheduler/index.ts";
-import type { ListSubmissionsOptions, SubmissionInspection } from "../submissions/index.ts";
-import type { Approval, ListApprovalsOptions } from "../waits/index.ts";
 import type { ActionName, Actions, Definition } from "./actions/catalog.ts";
 import type { FindingCode } from "./report/codes.ts";
 

@@ -4,16 +4,21 @@ import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../core/json.ts";
 import { partName } from "../core/steps.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
-import { isTerminal } from "../submissions/index.ts";
 import {
   endRun as endRunOfPrompts,
+  isTerminal,
   type KeyedRow,
   withKeyPrefix,
-} from "../submissions/store/keyed.ts";
-import { STATUS_OF } from "../waits/kinds/approval.ts";
-import { STORED_KINDS, type WaitKindName } from "../waits/protocol.ts";
-import { endRun as endRunOfWaits, type StepRow, stepsWithPrefix } from "../waits/steps.ts";
-import { keyPrefix } from "../workflow/names.ts";
+} from "../kernel/submissions/internal.ts";
+import {
+  endRun as endRunOfWaits,
+  STATUS_OF,
+  STORED_KINDS,
+  type StepRow,
+  stepsWithPrefix,
+  type WaitKindName,
+} from "../kernel/waits/index.ts";
+import { keyPrefix } from "../workflow/internal.ts";
 import { instanceOf, PLATFORM_MS } from "./instances.ts";
 import type { OperatedAgent } from "./operated.ts";
 import type { WorkflowStep } from "./protocol.ts";

@@ -12,7 +12,12 @@ import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
-import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type Adapter,
+  type Delivery,
+  RefusedError,
+  UndeliverableError,
+} from "../kernel/outbox/index.ts";
 import {
   type AdapterContext,
   type AttemptContext,
@@ -21,7 +26,7 @@ import {
   problemOfSecret,
   SECRET_NAME,
   type WithPolicy,
-} from "../outbox/internal.ts";
+} from "../kernel/outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 import {
   failureIn,

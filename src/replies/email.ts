@@ -13,7 +13,12 @@ import { byteLength, preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { digest } from "../core/text.ts";
-import { type Adapter, type Delivery, RefusedError, UndeliverableError } from "../outbox/index.ts";
+import {
+  type Adapter,
+  type Delivery,
+  RefusedError,
+  UndeliverableError,
+} from "../kernel/outbox/index.ts";
 import {
   type AdapterContext,
   type AttemptContext,
@@ -21,7 +26,7 @@ import {
   NAME,
   POLICY,
   type WithPolicy,
-} from "../outbox/internal.ts";
+} from "../kernel/outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 
 /** An e-mail address. */

@@ -7,8 +7,8 @@
 
 import { preview } from "../core/json.ts";
 import { invalidMessage, isPlainObject, unknownOptionMessage } from "../core/options/options.ts";
-import { type Delivery, UndeliverableError } from "../outbox/index.ts";
-import type { AdapterContext } from "../outbox/internal.ts";
+import { type Delivery, UndeliverableError } from "../kernel/outbox/index.ts";
+import type { AdapterContext } from "../kernel/outbox/internal.ts";
 
 /** The text for a person about a submission without an output. The reason stays in the agent: it may name internals. */
 const ENDS: Readonly<Record<string, string>> = {

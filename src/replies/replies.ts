@@ -2,8 +2,12 @@
 
 import { optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidAt, invalidMessage } from "../core/options/options.ts";
-import type { Outbox } from "../outbox/index.ts";
-import { type AdapterContext, type DestinationKind, isPrivateHost } from "../outbox/internal.ts";
+import type { Outbox } from "../kernel/outbox/index.ts";
+import {
+  type AdapterContext,
+  type DestinationKind,
+  isPrivateHost,
+} from "../kernel/outbox/internal.ts";
 import { type DiscordDestination, discordMessages } from "./discord.ts";
 import { type EmailDestination, emails } from "./email.ts";
 import { type GithubCommentDestination, githubComments } from "./github-comment.ts";

@@ -10,7 +10,7 @@ import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { type Adapter, type Delivery, RefusedError } from "../outbox/index.ts";
+import { type Adapter, type Delivery, RefusedError } from "../kernel/outbox/index.ts";
 import {
   type AdapterContext,
   type AttemptContext,
@@ -19,7 +19,7 @@ import {
   problemOfSecret,
   SECRET_NAME,
   type WithPolicy,
-} from "../outbox/internal.ts";
+} from "../kernel/outbox/internal.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
 import {
   failureIn,

@@ -5,7 +5,7 @@ import { Capability } from "../core/lifecycle/capability.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
-import type { SubmissionInspection } from "../submissions/index.ts";
+import type { SubmissionInspection } from "../kernel/submissions/index.ts";
 import { SchedulerEngine } from "./engine.ts";
 import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
 import {

@@ -4,7 +4,7 @@ import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
-import type { Submissions } from "../submissions/index.ts";
+import type { Submissions } from "../kernel/submissions/internal.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";

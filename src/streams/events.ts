@@ -1,8 +1,8 @@
 /** What a follower of a submission, a thread or an approval gets, and its reader. Over RPC events are lines of JSON. */
 
 import type { UIMessage, UIMessageChunk } from "ai";
-import type { SubmissionInspection } from "../submissions/index.ts";
-import type { Approval } from "../waits/index.ts";
+import type { SubmissionInspection } from "../kernel/submissions/index.ts";
+import type { Approval } from "../kernel/waits/index.ts";
 
 /** Where a stream stands: pass it as `from` to go on after this event. */
 type Cursor = { readonly id: string };

@@ -6,19 +6,19 @@
 
 import type { UIMessage } from "ai";
 import { count, optionsOf, readOptions } from "../core/options/option-schemas.ts";
-import type { Feature } from "../kernel/features.ts";
-import { ReplyChunks } from "../kernel/reply-chunks.ts";
-import type { ReplyWatcher, Watcher } from "../kernel/watchers.ts";
-import { ISOLATED, publicThreadOf } from "../submissions/host.ts";
+import type { Feature, ReplyWatcher, Watcher } from "../kernel/index.ts";
+import { ReplyChunks } from "../kernel/index.ts";
+import type { SubmissionInspection } from "../kernel/submissions/index.ts";
 import {
   checkThread,
+  ISOLATED,
   MAIN,
-  type SubmissionInspection,
+  publicThreadOf,
   type Submissions,
+  ThreadHistory,
   type Turn,
-} from "../submissions/index.ts";
-import { ThreadHistory } from "../submissions/store/threads.ts";
-import type { Approval } from "../waits/index.ts";
+} from "../kernel/submissions/internal.ts";
+import type { Approval } from "../kernel/waits/index.ts";
 import { cursorOf, END, type FollowOptions, fromOf, type Seen, textOf } from "./cursor.ts";
 import type { FollowEvent, ReplyPart } from "./events.ts";
 import { ThreadPosition } from "./thread-position.ts";

@@ -4,7 +4,7 @@
  * {@link MOST_LISTED} are open, ends of the later ones are found by their times.
  */
 
-import type { Place, Places, ThreadHistory } from "../submissions/store/threads.ts";
+import type { Place, Places, ThreadHistory } from "../kernel/submissions/internal.ts";
 import { NOTHING, refuse, type Seen, seenOf, textOf } from "./cursor.ts";
 
 /** Submissions that an id lists. */

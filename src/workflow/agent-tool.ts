@@ -6,7 +6,7 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import * as z from "zod";
-import type { AgentToolEnd, Milestone } from "../agent-tools/types.ts";
+import type { AgentToolEnd, Milestone } from "../agent-tools/internal.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { optionsOf, text } from "../core/options/option-schemas.ts";

@@ -12,7 +12,7 @@ import {
   SchemaMismatchError,
   validated,
 } from "../core/schema/schema.ts";
-import type { Approval, ApprovalRequest } from "../waits/kinds/approval-types.ts";
+import type { Approval, ApprovalRequest } from "../kernel/waits/index.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
   formsOf,

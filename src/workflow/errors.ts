@@ -1,12 +1,12 @@
 /** How the steps can fail. Names and fields of the errors of prompts are those that Think documents. */
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { InterruptedReason } from "../agent-tools/types.ts";
+import type { InterruptedReason } from "../agent-tools/internal.ts";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { durationText } from "../core/options/duration.ts";
 import { SchemaMismatchError } from "../core/schema/schema.ts";
-import type { TerminalStatus } from "../submissions/states.ts";
+import type { TerminalStatus } from "../kernel/submissions/index.ts";
 
 /** A prompt ended without an answer. */
 export class ThinkPromptError extends Error {

@@ -1,6 +1,6 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
-export type { AgentToolProgress } from "../agent-tools/types.ts";
+export type { AgentToolProgress } from "../agent-tools/internal.ts";
 export { SchemaMismatchError } from "../core/schema/schema.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./agent-tool.ts";
 export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./approval.ts";

@@ -5,7 +5,7 @@
 
 import { headOf, type StepIdentity } from "../core/steps.ts";
 import { digest } from "../core/text.ts";
-import type { WaitKindName } from "../waits/protocol.ts";
+import type { WaitKindName } from "../kernel/waits/index.ts";
 
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;

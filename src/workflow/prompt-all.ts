@@ -5,7 +5,8 @@
 
 import { preview } from "../core/json.ts";
 import type { AnySchema } from "../core/schema/schema.ts";
-import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
+import type { SubmissionEnd } from "../kernel/submissions/index.ts";
+import type { PromptEnd } from "../kernel/submissions/internal.ts";
 import type {
   BATCH_TIMEOUT,
   BatchEnd,
@@ -16,7 +17,7 @@ import type {
   BatchRef,
   BatchRepairs,
   BatchRequest,
-} from "../waits/kinds/batch.ts";
+} from "../kernel/waits/index.ts";
 import {
   namingStep,
   ThinkPromptError,

@@ -5,8 +5,8 @@ import { preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
-import type { AnswerStrategy, TokenUsage } from "../submissions/types.ts";
-import type { PromptMessage, PromptRequest } from "../waits/kinds/prompt.ts";
+import type { AnswerStrategy, TokenUsage } from "../kernel/submissions/index.ts";
+import type { PromptMessage, PromptRequest } from "../kernel/waits/index.ts";
 import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
 import type { Rollback } from "./step-call.ts";
 

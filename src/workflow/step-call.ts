@@ -7,7 +7,7 @@ import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { StepCalls, WaitKindName } from "../waits/protocol.ts";
+import type { StepCalls, WaitKindName } from "../kernel/waits/index.ts";
 
 /** The agent of a workflow, for its steps. */
 export type StepAgent = CallsKernel<StepCalls>;

@@ -4,8 +4,8 @@
  */
 
 import { digest } from "../core/text.ts";
-import type { PromptEnd } from "../submissions/types.ts";
-import type { ThinkPromptReceipt } from "../waits/kinds/prompt.ts";
+import type { PromptEnd } from "../kernel/submissions/internal.ts";
+import type { ThinkPromptReceipt } from "../kernel/waits/index.ts";
 import { ThinkPromptTimeoutError } from "./errors.ts";
 import { durably, type StepCall } from "./step-call.ts";
 import { eventOf, namesOf, type Timed, type WaitAsk } from "./wait.ts";

@@ -13,7 +13,7 @@ import type {
   WaitReceipt,
   WaitRef,
   WaitStatus,
-} from "../waits/protocol.ts";
+} from "../kernel/waits/index.ts";
 import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
 

@@ -7,8 +7,8 @@ import type { Duration } from "../core/options/duration.ts";
 import { duration, list, optionsOf, text } from "../core/options/option-schemas.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { type AnySchema, type OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
-import type { WebhookRequest, WebhookResult, WebhookValue } from "../inbound/waits/types.ts";
-import type { WaitReceipt } from "../waits/protocol.ts";
+import type { WebhookRequest, WebhookResult, WebhookValue } from "../inbound/internal.ts";
+import type { WaitReceipt } from "../kernel/waits/index.ts";
 import {
   WebhookBodyError,
   WebhookCancelledError,

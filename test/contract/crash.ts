@@ -1,7 +1,7 @@
 /** The object crashes at any write or delivery: what every host promises of a turn, a workflow, a cancellation and an approval. */
 
 import { expect, it } from "vitest";
-import { method } from "../../src/outbox/index.ts";
+import { method } from "../../src/kernel/outbox/index.ts";
 import { ask, type CrashScenario, crashAtEveryWrite } from "../../src/testing/index.ts";
 import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
 import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";

@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { version } from "../../package.json";
-import { webhook } from "../../src/outbox/index.ts";
+import { webhook } from "../../src/kernel/outbox/index.ts";
 import type { OriginParams } from "../../src/workflow/durable-workflow.ts";
 import { message, until } from "../support/given.ts";
 import { arrival, call } from "../support/inbound.ts";

@@ -1,7 +1,7 @@
 /** The guarantees of submissions, for every host. */
 
 import { expect, it } from "vitest";
-import { method } from "../../src/outbox/index.ts";
+import { method } from "../../src/kernel/outbox/index.ts";
 import { modelCalls } from "../../src/testing/index.ts";
 import { message, refusal, until } from "../support/given.ts";
 import { type ContractHost, Given, recordsTools, supports } from "./host.ts";

@@ -22,7 +22,7 @@ import { isReset } from "../../src/core/lifecycle/resets.ts";
 import { Wake } from "../../src/core/lifecycle/wake.ts";
 import { millisecondsOf } from "../../src/core/options/duration.ts";
 import { instantMs } from "../../src/core/options/instant.ts";
-import { MIGRATIONS as LEDGER } from "../../src/submissions/store/schema.ts";
+import { MIGRATIONS as LEDGER } from "../../src/kernel/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";

@@ -1,8 +1,8 @@
 /** What put() refuses for replies, and which fields no list and no message shows. */
 
 import { describe, expect, it } from "vitest";
-import { Destinations, withoutSecrets } from "../../src/outbox/destinations/index.ts";
-import { type Destination, InvalidOptionError, Outbox } from "../../src/outbox/index.ts";
+import { Destinations, withoutSecrets } from "../../src/kernel/outbox/destinations/index.ts";
+import { type Destination, InvalidOptionError, Outbox } from "../../src/kernel/outbox/index.ts";
 import {
   discord,
   email,

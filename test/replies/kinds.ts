@@ -5,8 +5,8 @@ import type {
   AdapterContext,
   AttemptContext,
   Delivery,
-} from "../../src/outbox/destinations/adapter.ts";
-import type { Destination } from "../../src/outbox/index.ts";
+} from "../../src/kernel/outbox/destinations/adapter.ts";
+import type { Destination } from "../../src/kernel/outbox/index.ts";
 import { discordMessages } from "../../src/replies/discord.ts";
 import { emails } from "../../src/replies/email.ts";
 import { githubComments } from "../../src/replies/github-comment.ts";

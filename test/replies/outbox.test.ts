@@ -1,7 +1,7 @@
 /** Replies through the outbox: which attempts are repeated, which are not, and what a rate limit holds. */
 
 import { describe, expect, it } from "vitest";
-import type { DeadLetter, Destination } from "../../src/outbox/index.ts";
+import type { DeadLetter, Destination } from "../../src/kernel/outbox/index.ts";
 import { discord, replies, slack, telegram } from "../../src/replies/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { forever, sleep, submit, within } from "../support/ledger.ts";

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { Problem } from "../../src/core/problems.ts";
-import { InvalidDestinationError } from "../../src/outbox/index.ts";
+import { InvalidDestinationError } from "../../src/kernel/outbox/index.ts";
 import { until } from "../support/given.ts";
 import type { OutboxScript } from "../support/objects/outbox-object.ts";
 import {

@@ -1,9 +1,9 @@
 /** The bounds of what follows an object. The contract tests following itself, on every host. */
 
 import { describe, expect, it } from "vitest";
+import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
 import { type FollowEvent, readFollowed } from "../../src/streams/events.ts";
 import { Followers, followers } from "../../src/streams/followers.ts";
-import type { SubmissionInspection } from "../../src/submissions/index.ts";
 
 const running = (submissionId = "s", more: object = {}) =>
   ({

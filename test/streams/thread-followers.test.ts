@@ -4,13 +4,13 @@
  */
 
 import { beforeAll, describe, expect, it } from "vitest";
+import { inspect } from "../../src/kernel/submissions/inspection.ts";
+import { readLimits } from "../../src/kernel/submissions/options.ts";
+import type { Submission, Summary } from "../../src/kernel/submissions/store/rows.ts";
+import { SubmissionStore } from "../../src/kernel/submissions/store/store.ts";
+import { ThreadHistory } from "../../src/kernel/submissions/store/threads.ts";
 import type { FollowEvent } from "../../src/streams/events.ts";
 import { Followers } from "../../src/streams/followers.ts";
-import { inspect } from "../../src/submissions/inspection.ts";
-import { readLimits } from "../../src/submissions/options.ts";
-import type { Submission, Summary } from "../../src/submissions/store/rows.ts";
-import { SubmissionStore } from "../../src/submissions/store/store.ts";
-import { ThreadHistory } from "../../src/submissions/store/threads.ts";
 import { givenLedger } from "../support/given.ts";
 import { within } from "../support/ledger.ts";
 import { limitMs, sizeOf } from "../support/sizes.ts";

@@ -3,14 +3,18 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { Destination, OutboxSettings, WorkflowDestination } from "../../src/outbox/index.ts";
+import type {
+  Destination,
+  OutboxSettings,
+  WorkflowDestination,
+} from "../../src/kernel/outbox/index.ts";
 import type {
   SubmissionInspection,
   SubmissionStatus,
   Turn,
   TurnEnd,
-} from "../../src/submissions/index.ts";
-import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
+} from "../../src/kernel/submissions/internal.ts";
+import type { InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
 import { givenLedger, message, until } from "./given.ts";
 import {
   delivered,

@@ -29,8 +29,8 @@ import {
   signedLinks,
 } from "../../src/inbound/index.ts";
 import type { WaitedDelivery } from "../../src/inbound/waits/types.ts";
-import type { DeadLetter } from "../../src/outbox/index.ts";
-import type { SubmissionInspection } from "../../src/submissions/index.ts";
+import type { DeadLetter } from "../../src/kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 import { ALL, LINKS } from "./features.ts";
 

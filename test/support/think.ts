@@ -1,7 +1,10 @@
 /** Calls to a Think agent, and access to its storage. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { LedgerOptions, SubmitMessagesOptions } from "../../src/submissions/index.ts";
+import type {
+  LedgerOptions,
+  SubmitMessagesOptions,
+} from "../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
 import { sleep } from "./ledger.ts";

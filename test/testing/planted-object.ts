@@ -3,7 +3,7 @@
  * word of the object's name says. The crash kit has to find each of them.
  */
 
-import type { Destination } from "../../src/outbox/index.ts";
+import type { Destination } from "../../src/kernel/outbox/index.ts";
 import { LedgerObject } from "../support/objects/ledger-object.ts";
 
 export class PlantedObject extends LedgerObject {

@@ -1,8 +1,8 @@
 /** The worker of the tests that need no Think. */
 
 import { crashable } from "../../src/testing/index.ts";
+import { queue } from "../kernel/outbox/recipients.ts";
 import { AlertsObject as Alerts } from "../operator/alerts/alerts-object.ts";
-import { queue } from "../outbox/recipients.ts";
 import { AnswerObject as Answer } from "../support/objects/answer-object.ts";
 import { InboundObject as Inbound } from "../support/objects/inbound-object.ts";
 import { LedgerObject as Ledger } from "../support/objects/ledger-object.ts";
@@ -12,9 +12,9 @@ import { WaitsObject as Waits } from "../support/objects/waits-object.ts";
 import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
 export { SdkObject } from "../hosts/sdk/sdk-object.ts";
+export { OutboxAgent } from "../kernel/outbox/outbox-agent.ts";
+export { Receiver, ReceiverAgent, WaitingWorkflow } from "../kernel/outbox/recipients.ts";
 export { AlertsAgent } from "../operator/alerts/alerts-agent.ts";
-export { OutboxAgent } from "../outbox/outbox-agent.ts";
-export { Receiver, ReceiverAgent, WaitingWorkflow } from "../outbox/recipients.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
 export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";
 

@@ -2,18 +2,17 @@
 
 import type { Lifecycle } from "agents/lifecycle";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import type { HostAgent } from "../../kernel/host-agent.ts";
+import type { HostAgent, Watchers } from "../../kernel/index.ts";
 import {
   type Host,
   type HostOptions,
   type HostTurns,
+  hooksOf,
   type Kernel,
   kernelOf,
   type TurnOptions,
-} from "../../kernel/kernel.ts";
-import { hooksOf } from "../../kernel/overrides.ts";
-import type { Watchers } from "../../kernel/watchers.ts";
-import type { DeadLetter, Outbox } from "../../outbox/index.ts";
+} from "../../kernel/index.ts";
+import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
 import { type SubmissionAgent, SubmissionClients } from "./submission-clients.ts";
 

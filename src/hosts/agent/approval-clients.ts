@@ -1,7 +1,7 @@
 /** Sends each change of an approval to the connected clients of an agent, and calls the app's hook. */
 
 import type { Agent, Connection } from "agents";
-import type { Approval, ApprovalMessage } from "../../waits/index.ts";
+import type { Approval, ApprovalMessage } from "../../kernel/waits/index.ts";
 
 export type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
   shouldSendApproval(approval: Approval, connection: Connection): boolean;

@@ -5,9 +5,10 @@
 
 import type { Agent, Connection } from "agents";
 import type { UIMessage, UIMessageChunk } from "ai";
-import { MOST_REPLY, ReplyChunks } from "../../kernel/reply-chunks.ts";
-import type { ReplyWatcher, Watcher } from "../../kernel/watchers.ts";
-import type { SubmissionInspection, Turn } from "../../submissions/index.ts";
+import type { ReplyWatcher, Watcher } from "../../kernel/index.ts";
+import { MOST_REPLY, ReplyChunks } from "../../kernel/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import type { Turn } from "../../kernel/submissions/internal.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {

@@ -6,20 +6,19 @@
 import { AIChatAgent } from "@cloudflare/ai-chat";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
-import type { TurnOptions } from "../../kernel/kernel.ts";
-import type { Watchers } from "../../kernel/watchers.ts";
-import type { Outbox } from "../../outbox/index.ts";
+import type { TurnOptions, Watchers } from "../../kernel/index.ts";
+import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type CheckedSubmission,
   type ConversationState,
   MAIN,
-  type SubmissionInspection,
   Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
 import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";

@@ -8,7 +8,7 @@ import type {
   ChatResponseResult,
 } from "@cloudflare/ai-chat";
 import type { LanguageModel } from "ai";
-import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { ApprovalAgent } from "../agent/approval-clients.ts";
 import type { SubmissionAgent } from "../agent/submission-clients.ts";
 

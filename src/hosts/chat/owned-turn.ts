@@ -2,7 +2,7 @@
 
 import type { LanguageModel, UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { TurnEnd } from "../../submissions/index.ts";
+import type { TurnEnd } from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
 import { textOf } from "../sdk/answer-text.ts";
 import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../sdk/recovered-turns.ts";

@@ -1,6 +1,6 @@
 /** The response of `onChatMessage()` on its way to the chat: who watches it, and what clients and the conversation do not get. */
 
-import { isFinalAnswer } from "../../submissions/index.ts";
+import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 
 /**
  * The same response.

@@ -6,9 +6,9 @@ import type { AgentHarness, HarnessSession, OperationResult } from "agents/exper
 import { toUIMessage } from "agents/harness/ai-sdk";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { TurnOptions } from "../../kernel/kernel.ts";
-import type { WatchedTurn, Watchers } from "../../kernel/watchers.ts";
-import type { Outbox } from "../../outbox/index.ts";
+import type { TurnOptions, WatchedTurn, Watchers } from "../../kernel/index.ts";
+import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type AttemptPlan,
   type AttemptRef,
@@ -16,13 +16,12 @@ import {
   type ConversationState,
   endWithAnswer,
   isIsolated,
-  type SubmissionInspection,
   Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { HARNESS } from "../limitations.ts";
 import { Answering } from "../sdk/answering.ts";
 import { TurnScope } from "../sdk/turn-scope.ts";

@@ -18,7 +18,7 @@ import {
   MAIN,
   type SubmittedTurn,
   type Turn,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { jsonInstructions } from "../sdk/final-answer.ts";
 
 const SESSION = "perdure:";

@@ -3,7 +3,7 @@
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
-import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
+import { hasEnded } from "../../kernel/outbox/internal.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_workflows (

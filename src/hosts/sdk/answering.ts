@@ -4,12 +4,12 @@ import type { StepResult, ToolSet } from "ai";
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
+import { AnswerTooLargeError } from "../../kernel/submissions/index.ts";
 import {
   type AnswerState,
-  AnswerTooLargeError,
   type AttemptPlan,
   isFinalAnswer,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
 
 export class Answering implements AnswerState {

@@ -4,14 +4,14 @@
  */
 
 import type { LanguageModel, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
-import type { ToolCalls, TurnLedger } from "../../submissions/host.ts";
+import type { ToolCalls, TurnLedger } from "../../kernel/submissions/internal.ts";
 import {
   type AttemptPlan,
   type AttemptRef,
   endWithAnswer,
   type SettledCall,
   type TurnEnd,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { Answering } from "./answering.ts";
 import {
   askedInStep,

@@ -4,7 +4,7 @@
  */
 
 import type { UIMessage, UIMessageChunk } from "ai";
-import type { ReplyWatcher, Watchers } from "../../kernel/watchers.ts";
+import type { ReplyWatcher, Watchers } from "../../kernel/index.ts";
 
 const TYPE = "cf_agent_use_chat_response";
 /** Turns whose frames are known at the same time. The SDK runs one at a time. */

@@ -8,7 +8,7 @@ import {
 } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
 import type { UIMessage } from "ai";
-import type { AttemptRef, Submissions, TurnEnd } from "../../submissions/index.ts";
+import type { AttemptRef, Submissions, TurnEnd } from "../../kernel/submissions/internal.ts";
 import { idsOf, type MainConversation } from "./conversation.ts";
 import { settledCalls, toolOf } from "./reply.ts";
 

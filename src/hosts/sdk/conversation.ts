@@ -1,8 +1,12 @@
 /** The agent's own conversation: what the turns of submissions have left in it. */
 
 import type { UIMessage } from "ai";
-import type { ConversationState, SettledCall, SubmittedTurn } from "../../submissions/index.ts";
-import { isFinalAnswer } from "../../submissions/index.ts";
+import type {
+  ConversationState,
+  SettledCall,
+  SubmittedTurn,
+} from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 import { isProviderResult, settledCalls, toolOf, withReplies } from "./reply.ts";
 
 /** A conversation that the agent itself keeps: its messages in memory, and where they are stored. */

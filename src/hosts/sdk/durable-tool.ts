@@ -4,7 +4,7 @@ import type { Tool, ToolExecutionOptions } from "ai";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
 import { readOptions, text } from "../../core/options/option-schemas.ts";
 import { checkNames, invalidMessage } from "../../core/options/options.ts";
-import type { CallSteps } from "../../submissions/host.ts";
+import type { CallSteps } from "../../kernel/submissions/internal.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
 const RESULT_BYTES = 1_000_000;

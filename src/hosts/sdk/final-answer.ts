@@ -17,7 +17,7 @@ import {
   tool,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import { type AttemptPlan, FINAL_ANSWER } from "../../submissions/index.ts";
+import { type AttemptPlan, FINAL_ANSWER } from "../../kernel/submissions/internal.ts";
 
 export type TurnContext = {
   readonly system: string;

@@ -12,7 +12,7 @@ import {
   type Turn,
   type TurnEnd,
   TurnRefused,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { textOf } from "./answer-text.ts";
 import { Attempt, type AttemptOptions, type EndedTurn } from "./attempt.ts";
 import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "./chat-recovery.ts";

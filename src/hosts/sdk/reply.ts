@@ -1,8 +1,8 @@
 /** The reply of a side turn: its id, what of it is stored, and whether it is complete. Pure. */
 
 import type { UIMessage } from "ai";
-import type { SettledCall } from "../../submissions/host.ts";
-import { isFinalAnswer } from "../../submissions/index.ts";
+import type { SettledCall } from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 
 type Part = UIMessage["parts"][number];
 

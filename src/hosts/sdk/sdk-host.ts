@@ -3,19 +3,18 @@
 import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
-import type { TurnOptions } from "../../kernel/kernel.ts";
-import type { Watchers } from "../../kernel/watchers.ts";
-import type { Outbox } from "../../outbox/index.ts";
+import type { TurnOptions, Watchers } from "../../kernel/index.ts";
+import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type CheckedSubmission,
   type ConversationState,
-  type SubmissionInspection,
   Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { OBJECT } from "../limitations.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { SdkTurns } from "./sdk-turns.ts";

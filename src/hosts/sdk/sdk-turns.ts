@@ -7,7 +7,7 @@ import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/lifecycle/resets.ts";
-import type { ReplyWatcher } from "../../kernel/watchers.ts";
+import type { ReplyWatcher } from "../../kernel/index.ts";
 import {
   type ConversationState,
   isIsolated,
@@ -16,7 +16,7 @@ import {
   type TurnEnd,
   type TurnLedger,
   TurnRefused,
-} from "../../submissions/host.ts";
+} from "../../kernel/submissions/internal.ts";
 import { textOf } from "./answer-text.ts";
 import { Attempt, type EndedTurn } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";

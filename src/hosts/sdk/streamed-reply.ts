@@ -11,8 +11,8 @@ import {
   type UIMessage,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { ReplyWatcher } from "../../kernel/watchers.ts";
-import { isFinalAnswer } from "../../submissions/index.ts";
+import type { ReplyWatcher } from "../../kernel/index.ts";
+import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 import type { Attempt } from "./attempt.ts";
 import { guardedOf, offeredOf } from "./tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";

@@ -6,7 +6,7 @@
 import type { ModelMessage, ToolSet } from "ai";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { CallSteps, ToolCalls } from "../../submissions/host.ts";
+import type { CallSteps, ToolCalls } from "../../kernel/submissions/internal.ts";
 import { durableOf, storable } from "./durable-tool.ts";
 import type { TurnHooks } from "./turn-source.ts";
 

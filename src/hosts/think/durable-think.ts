@@ -4,25 +4,23 @@ import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think"
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
 import type { Problem } from "../../core/problems.ts";
-import type { Feature } from "../../kernel/features.ts";
-import type { HostOptions, Kernel } from "../../kernel/kernel.ts";
-import { notOverridden } from "../../kernel/overrides.ts";
-import type { RunWorkflow } from "../../kernel/workflows.ts";
-import type { DeadLetter, Outbox } from "../../outbox/index.ts";
-import {
-  type CancelSubmissionResult,
-  checkId,
-  type DeleteSubmissionsOptions,
-  type ListSubmissionsOptions,
-  type OutputOfRef,
-  type OutputSchema,
-  type SubmissionInspection,
-  type SubmissionOutput,
-  type SubmitMessagesOptions,
-  type SubmitMessagesResult,
-  type WaitForSubmissionOptions,
-} from "../../submissions/index.ts";
-import type { Approval } from "../../waits/index.ts";
+import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
+import { notOverridden } from "../../kernel/index.ts";
+import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
+  SubmissionInspection,
+  SubmissionOutput,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../kernel/submissions/index.ts";
+import { checkId } from "../../kernel/submissions/internal.ts";
+import type { Approval } from "../../kernel/waits/index.ts";
 import { agentKernel, logFor } from "../agent/agent-kernel.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import type { SubmissionAudience } from "../agent/submission-clients.ts";

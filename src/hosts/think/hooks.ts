@@ -8,7 +8,7 @@ import type {
 } from "@cloudflare/think";
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
-import type { SubmissionInspection } from "../../submissions/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { ApprovalAgent } from "../agent/approval-clients.ts";
 import type { SubmissionAgent } from "../agent/submission-clients.ts";
 

@@ -2,6 +2,14 @@
 
 // Think's types, so that an app needs no second import for them; Perdure's of the same name, below, take their place.
 export type * from "@cloudflare/think";
+export type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../kernel/submissions/index.ts";
 export {
   InvalidTaskError,
   PromptLostError,
@@ -11,14 +19,6 @@ export {
   ScheduleSyntaxError,
   UnknownTaskError,
 } from "../../scheduler/index.ts";
-export type {
-  CancelSubmissionResult,
-  DeleteSubmissionsOptions,
-  ListSubmissionsOptions,
-  SubmitMessagesOptions,
-  SubmitMessagesResult,
-  WaitForSubmissionOptions,
-} from "../../submissions/public.ts";
 export * from "../public.ts";
 export { DurableThink, type DurableThinkOptions } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";

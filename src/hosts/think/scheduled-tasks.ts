@@ -1,7 +1,7 @@
 /** Think's scheduled tasks on Perdure's scheduler: the app declares them as before, and Think sees none of them. */
 
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
-import type { Feature } from "../../kernel/features.ts";
+import type { Feature } from "../../kernel/index.ts";
 import {
   type AnyTasks,
   type ArmedOccurrence,

@@ -6,18 +6,18 @@
 import { type ActiveTurn, Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
-import type { Watchers } from "../../kernel/watchers.ts";
-import type { Outbox } from "../../outbox/index.ts";
+import type { Watchers } from "../../kernel/index.ts";
+import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type ConversationState,
   MAIN,
-  type SubmissionInspection,
   type Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../submissions/index.ts";
+} from "../../kernel/submissions/internal.ts";
 import { ChatFrames } from "../sdk/chat-frames.ts";
 import { ChatRecovery } from "../sdk/chat-recovery.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";

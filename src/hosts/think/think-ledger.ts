@@ -7,23 +7,20 @@ import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import { instantMs } from "../../core/options/instant.ts";
 import { isPlainObject } from "../../core/options/options.ts";
-import type { InstanceOf } from "../../outbox/index.ts";
+import type { InstanceOf } from "../../kernel/outbox/index.ts";
 import {
   type CancelSubmissionResult,
-  checkId,
   type DeleteSubmissionsOptions,
-  isTerminal,
   type ListSubmissionsOptions,
-  MAIN,
-  type PromptEnd,
   SubmissionIdentityError,
   type SubmissionInspection,
   type SubmissionStats,
   type SubmitMessagesOptions,
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
-} from "../../submissions/index.ts";
-import { NOT_FOUND } from "../../waits/index.ts";
+} from "../../kernel/submissions/index.ts";
+import { checkId, isTerminal, MAIN, type PromptEnd } from "../../kernel/submissions/internal.ts";
+import { NOT_FOUND } from "../../kernel/waits/index.ts";
 import { textOf as replyText } from "../sdk/answer-text.ts";
 
 const MOST_LISTED = 100;

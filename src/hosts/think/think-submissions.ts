@@ -4,25 +4,24 @@
  */
 
 import type { UIMessage } from "ai";
-import type { InstanceOf } from "../../outbox/index.ts";
+import type { InstanceOf } from "../../kernel/outbox/index.ts";
 import {
   type CancelSubmissionResult,
   type DeleteSubmissionsOptions,
   InvalidSubmissionError,
-  isTerminal,
   type ListSubmissionsOptions,
   type OutputOfRef,
   type OutputSchema,
   type SubmissionInspection,
   type SubmissionOutput,
   type SubmissionStats,
-  Submissions,
   type SubmitMessagesOptions,
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
-} from "../../submissions/index.ts";
-import { PromptKind } from "../../waits/index.ts";
-import type { WaitRef } from "../../waits/protocol.ts";
+} from "../../kernel/submissions/index.ts";
+import { isTerminal, Submissions } from "../../kernel/submissions/internal.ts";
+import type { WaitRef } from "../../kernel/waits/index.ts";
+import { PromptKind } from "../../kernel/waits/index.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 type SubmissionOf<Ref extends string> = SubmissionInspection<OutputOfRef<Ref>> | null;

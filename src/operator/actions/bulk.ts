@@ -7,7 +7,7 @@ import { causeOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import type { InstalledInbound } from "../../inbound/index.ts";
-import { cursorOf } from "../../outbox/filters.ts";
+import { cursorOf } from "../../kernel/outbox/internal.ts";
 import {
   countSelected,
   type Range,
@@ -15,7 +15,7 @@ import {
   type Selection,
   select,
   wholeRange,
-} from "../../submissions/store/selection.ts";
+} from "../../kernel/submissions/internal.ts";
 import { InvalidOperationError, invalidOperation } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
 

@@ -12,11 +12,10 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
-import { INBOUND_FILTER } from "../../inbound/options.ts";
-import { DEAD_LETTER_FILTER } from "../../outbox/filters.ts";
-import { checkMetadata, SUBMISSION_FILTER } from "../../submissions/intake/filters.ts";
-import type { SubmissionStatus } from "../../submissions/states.ts";
-import { CHANGEABLE } from "../../submissions/store/selection.ts";
+import { INBOUND_FILTER } from "../../inbound/internal.ts";
+import { DEAD_LETTER_FILTER } from "../../kernel/outbox/internal.ts";
+import type { SubmissionStatus } from "../../kernel/submissions/index.ts";
+import { CHANGEABLE, checkMetadata, SUBMISSION_FILTER } from "../../kernel/submissions/internal.ts";
 import { InvalidOperationError, invalidOperation } from "../errors.ts";
 import type { Action, OperateRequest } from "../protocol.ts";
 import { DEFINITIONS } from "./catalog.ts";

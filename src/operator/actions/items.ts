@@ -1,9 +1,12 @@
 /** Actions on one submission, dead letter, endpoint, inbound delivery, approval or thread. */
 
-import { isTerminal, MAIN } from "../../submissions/index.ts";
-import { checkNamedThread } from "../../submissions/intake/filters.ts";
-import { countOpen } from "../../submissions/store/threads.ts";
-import type { Approval, ApprovalDecisionResult } from "../../waits/index.ts";
+import {
+  checkNamedThread,
+  countOpen,
+  isTerminal,
+  MAIN,
+} from "../../kernel/submissions/internal.ts";
+import type { Approval, ApprovalDecisionResult } from "../../kernel/waits/index.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Action } from "../protocol.ts";
 import {

@@ -1,6 +1,7 @@
 /** Does what operators ask for: checks it, records it in the audit log, and calls the agent's verbs. */
 
-import { type Destination, withoutSecrets } from "../../outbox/destinations/index.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
+import { withoutSecrets } from "../../kernel/outbox/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Action, OperateRequest, OperateResult } from "../protocol.ts";
 import { recordEnd, recordStart } from "./audit.ts";

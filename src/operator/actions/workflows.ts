@@ -2,7 +2,7 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
+import { hasEnded } from "../../kernel/outbox/internal.ts";
 import { instanceOf, liveStatus } from "../instances.ts";
 import { inspectWorkflow } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";

@@ -1,6 +1,6 @@
 /** What an alert says: a text for people, an event for webhooks and other programs. */
 
-import type { Destination } from "../../outbox/index.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
 import type { AgentRef, AlertEvent } from "../protocol.ts";
 import { line } from "../report/text.ts";
 

@@ -3,7 +3,7 @@
 import * as z from "zod";
 import type { Duration } from "../../core/options/duration.ts";
 import { duration, oneOf, optionsOf } from "../../core/options/option-schemas.ts";
-import type { Destination } from "../../outbox/index.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
 
 export type AlertOptions = {
   /** Who is sent a message: `slack()` or another reply, `email()`, or `webhook()` for the finding as JSON. */

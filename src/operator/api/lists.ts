@@ -1,6 +1,6 @@
 /** Each list of an agent as pages, and its items, by the agent's verbs. */
 
-import type { ListScanLimitError } from "../../submissions/index.ts";
+import type { ListScanLimitError } from "../../kernel/submissions/index.ts";
 import type { OperatedVerbs } from "../operated.ts";
 import type { Collections, Details, Page, Parts } from "../protocol.ts";
 import { invalidCursor } from "./errors.ts";

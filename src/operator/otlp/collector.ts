@@ -27,7 +27,7 @@ import {
   STILL_WAITING,
   UndeliverableError,
   unlessAborted,
-} from "../../outbox/internal.ts";
+} from "../../kernel/outbox/internal.ts";
 
 /** The collector of `traces()`. */
 export type TracesOptions = Omit<OtlpDestination, "kind">;

@@ -1,13 +1,13 @@
 /** Reads what the rules judge by. A part that cannot be read is left out, and has its error here. */
 
 import { failureOf } from "../../core/failures.ts";
-import type { InboundFacts } from "../../inbound/facts.ts";
 import type { InstalledInbound } from "../../inbound/index.ts";
-import { type OutboxFacts, outboxFacts } from "../../outbox/facts.ts";
-import type { SchedulerFacts } from "../../scheduler/facts.ts";
+import type { InboundFacts } from "../../inbound/internal.ts";
+import { type OutboxFacts, outboxFacts } from "../../kernel/outbox/internal.ts";
+import { type SubmissionFacts, submissionFacts } from "../../kernel/submissions/internal.ts";
+import { type WaitFacts, waitFacts } from "../../kernel/waits/index.ts";
 import type { Scheduler } from "../../scheduler/index.ts";
-import { type SubmissionFacts, submissionFacts } from "../../submissions/facts.ts";
-import { type WaitFacts, waitFacts } from "../../waits/facts.ts";
+import type { SchedulerFacts } from "../../scheduler/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlarmFacts } from "./rules/alarms.ts";
 import { type McpFacts, mcpFacts } from "./rules/mcp.ts";

@@ -1,21 +1,21 @@
 /** The spans of one submission: how long it waited, its attempts with their model and tool calls, and its deliveries. */
 
 import { spanIdOf } from "../../core/trace-context.ts";
-import { hostOf } from "../../outbox/destinations/webhook.ts";
-import { listDeliveries } from "../../outbox/store/listing.ts";
-import type { DeliveryInfo } from "../../outbox/types.ts";
-import { publicThreadOf } from "../../submissions/host.ts";
-import { isTerminal } from "../../submissions/states.ts";
+import type { DeliveryInfo } from "../../kernel/outbox/index.ts";
+import { hostOf, listDeliveries } from "../../kernel/outbox/internal.ts";
+import type { AttemptTimeline, ModelCall } from "../../kernel/submissions/internal.ts";
 import {
+  deliveryKey,
+  isTerminal,
+  publicThreadOf,
   type TracedAttempt,
   type TracedCall,
   type TracedSubmission,
   tracedAttempts,
   tracedCalls,
   tracedSubmission,
-} from "../../submissions/store/traced.ts";
-import { deliveryKey, traceOfSubmission } from "../../submissions/tracing.ts";
-import type { AttemptTimeline, ModelCall } from "../../submissions/turns/timeline.ts";
+  traceOfSubmission,
+} from "../../kernel/submissions/internal.ts";
 import type { TraceSpan } from "../protocol.ts";
 import type { NewSpan, Spans } from "./spans.ts";
 

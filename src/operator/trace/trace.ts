@@ -3,9 +3,13 @@
  * `submissions/store/traced.ts`, `waits/traced.ts` and `outbox/store/listing.ts`.
  */
 
-import { tracedSubmission } from "../../submissions/store/traced.ts";
-import { promptingStepOf, traceOfSubmission, traceOfWorkflow } from "../../submissions/tracing.ts";
-import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import {
+  promptingStepOf,
+  tracedSubmission,
+  traceOfSubmission,
+  traceOfWorkflow,
+} from "../../kernel/submissions/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
 import { stepsOf } from "../steps.ts";

@@ -1,15 +1,15 @@
 /** The spans of a workflow instance and of its steps, around those of the submissions that its steps wait for. */
 
-import { withKeyPrefix } from "../../submissions/store/keyed.ts";
 import {
+  type PromptingStep,
+  promptingStepOf,
   promptsOfWorkflow,
   type TracedSubmission,
   tracedSubmission,
-} from "../../submissions/store/traced.ts";
-import { type PromptingStep, promptingStepOf } from "../../submissions/tracing.ts";
-import { STATUS_OF } from "../../waits/kinds/approval.ts";
-import { type TracedWait, waitsOfWorkflow } from "../../waits/traced.ts";
-import { keyPrefix } from "../../workflow/names.ts";
+  withKeyPrefix,
+} from "../../kernel/submissions/internal.ts";
+import { STATUS_OF, type TracedWait, waitsOfWorkflow } from "../../kernel/waits/index.ts";
+import { keyPrefix } from "../../workflow/internal.ts";
 import type { TraceSpan, WorkflowStep } from "../protocol.ts";
 import type { NewSpan, Spans } from "./spans.ts";
 import { addSubmission, linkTo } from "./submission-spans.ts";

@@ -1,6 +1,6 @@
 /** L4: each message of a completed submission is in its conversation, once. */
 
-import { isIsolated } from "../../submissions/index.ts";
+import { isIsolated } from "../../kernel/submissions/internal.ts";
 import type { Rows } from "./rows.ts";
 
 /** The fields of a message that are read here. */

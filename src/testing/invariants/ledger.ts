@@ -1,7 +1,8 @@
 /** L1 L2 L7 O1: checks of submissions, from their rows and their history. */
 
-import type { Destination } from "../../outbox/index.ts";
-import { isTerminal, NEXT, type SubmissionStatus } from "../../submissions/states.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
+import type { SubmissionStatus } from "../../kernel/submissions/index.ts";
+import { isTerminal, NEXT } from "../../kernel/submissions/internal.ts";
 import type { Change, Put } from "../history.ts";
 import type { Rows } from "./rows.ts";
 

@@ -1,7 +1,7 @@
 /** The app of the contract on `perdure/agent`. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";

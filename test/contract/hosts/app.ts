@@ -3,9 +3,9 @@
 import { type ToolSet, tool } from "ai";
 import { z } from "zod";
 import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
+import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
-import type { SubmissionEvent } from "../../../src/submissions/index.ts";
 import type { Meter } from "../../../src/testing/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */

@@ -2,7 +2,7 @@
 
 import { convertToModelMessages, stepCountIs, streamText } from "ai";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";

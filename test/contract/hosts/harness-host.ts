@@ -3,7 +3,7 @@
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { ThinkHarness } from "agents/harness/think";
 import { DurableHarness } from "../../../src/hosts/harness/index.ts";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";

@@ -3,7 +3,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";

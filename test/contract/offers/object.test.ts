@@ -3,7 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
-import type { Delivery } from "../../../src/outbox/index.ts";
+import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { clientOf } from "../../support/client.ts";
 import { message, until } from "../../support/given.ts";
 import { serveMcp } from "../hosts/mcp-server.ts";

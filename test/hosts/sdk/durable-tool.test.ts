@@ -15,7 +15,7 @@ import { z as z3 } from "zod3";
 import { zod3 } from "../../../src/core/schema/zod3.ts";
 import { durableOf, durableTool, type ToolStep } from "../../../src/hosts/sdk/durable-tool.ts";
 import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
-import type { AttemptRef, Turn, TurnEnd } from "../../../src/submissions/index.ts";
+import type { AttemptRef, Turn, TurnEnd } from "../../../src/kernel/submissions/internal.ts";
 import { givenLedger, until } from "../../support/given.ts";
 import { playing, submit, within } from "../../support/ledger.ts";
 import { type LedgerObject, ledgerOptions } from "../../support/objects/ledger-object.ts";

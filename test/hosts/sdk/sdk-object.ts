@@ -10,9 +10,17 @@ import { type ToolSet, tool, type UIMessage } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
-import type { SubmittedTurn, Turn, TurnEnd, TurnLedger } from "../../../src/submissions/host.ts";
-import { attemptPlanOf, type PriorAttempt } from "../../../src/submissions/turns/attempt-plan.ts";
-import type { AnswerSpec, TokenUsage } from "../../../src/submissions/types.ts";
+import type {
+  SubmittedTurn,
+  Turn,
+  TurnEnd,
+  TurnLedger,
+} from "../../../src/kernel/submissions/host.ts";
+import {
+  attemptPlanOf,
+  type PriorAttempt,
+} from "../../../src/kernel/submissions/turns/attempt-plan.ts";
+import type { AnswerSpec, TokenUsage } from "../../../src/kernel/submissions/types.ts";
 import { RecordingModel } from "../../../src/testing/index.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */

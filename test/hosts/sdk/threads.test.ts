@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { ISOLATED, TurnRefused } from "../../../src/submissions/host.ts";
+import { ISOLATED, TurnRefused } from "../../../src/kernel/submissions/host.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
 import { call, inside, turnWith } from "./given-turns.ts";

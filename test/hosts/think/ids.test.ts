@@ -8,7 +8,7 @@ import { z } from "zod";
 import type {
   SubmissionInspection,
   SubmitMessagesOptions,
-} from "../../../src/submissions/index.ts";
+} from "../../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { message, until } from "../../support/given.ts";
 import { acceptPrompt } from "../../support/prompts.ts";

@@ -4,7 +4,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type McpOptions, mcp } from "../../../src/mcp/index.ts";
+import { type McpOptions, mcp } from "../../../src/operator/mcp/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { type Agent, givenAgent, submit } from "../../support/think.ts";
 

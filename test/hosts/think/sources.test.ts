@@ -8,12 +8,12 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { email } from "../../../src/webhooks/email/index.ts";
-import { queue } from "../../../src/webhooks/sources/queue.ts";
-import { scheduled } from "../../../src/webhooks/sources/scheduled.ts";
+import { email } from "../../../src/inbound/webhooks/email/index.ts";
+import { queue } from "../../../src/inbound/webhooks/sources/queue.ts";
+import { scheduled } from "../../../src/inbound/webhooks/sources/scheduled.ts";
+import { emailOf, send } from "../../inbound/webhooks/email/message.ts";
 import { givenThink, message } from "../../support/given.ts";
 import { thinkOptions } from "../../support/think-agent.ts";
-import { emailOf, send } from "../../webhooks/email/message.ts";
 
 const LATER = "2100-01-01T00:00:00Z";
 

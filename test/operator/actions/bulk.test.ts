@@ -3,10 +3,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { method } from "../../../src/kernel/outbox/index.ts";
 import { operate } from "../../../src/operator/actions/operate.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
-import { method } from "../../../src/outbox/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
 import { limitMs, sizeOf } from "../../support/sizes.ts";
 import { appHooks, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";

@@ -1,9 +1,9 @@
 /** An agent that sends alerts to itself, also as a sub-agent. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
+import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
-import { type Delivery, method, UndeliverableError } from "../../../src/outbox/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { note } from "./alerts-object.ts";
 

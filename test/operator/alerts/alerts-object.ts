@@ -2,10 +2,10 @@
 
 import { listeners, type ModuleEvent } from "../../../src/core/lifecycle/events.ts";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
+import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
-import { type Delivery, method, UndeliverableError } from "../../../src/outbox/index.ts";
 import { replies } from "../../../src/replies/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { MeteredObject } from "../../support/objects/metered-object.ts";

@@ -4,7 +4,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterEach, expect, it, vi } from "vitest";
-import { mcp, type OperatorMcpOptions, operatorMcp } from "../../../src/mcp/index.ts";
+import { mcp, type OperatorMcpOptions, operatorMcp } from "../../../src/operator/mcp/index.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

@@ -1,9 +1,9 @@
 /** What the report finds wrong with deliveries. */
 
 import { describe, expect, it, onTestFinished } from "vitest";
+import type { Destination } from "../../../src/kernel/outbox/index.ts";
+import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { traces } from "../../../src/operator/index.ts";
-import type { Destination } from "../../../src/outbox/index.ts";
-import { webhook } from "../../../src/outbox/index.ts";
 import { ALL } from "../../support/features.ts";
 import { message, until } from "../../support/given.ts";
 import {

@@ -1,8 +1,8 @@
 /** What the fix of a finding changes: what the finding has counted, and nothing of another cause. */
 
 import { describe, expect, it } from "vitest";
-import type { Destination } from "../../../src/outbox/index.ts";
-import { webhook } from "../../../src/outbox/index.ts";
+import type { Destination } from "../../../src/kernel/outbox/index.ts";
+import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { receiverUrl } from "../../support/receivers/client.ts";

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { traceOf } from "../../../src/core/trace-context.ts";
-import { webhook } from "../../../src/outbox/index.ts";
+import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { keyPrefix } from "../../../src/workflow/names.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {

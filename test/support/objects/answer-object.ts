@@ -5,8 +5,8 @@ import { tool } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
-import { Outbox } from "../../../src/outbox/index.ts";
-import { Submissions, type TurnHost } from "../../../src/submissions/index.ts";
+import { Outbox } from "../../../src/kernel/outbox/index.ts";
+import { Submissions, type TurnHost } from "../../../src/kernel/submissions/internal.ts";
 import { RecordingModel } from "../../../src/testing/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 

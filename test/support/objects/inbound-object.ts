@@ -3,7 +3,7 @@
 import { Inbound } from "../../../src/inbound/inbound.ts";
 import type { Arrival } from "../../../src/inbound/protocol.ts";
 import type { InboundSettings, WaitMatch } from "../../../src/inbound/types.ts";
-import { Outbox } from "../../../src/outbox/index.ts";
+import { Outbox } from "../../../src/kernel/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type InboundScript = InboundSettings & {

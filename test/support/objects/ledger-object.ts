@@ -10,7 +10,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
   UndeliverableError,
-} from "../../../src/outbox/index.ts";
+} from "../../../src/kernel/outbox/index.ts";
 import {
   type AttemptRef,
   type ConversationState,
@@ -24,11 +24,15 @@ import {
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../../src/submissions/index.ts";
-import type { SubmissionsOptions } from "../../../src/submissions/options.ts";
+} from "../../../src/kernel/submissions/internal.ts";
+import type { SubmissionsOptions } from "../../../src/kernel/submissions/options.ts";
+import { BatchKind, PromptKind } from "../../../src/kernel/waits/index.ts";
+import type {
+  BatchRef,
+  BatchRepairs,
+  BatchRequest,
+} from "../../../src/kernel/waits/kinds/batch.ts";
 import type { Script } from "../../../src/testing/index.ts";
-import { BatchKind, PromptKind } from "../../../src/waits/index.ts";
-import type { BatchRef, BatchRepairs, BatchRequest } from "../../../src/waits/kinds/batch.ts";
 import { type AskedPrompt, asWait } from "../prompts.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { WakeCapability } from "./wake-capability.ts";

@@ -4,7 +4,6 @@
  */
 
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
-import { collectors } from "../../../src/operator/otlp/collector.ts";
 import {
   type Adapter,
   type AttemptContext,
@@ -14,7 +13,8 @@ import {
   Outbox,
   type OutboxSettings,
   type ReferencedDelivery,
-} from "../../../src/outbox/index.ts";
+} from "../../../src/kernel/outbox/index.ts";
+import { collectors } from "../../../src/operator/otlp/collector.ts";
 import { type ProviderApis, replies } from "../../../src/replies/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 

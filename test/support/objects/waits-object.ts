@@ -6,9 +6,9 @@
 import type { OnProblem } from "../../../src/core/problems.ts";
 import type { WaitedDelivery } from "../../../src/inbound/waits/types.ts";
 import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
-import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
-import { type Approval, Approvals, approvalKind, Waits } from "../../../src/waits/index.ts";
-import type { StoredKind, StoredKindName } from "../../../src/waits/protocol.ts";
+import { type Adapter, type Destination, Outbox } from "../../../src/kernel/outbox/index.ts";
+import { type Approval, Approvals, approvalKind, Waits } from "../../../src/kernel/waits/index.ts";
+import type { StoredKind, StoredKindName } from "../../../src/kernel/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestDeliveries } from "./test-deliveries.ts";
 

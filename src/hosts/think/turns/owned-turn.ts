@@ -1,7 +1,7 @@
 /** A turn of Think that runs an attempt of a submission: its settings, and how it ended in terms of the ledger. */
 
 import type { Think, TurnConfig, TurnContext } from "@cloudflare/think";
-import type { TurnEnd } from "../../../submissions/index.ts";
+import type { TurnEnd } from "../../../kernel/submissions/internal.ts";
 import { textOf } from "../../sdk/answer-text.ts";
 import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../../sdk/recovered-turns.ts";
 import { recordedOf } from "../../sdk/tools.ts";

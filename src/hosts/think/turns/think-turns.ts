@@ -21,7 +21,7 @@ import {
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
-} from "../../../submissions/index.ts";
+} from "../../../kernel/submissions/internal.ts";
 import type { Attempt } from "../../sdk/attempt.ts";
 import type { FramedTurn } from "../../sdk/chat-frames.ts";
 import { type ChatRecovery, DROPPED } from "../../sdk/chat-recovery.ts";

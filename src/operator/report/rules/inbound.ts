@@ -1,6 +1,6 @@
 /** What can be wrong with inbound deliveries. One function for each cause. */
 
-import type { FailedDelivery, InboundFacts } from "../../../inbound/facts.ts";
+import type { FailedDelivery, InboundFacts } from "../../../inbound/internal.ts";
 import type { Action, Finding } from "../../protocol.ts";
 import { at, line, plural, verb } from "../text.ts";
 

@@ -1,7 +1,7 @@
 /** What can be wrong with the MCP servers that the agent uses. */
 
 import type { MCPServer } from "agents";
-import type { HostAgent } from "../../../kernel/host-agent.ts";
+import type { HostAgent } from "../../../kernel/index.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, line } from "../text.ts";
 

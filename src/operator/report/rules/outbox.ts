@@ -1,7 +1,7 @@
 /** What can be wrong with deliveries. One function for each cause. */
 
-import type { DeliveryGroup, OutboxFacts } from "../../../outbox/facts.ts";
-import type { Destination, Endpoint } from "../../../outbox/index.ts";
+import type { Destination, Endpoint } from "../../../kernel/outbox/index.ts";
+import type { DeliveryGroup, OutboxFacts } from "../../../kernel/outbox/internal.ts";
 import type { Action, Finding } from "../../protocol.ts";
 import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
 

@@ -1,7 +1,6 @@
 /** What can be wrong with submissions that do not fail, and with the storage. One function for each cause. */
 
-import type { SubmissionFacts } from "../../../submissions/facts.ts";
-import type { RecentSubmission } from "../../../submissions/recent.ts";
+import type { RecentSubmission, SubmissionFacts } from "../../../kernel/submissions/internal.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, idsOf, line } from "../text.ts";
 

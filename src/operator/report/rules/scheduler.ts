@@ -1,6 +1,6 @@
 /** What can be wrong with scheduled tasks. One function for each cause. */
 
-import type { SchedulerFacts, TaskFacts } from "../../../scheduler/facts.ts";
+import type { SchedulerFacts, TaskFacts } from "../../../scheduler/internal.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, line, plural } from "../text.ts";
 

@@ -4,7 +4,7 @@ import type {
   FailedSubmissions,
   OpenSubmission,
   SubmissionFacts,
-} from "../../../submissions/facts.ts";
+} from "../../../kernel/submissions/internal.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, earliestOf, idsOf, line, plural, someIds, sumOf, verb } from "../text.ts";
 

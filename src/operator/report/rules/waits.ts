@@ -1,6 +1,6 @@
 /** What can be wrong with approvals, and with steps that wait. One function for each cause. */
 
-import type { OpenApproval, WaitFacts } from "../../../waits/facts.ts";
+import type { OpenApproval, WaitFacts } from "../../../kernel/waits/index.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, line, plural, verb } from "../text.ts";
 

@@ -1,7 +1,7 @@
 /** What can be wrong with workflows that the agent tracks. One function for each cause. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { hasEnded } from "../../../outbox/destinations/workflow-event.ts";
+import { hasEnded } from "../../../kernel/outbox/internal.ts";
 import type { Finding } from "../../protocol.ts";
 import { at, line, plural, verb } from "../text.ts";
 

@@ -8,8 +8,12 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { zod3 } from "../../../../src/core/schema/zod3.ts";
-import { jsonSchemaOf, type OutputSchema, readOutput } from "../../../../src/submissions/public.ts";
-import type { AnswerSpec } from "../../../../src/submissions/types.ts";
+import {
+  jsonSchemaOf,
+  type OutputSchema,
+  readOutput,
+} from "../../../../src/kernel/submissions/index.ts";
+import type { AnswerSpec } from "../../../../src/kernel/submissions/types.ts";
 import {
   ask,
   modelCalls,

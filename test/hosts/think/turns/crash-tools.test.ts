@@ -1,7 +1,7 @@
 /** An agent crashes at any write or delivery of turns with tool calls. */
 
-import { method } from "../../../../src/outbox/index.ts";
-import type { SubmissionInspection } from "../../../../src/submissions/index.ts";
+import { method } from "../../../../src/kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
 import { differs } from "../../../support/crash/objects.ts";
 import {
   ACTED,

@@ -1,7 +1,7 @@
 /** An agent crashes at any write or delivery of its submissions, schedules and events. */
 
 import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
-import { method, webhook } from "../../../../src/outbox/index.ts";
+import { method, webhook } from "../../../../src/kernel/outbox/index.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import { differs } from "../../../support/crash/objects.ts";
 import {

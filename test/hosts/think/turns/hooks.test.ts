@@ -1,7 +1,7 @@
 /** What a Think agent's callers and its status hook may do, and who waits for whom. */
 
 import { describe, expect, it } from "vitest";
-import type { SubmissionInspection } from "../../../../src/submissions/index.ts";
+import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
 import { forever, sleep } from "../../../support/ledger.ts";

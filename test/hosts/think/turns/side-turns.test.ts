@@ -8,7 +8,7 @@ import type {
 import { describe, expect, it } from "vitest";
 import { SdkTurns } from "../../../../src/hosts/sdk/sdk-turns.ts";
 import { type SideTurnHooks, thinkSource } from "../../../../src/hosts/think/side-turns.ts";
-import type { TurnLedger } from "../../../../src/submissions/host.ts";
+import type { TurnLedger } from "../../../../src/kernel/submissions/host.ts";
 import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 

@@ -2,7 +2,7 @@
 
 import type { UIMessage } from "ai";
 import { createRoot } from "react-dom/client";
-import { useSubmission, useThread } from "../../../../src/react/index.ts";
+import { useSubmission, useThread } from "../../../../src/streams/react/index.ts";
 
 declare const document: { getElementById(id: string): Element };
 declare const location: { search: string };

@@ -1,6 +1,0 @@
-/** `perdure/dashboard`: a page for operators. */
-
-export { InvalidOptionError } from "../core/options/options.ts";
-export type { OperatorHandler } from "../operator/api/handler.ts";
-export type { Identity, OperatedAgents, OperatorOptions } from "../operator/api/options.ts";
-export { dashboard } from "./dashboard.ts";

@@ -1,0 +1,101 @@
+/** Reads and parses the body of a request. */
+
+import type { Json } from "../../core/json.ts";
+import { MAX_LEVELS } from "./limits.ts";
+import type { Preset } from "./preset.ts";
+import type { Bytes } from "./verify.ts";
+
+/** A request that is answered with an error. */
+export class RefusedRequest extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    /** For the log only: more than the sender should know, e.g. what was thrown. */
+    readonly reason: unknown = message,
+    /** Of the answer. */
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** A body while it is read, so that the time limit can end that. */
+export type Reading = { reader?: ReadableStreamDefaultReader<Uint8Array> | undefined };
+
+/** Reads no more than the limit and the chunk that exceeds it. @throws RefusedRequest */
+export async function readBody(
+  reading: Reading,
+  { headers, body }: Request,
+  maxBytes: number,
+): Promise<Bytes> {
+  const reader = body?.getReader();
+  reading.reader = reader;
+  // It grows in place: a chunk may be one byte long.
+  const buffer = new ArrayBuffer(0, { maxByteLength: maxBytes });
+  // The header may be missing or wrong: the bytes are counted, too.
+  let length = Number(headers.get("content-length")) || 0;
+  try {
+    while (length <= maxBytes) {
+      const chunk = (await reader?.read())?.value;
+      if (reader !== reading.reader)
+        throw new RefusedRequest(400, "The body did not arrive in time.");
+      // A buffer that can grow is nothing for WebCrypto.
+      if (!chunk) return new Uint8Array(buffer.slice());
+      const offset = buffer.byteLength;
+      length = offset + chunk.length;
+      if (length > maxBytes) break;
+      buffer.resize(length);
+      new Uint8Array(buffer).set(chunk, offset);
+    }
+    throw new RefusedRequest(413, `Expected a body of at most ${maxBytes} bytes.`);
+  } catch (error) {
+    throw error instanceof RefusedRequest
+      ? error
+      : new RefusedRequest(400, "The body is incomplete.");
+  } finally {
+    endReading(reading);
+  }
+}
+
+/** Returns whether the body was being read. */
+export function endReading(reading: Reading): boolean {
+  const { reader } = reading;
+  reading.reader = undefined;
+  // The sender may be gone.
+  reader?.cancel().catch(() => {});
+  return !!reader;
+}
+
+/** How a body of this content type is parsed. Without a content type, as the sender's default. @throws RefusedRequest */
+export function parserOf(
+  { form, isFormOnly }: Preset,
+  contentType: string | null,
+): (text: string) => Json {
+  const type = contentType?.split(";")[0]?.trim().toLowerCase();
+  if (form && (type ? type.endsWith("/x-www-form-urlencoded") : isFormOnly)) return form;
+  if (!isFormOnly && (!type || /[/+]json$/.test(type))) return JSON.parse;
+  throw new RefusedRequest(415, "Invalid content type.");
+}
+
+/** @throws RefusedRequest for a body that is not UTF-8, no JSON or form, neither an object nor a list, or nested too deep */
+export function parse(raw: Bytes, parser: (text: string) => Json): Json {
+  try {
+    // Without `ignoreBOM`, which is false by default and which the platform's types want.
+    const strict = { fatal: true } as TextDecoderConstructorOptions;
+    const text = new TextDecoder("utf-8", strict).decode(raw);
+    // The content type is not signed: signed JSON must not be read as a form that is hidden in it.
+    const isDisguised = parser !== JSON.parse && /^\s*[[{]/.test(text);
+    const body = isDisguised || parser(text);
+    if (Object(body) === body && fits(body, MAX_LEVELS)) return body;
+  } catch {
+    // Not well-formed.
+  }
+  const message = `Invalid body: expected an object or a list, at most ${MAX_LEVELS} levels deep.`;
+  throw new RefusedRequest(400, message);
+}
+
+/** Whether the value has at most this many levels of objects and lists. */
+function fits(value: Json, levels: number): boolean {
+  if (Object(value) !== value) return true;
+  return levels > 0 && Object.values(value as object).every((one) => fits(one, levels - 1));
+}

@@ -1,0 +1,172 @@
+/** What all sources share: the arrival, the choice of the agent, and the handler that replays use. Without Zod. */
+
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { systemClock } from "../../../core/clock.ts";
+import { failureOf } from "../../../core/failures.ts";
+import { byteLength, type Json } from "../../../core/json.ts";
+import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.ts";
+import { checkNames, invalidOption } from "../../../core/options/options.ts";
+import { withTimeout } from "../../../core/timeout.ts";
+import { handlers, type Offered, offer } from "../../offer.ts";
+import type { AcceptsDeliveries, Arrival } from "../../protocol.ts";
+import type { InboundDelivery } from "../delivery.ts";
+import { type Bytes, sha256Hex } from "../verify.ts";
+
+/** What the app says about a source: which agent accepts a delivery, and what the agent does with it. */
+export interface SourceOptions<Body, Target> {
+  /**
+   * The agent that gets the delivery, as a stub. Write it before `handle`, which infers the agent's type from it. Null or
+   * undefined: no agent gets the delivery, and nothing is stored.
+   */
+  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
+  /**
+   * Starts what the delivery is for, by calls of the agent's methods: each commits with the delivery, and is not run again for
+   * a duplicate. Without it, the delivery is only for workflows that wait for it.
+   */
+  handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
+}
+
+export type SchemaOption<Body> = {
+  /**
+   * Validates the body. The handler receives what the schema returns. Any library that follows Standard Schema.
+   * @default none
+   */
+  readonly schema?: StandardSchemaV1<unknown, Body>;
+};
+
+/** The body does not match the schema of its source. */
+export class InvalidBodyError extends Error {
+  override readonly name = "InvalidBodyError";
+}
+
+/** Paths in the message about a body that does not match its schema. */
+const MAX_PATHS = 10;
+
+/** The part of a delivery that depends on its sender. */
+export type SenderParts = Pick<InboundDelivery, "reply" | "click">;
+
+/**
+ * Offers an arrival to its agent. Never rejects.
+ *
+ * @param timeoutMs after this, the agent counts as unreachable. It may still accept the delivery: a later one is a duplicate
+ * @param waitUntil gets the work, which continues after the time limit
+ */
+export type Receive = (
+  arrival: Arrival,
+  env: object,
+  timeoutMs: number,
+  waitUntil?: (work: Promise<unknown>) => void,
+) => Promise<Offered>;
+
+/**
+ * Registers a source for replays, and returns the function that receives its arrivals.
+ *
+ * @param partsOf the sender's parts of a delivery, from its body before the schema
+ */
+export function sourceOf<Body, Target>(
+  name: string,
+  options: SourceOptions<Body, Target> & SchemaOption<Body>,
+  partsOf: (body: Json) => SenderParts = () => ({ reply: undefined }),
+): Receive {
+  const { schema } = options;
+  const deliveryOf = async ({ source, id, type, body = null, receivedAt }: Arrival) => ({
+    ...{ source, id, type, receivedAt },
+    body: schema ? await validated(schema, body) : (body as Body),
+    ...partsOf(body),
+  });
+  handlers.set(name, {
+    name,
+    handle: async (arrival, agent) =>
+      options.handle?.(await deliveryOf(arrival), agent as NonNullable<Awaited<Target>>),
+  });
+  const receive = async (arrival: Arrival, env: object): Promise<Offered> => {
+    let delivery: InboundDelivery<Body>;
+    try {
+      delivery = await deliveryOf(arrival);
+    } catch (error) {
+      return { verdict: "refused", error };
+    }
+    let agent: Awaited<Target>;
+    try {
+      agent = await options.agent(delivery, env as Cloudflare.Env);
+    } catch (error) {
+      return { verdict: "refused", error, isUnreachable: true };
+    }
+    if (agent === null || agent === undefined) return { verdict: "filtered" };
+    const handle = async (_: Arrival, caller: object) =>
+      options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
+    return offer({ handle }, arrival, agent as unknown as AcceptsDeliveries);
+  };
+  return async (arrival, env, timeoutMs, waitUntil) => {
+    const work = receive(arrival, env);
+    waitUntil?.(work);
+    return withTimeout(work, timeoutMs).catch((error: unknown) => {
+      return { verdict: "refused", error, isUnreachable: true };
+    });
+  };
+}
+
+async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Json): Promise<Body> {
+  const result = await schema["~standard"].validate(body);
+  if (!result.issues) return result.value;
+  // The messages of a schema may have values of the body.
+  const paths = result.issues.slice(0, MAX_PATHS).map(({ path = [] }) => {
+    const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
+    return keys.join(".").slice(0, 100) || "the body itself";
+  });
+  throw new InvalidBodyError(`The body does not match its schema at ${paths.join(", ")}.`);
+}
+
+/** @param raw the body as it came, or its JSON where it came as values */
+export async function arrivalOf(
+  { source, id, type }: Pick<Arrival, "source" | "id" | "type">,
+  body: Json,
+  raw: string | Bytes,
+): Promise<Arrival> {
+  return {
+    source,
+    id: await idOf(id),
+    type: type.slice(0, 200).toWellFormed(),
+    body,
+    bytes: typeof raw === "string" ? byteLength(raw) : raw.byteLength,
+    hash: await sha256Hex(raw),
+    receivedAt: systemClock.now(),
+  };
+}
+
+/** The sender's id, or its SHA-256 where it is not fit to be the id of a workflow. */
+async function idOf(id: string): Promise<string> {
+  return /^\w[\w-]{0,99}$/.test(id) ? id : sha256Hex(id);
+}
+
+/** Logs one line of JSON. Never the body. */
+export function logRefused(source: string, id: string, error: unknown): void {
+  const { name, message } = failureOf(error);
+  const text = `${name}: ${message}`.slice(0, 500).toWellFormed();
+  console.error(JSON.stringify({ perdure: "inbound:refused", source, id, message: text }));
+}
+
+/** @throws InvalidOptionError for an unknown option, or an `agent` or `handle` that is no function */
+export function checkSource(
+  what: string,
+  options: { readonly agent?: unknown; readonly handle?: unknown },
+  names: readonly string[],
+): void {
+  checkNames(what, options, ["name", "agent", "handle", ...names]);
+  const { agent, handle = agent } = options;
+  if (typeof agent !== "function") throw invalidOption("agent", agent, "a function");
+  if (typeof handle !== "function") throw invalidOption("handle", handle, "a function");
+}
+
+/** The name of a source. @throws InvalidOptionError */
+export function nameOf(name: string): string {
+  if (typeof name === "string" && /^[!-~]{1,100}$/.test(name)) return name;
+  throw invalidOption("name", name, "1 to 100 characters of ASCII without spaces");
+}
+
+/** A duration in milliseconds, from 1 to `most`. @throws InvalidOptionError */
+export function durationOf(option: string, duration: unknown, most: number): number {
+  const ms = millisecondsOf(duration);
+  if (ms !== undefined && ms <= most) return ms;
+  throw invalidOption(option, duration, `${DURATION_FORMS}, at most ${most} ms`);
+}

@@ -1,0 +1,17 @@
+/** What other modules use of the kernel. */
+
+export { type Feature, FeatureNotInstalledError } from "./features.ts";
+export type { HostAgent } from "./host-agent.ts";
+export {
+  HOST_OPTIONS,
+  type Host,
+  type HostOptions,
+  type HostTurns,
+  type Kernel,
+  kernelOf,
+  type TurnOptions,
+} from "./kernel.ts";
+export { hooksOf, notOverridden } from "./overrides.ts";
+export { MOST_REPLY, ReplyChunks } from "./reply-chunks.ts";
+export type { ReplyWatcher, WatchedTurn, Watcher, Watchers } from "./watchers.ts";
+export type { RunWorkflow } from "./workflows.ts";

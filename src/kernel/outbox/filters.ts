@@ -1,0 +1,107 @@
+/** The options of lists, counts and redrives. */
+
+import * as z from "zod";
+import type { Instant } from "../../core/options/instant.ts";
+import {
+  count,
+  flag,
+  instant,
+  optionsOf,
+  readOptions,
+  someOf,
+  text,
+} from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
+import type { PageOptions } from "../../core/page.ts";
+import type { Destination } from "./destinations/index.ts";
+import { InvalidFilterError } from "./errors.ts";
+import type {
+  DeadLetterFilter,
+  DeliveryState,
+  ListDeadLettersOptions,
+  ListDeliveriesOptions,
+} from "./types.ts";
+
+/** A place in a list, which stays valid when entries come and go. */
+export type Position = readonly [time: number, id: string];
+
+const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
+
+const LIMIT = count({ max: 1_000 }).default(100);
+const CURSOR = z
+  .custom<string>((cursor) => positionOf(cursor) !== undefined, {
+    error: "expected the cursor of an earlier page",
+    abort: true,
+  })
+  .transform((cursor) => positionOf(cursor) as Position)
+  .optional();
+
+const PAGE = { limit: LIMIT, cursor: CURSOR };
+const FILTER = {
+  since: instant().default(0),
+  // Checked by the destinations, which know its kinds.
+  destination: z.custom<Destination>().optional(),
+};
+const DEAD_LETTERS = { ...FILTER, isUncertain: flag().optional() };
+export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(DEAD_LETTERS);
+/** Which dead letters, as options were read. */
+export type ReadFilter = z.output<typeof DEAD_LETTER_FILTER>;
+export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...DEAD_LETTERS, ...PAGE });
+export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
+  state: someOf<DeliveryState["state"]>(STATES).default([...STATES]),
+  submissionId: text({ empty: true }).optional(),
+  kind: z.custom<Destination["kind"]>().optional(),
+  destination: FILTER.destination,
+  ...PAGE,
+});
+export const ENDPOINT_LIST = optionsOf<PageOptions>()({
+  limit: LIMIT,
+  cursor: text({ maxLength: 2_048 }).default(""),
+});
+const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
+const ID = text({ empty: true });
+const REASON = text({ maxLength: 1_024 });
+
+/** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
+const RESTRICTIONS = ["since", "destination", "isUncertain", "state", "submissionId", "kind"];
+
+/** @throws InvalidFilterError for an unknown option or an invalid value */
+export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {
+  const parsed = readOptions(schema, options, `options of ${verb}`, invalidFilter);
+  const empty = Object.entries(options).find(
+    ([name, value]) => RESTRICTIONS.includes(name) && (value ?? null) === null,
+  );
+  if (!empty) return parsed;
+  const given = `${empty[1]} in options of ${verb}`;
+  const expected = "expected a value. Leave the option out to select all";
+  throw new InvalidFilterError(invalidMessage(empty[0], given, expected));
+}
+
+/** @throws InvalidFilterError for an invalid point in time */
+export function readBefore(options: unknown): number {
+  return readOptions(BEFORE, options, "options of deleteDeadLetters()", invalidFilter).before;
+}
+
+/** @throws InvalidFilterError for a value that cannot be a delivery id */
+export function checkId(verb: string, id: unknown): void {
+  readOptions(ID, id, `id of ${verb}`, invalidFilter);
+}
+
+/** @throws InvalidFilterError for an invalid reason */
+export function checkReason(reason: unknown): void {
+  readOptions(REASON, reason, "reason", invalidFilter);
+}
+
+function invalidFilter(_: string, message: string): Error {
+  return new InvalidFilterError(message);
+}
+
+export function cursorOf(time: number, id: string): string {
+  return `${time}:${id}`;
+}
+
+function positionOf(cursor: unknown): Position | undefined {
+  const [, time, id] =
+    (typeof cursor === "string" && /^(\d{1,15}):(.{1,1000})$/s.exec(cursor)) || [];
+  return id?.isWellFormed() ? [Number(time), id] : undefined;
+}

@@ -1,0 +1,80 @@
+/** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
+
+export { invalidSubmission } from "./errors.ts";
+export {
+  type FailedSubmissions,
+  type OpenSubmission,
+  type SubmissionFacts,
+  submissionFacts,
+} from "./facts.ts";
+export {
+  type AnswerState,
+  type AttemptRef,
+  type CallSteps,
+  type CheckedSubmission,
+  type ConversationState,
+  endWithAnswer,
+  FINAL_ANSWER,
+  ISOLATED,
+  isFinalAnswer,
+  isIsolated,
+  MAIN,
+  publicThreadOf,
+  type SettledCall,
+  type SubmittedTurn,
+  type ToolCalls,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+  type TurnLedger,
+  TurnRefused,
+} from "./host.ts";
+export * from "./index.ts";
+export { shortEndOf } from "./inspection.ts";
+export {
+  checkId,
+  checkMetadata,
+  checkNamedThread,
+  checkThread,
+  SUBMISSION_FILTER,
+} from "./intake/filters.ts";
+export { type IntakeResult, repair, resultOf, take } from "./intake/intake.ts";
+export { internalOptions } from "./intake/output.ts";
+export { checkMany, checkPublic, ofItem } from "./intake/request.ts";
+export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
+export type { RecentSubmission } from "./recent.ts";
+export { isTerminal, NEXT } from "./states.ts";
+export { type BatchState, endedEvent } from "./store/batches.ts";
+export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
+export type { NewSubmission, Submission } from "./store/rows.ts";
+export {
+  CHANGEABLE,
+  countSelected,
+  type Range,
+  restOf,
+  type Selection,
+  select,
+  wholeRange,
+} from "./store/selection.ts";
+export { countOpen, listThreads, type Place, type Places, ThreadHistory } from "./store/threads.ts";
+export {
+  promptsOfWorkflow,
+  type TracedAttempt,
+  type TracedCall,
+  type TracedSubmission,
+  tracedAttempts,
+  tracedCalls,
+  tracedSubmission,
+} from "./store/traced.ts";
+export { Submissions } from "./submissions.ts";
+export {
+  deliveryKey,
+  type PromptingStep,
+  promptingStepOf,
+  traceOfSubmission,
+  traceOfWorkflow,
+} from "./tracing.ts";
+export type { AttemptPlan } from "./turns/attempt-plan.ts";
+export type { AttemptTimeline, ModelCall } from "./turns/timeline.ts";
+export type { IntakeItem } from "./turns/turn-engine.ts";
+export type { AnswerSpec, PromptEnd } from "./types.ts";

@@ -1,0 +1,238 @@
+/** The rows of `perdure_submissions`, as they are read. Only the store writes them. */
+
+import type { UIMessage } from "ai";
+import { type Failure, readFailure } from "../../../core/failures.ts";
+import type { Json } from "../../../core/json.ts";
+import type { Destination } from "../../outbox/index.ts";
+import type { TurnFacts } from "../host.ts";
+import type { SubmissionStatus, TerminalStatus } from "../states.ts";
+import type { NextAction } from "../turns/attempt-plan.ts";
+import type { AttemptTimeline, Timeline } from "../turns/timeline.ts";
+import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
+import { StoredAnswer } from "./answers.ts";
+
+/** The columns that are read as they are: NULL is undefined, and JSON is parsed. */
+type Columns = {
+  seq: number;
+  submissionId: string;
+  idempotencyKey: string | undefined;
+  status: SubmissionStatus;
+  attempts: number;
+  metadata: Record<string, Json> | undefined;
+  thread: string;
+  channel: string | undefined;
+  run: string | undefined;
+  retry: SubmitMessagesOptions["retry"];
+  expiresAt: number | undefined;
+  keyExpiresAt: number | undefined;
+  /** Tokens that it may use in all. */
+  budget: number | undefined;
+  /** Attempts that a reset of the platform ended. */
+  resets: number;
+  /** The submission whose turn it has joined. */
+  mergedInto: string | undefined;
+  debounceKey: string | undefined;
+  /** The latest time that repetitions can delay it to. */
+  debounceUntil: number | undefined;
+  /** The batch of prompts that it is one of. */
+  batch: string | undefined;
+  error: string | undefined;
+  errorName: string | undefined;
+  requestId: string | undefined;
+  messageId: string | undefined;
+  finishReason: string | undefined;
+  /** The W3C trace context that its caller gave. */
+  traceParent: string | undefined;
+  usage: TokenUsage | undefined;
+  createdAt: number;
+  startedAt: number | undefined;
+  settledAt: number | undefined;
+};
+
+/** Columns that are read in another form. */
+type SummaryRow = Columns & {
+  notify: Destination[] | undefined;
+  output: string | undefined;
+  dueAt: number | undefined;
+  rank: number;
+  notBefore: number | undefined;
+  rollbackState: "pending" | "done" | undefined;
+  isRefused: number;
+};
+
+type Row = SummaryRow & {
+  messages: UIMessage[];
+  answer: AnswerSpec | undefined;
+  timeline: Timeline | undefined;
+  isRetry: number;
+  /** The submission that `retrySubmission()` has made of it. */
+  retriedBy: string | undefined;
+};
+
+const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "timeline", "answer", "messages"];
+
+/** Taken from the rank of one that goes before all others, and added again when it runs. */
+export const NEXT_RANK = 10_000;
+
+/** A stored submission, with its JSON read. */
+export type Submission = ReturnType<typeof toSubmission>;
+/** A {@link Row} without messages and answer spec, which may be large. */
+export type Summary = ReturnType<typeof toSummary>;
+
+/** Columns of a {@link Summary}, for SQL. */
+export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
+  due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
+  debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
+  metadata, output`;
+
+/** Whether it expired before its first attempt. */
+export function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
+  return expiresAt !== undefined && expiresAt <= now && attempts === 0;
+}
+
+/** For a column that may be empty. */
+export function json(value: object | undefined): string | null {
+  return value === undefined ? null : JSON.stringify(value);
+}
+
+/** `submission_id` of SQLite is `submissionId` here. */
+export function rowOf<Read extends object>(columns: Record<string, SqlStorageValue>): Read {
+  const entries = Object.entries(columns).map(([column, value]) => {
+    if (column === "error" && value !== null) return [column, readFailure(`${value}`).message];
+    const isJson = value !== null && JSON_COLUMNS.includes(column);
+    const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];
+  });
+  return Object.fromEntries(entries) as Read;
+}
+
+function toSubmission(sql: SqlStorage, row: Row) {
+  const { messages, answer, timeline, retriedBy } = row;
+  /** Whether `retrySubmission()` has made it. */
+  const isRetry = row.isRetry === 1;
+  return { ...toSummary(sql, row), messages, answer, timeline, retriedBy, isRetry };
+}
+
+function toSummary(sql: SqlStorage, row: SummaryRow) {
+  const { output, dueAt, rank, notBefore, rollbackState, ...columns } = row;
+  /** Whether it goes before all others of its thread. */
+  const isNext = rank < -NEXT_RANK / 2;
+  return {
+    ...(columns satisfies Columns),
+    notify: row.notify ?? [],
+    /** When a pending one is due, if it has to wait for a time. */
+    dueAt: dueAt ?? notBefore,
+    /** The position in the queue: lower goes first. */
+    rank: isNext ? rank + NEXT_RANK : rank,
+    isNext,
+    /** Whether its messages are still to be removed from the conversation. */
+    isRollbackPending: rollbackState === "pending",
+    /** Whether its workflow refused the answer. */
+    isRefused: row.isRefused === 1,
+    /** Whether an answer is recorded; `null` is one as well. */
+    isAnswered: output !== undefined,
+    output: output === undefined ? undefined : new StoredAnswer(sql, row.seq, output),
+  };
+}
+
+/** A submission that has just been stored, without a read. Its other columns are empty. */
+export function acceptedRow(
+  sql: SqlStorage,
+  { messages, answer, isGenerated, isRetry, ...given }: NewSubmission,
+  seq: number,
+  createdAt: number,
+): Summary {
+  const metadata = given.metadata && JSON.parse(JSON.stringify(given.metadata));
+  const counts = { attempts: 0, resets: 0, isRefused: 0 };
+  const row = { ...given, ...counts, seq, createdAt, metadata, status: "pending" as const };
+  return toSummary(sql, row as unknown as SummaryRow);
+}
+
+/** The submissions that a query for whole rows returns, one by one, because their messages may exceed the memory. */
+export function* eachWhole(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Generator<Submission> {
+  for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, rowOf<Row>(row));
+}
+
+/** {@link eachWhole}, as a list. */
+export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
+  return [...eachWhole(sql, query, ...bindings)];
+}
+
+/** The submissions that a query for {@link SUMMARY} returns, one by one. */
+export function* each(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Generator<Summary> {
+  for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, rowOf<SummaryRow>(row));
+}
+
+/** {@link each}, as a list. */
+export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
+  return [...each(sql, query, ...bindings)];
+}
+
+/** A submission as the caller saw it: the fence of a transition. */
+export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
+
+/** A submission that `accept` stores. */
+export type NewSubmission = Pick<
+  Submission,
+  | "submissionId"
+  | "isRetry"
+  | "idempotencyKey"
+  | "thread"
+  | "channel"
+  | "traceParent"
+  | "answer"
+  | "run"
+  | "retry"
+  | "rank"
+  | "expiresAt"
+  | "keyExpiresAt"
+  | "budget"
+  | "debounceKey"
+  | "debounceUntil"
+  | "batch"
+> & {
+  /** Whether the id comes from `newId()` of the store. */
+  readonly isGenerated: boolean;
+  /** JSON of the messages, whose size was checked. */
+  readonly messages: string;
+  readonly metadata: Record<string, unknown> | undefined;
+  readonly notify: readonly Destination[] | undefined;
+  readonly notBefore: number | undefined;
+};
+
+export type SettledState = TurnFacts & {
+  readonly status: TerminalStatus;
+  /** The error or the reason. A cancellation without a reason has no message. */
+  readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
+  /** The last answer that was refused, as JSON. */
+  readonly refused?: string | undefined;
+  /** Tokens in all, where they are known. */
+  readonly usage?: TokenUsage | undefined;
+  /** The times of the submission, where they are known. */
+  readonly timeline?: Timeline | undefined;
+  /** Whether its messages are removed from the conversation. */
+  readonly isRolledBack?: boolean | undefined;
+};
+
+/** The end of an attempt that is followed by another one. */
+export type FailedEnd = {
+  /** When the next attempt is due; unset for as soon as the thread is free. */
+  readonly dueAt: number | undefined;
+  readonly follow: NextAction;
+  /** The rejected answer. */
+  readonly given: string | undefined;
+  readonly failure: Failure;
+  /** Tokens of this attempt, and of all so far. */
+  readonly spent: TokenUsage | undefined;
+  readonly usage: TokenUsage | undefined;
+  /** The model calls of this attempt. */
+  readonly timeline?: AttemptTimeline | undefined;
+};

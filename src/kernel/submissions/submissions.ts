@@ -1,0 +1,410 @@
+/** The public verbs of the ledger. The engine runs turns, the store writes, a host knows the conversation. */
+
+import type { UIMessage } from "ai";
+import { systemClock } from "../../core/clock.ts";
+import type { Failure } from "../../core/failures.ts";
+import { Capability } from "../../core/lifecycle/capability.ts";
+import { hook, readOptions } from "../../core/options/option-schemas.ts";
+import { inSpan } from "../../core/spans.ts";
+import type { InstanceOf, Outbox } from "../outbox/index.ts";
+import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
+import {
+  type AttemptRef,
+  isIsolated,
+  MAIN,
+  type SettledCall,
+  type ToolCalls,
+  type TurnEnd,
+  type TurnHost,
+  type TurnLedger,
+} from "./host.ts";
+import { inspect, inspectPage } from "./inspection.ts";
+import { acceptOne, takeMany } from "./intake/acceptance.ts";
+import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
+import { resubmit, resultOf } from "./intake/intake.ts";
+import { internalOptions } from "./intake/output.ts";
+import { checkMany, checkPublic } from "./intake/request.ts";
+import { Ledger } from "./ledger.ts";
+import { readLimits, type SubmissionsOptions } from "./options.ts";
+import { isTerminal } from "./states.ts";
+import type { Submission } from "./store/rows.ts";
+import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
+import { afterSideEffects } from "./turns/retry.ts";
+import type { CalledModel, EndedCall } from "./turns/timeline.ts";
+import { ToolReplay } from "./turns/tool-replay.ts";
+import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  InternalSubmitOptions,
+  ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
+  SubmissionInspection,
+  SubmissionOutput,
+  SubmissionStats,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  TokenUsage,
+  WaitForSubmissionOptions,
+} from "./types.ts";
+
+const TURN_RESET = { name: "TurnResetError", message: "Submission was skipped by turn reset." };
+const ON_PROBLEM = hook().optional();
+
+export class Submissions extends Capability implements TurnLedger {
+  readonly #ledger: Ledger;
+  readonly #engine: TurnEngine;
+
+  /** @throws InvalidOptionError */
+  constructor(
+    host: TurnHost,
+    outbox: Outbox,
+    { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
+  ) {
+    super("perdure.submissions", clock, () => this.#engine.watch());
+    readOptions(ON_PROBLEM, onProblem, "onProblem");
+    this.#ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
+    this.#engine = new TurnEngine(this.#ledger, (of) =>
+      this.cancelFor(of, "The workflow that waited for it was terminated"),
+    );
+  }
+
+  override async onStart(): Promise<void> {
+    await super.onStart();
+    await this.#engine.start();
+  }
+
+  protected override drive(): Promise<number | null> {
+    return this.#engine.drive();
+  }
+
+  /**
+   * Accepts a turn. When it resolves, the turn is stored and reaches exactly one end, and the status hook has returned.
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError
+   */
+  async submit<Schema extends OutputSchema | undefined = undefined>(
+    messages: UIMessage[],
+    options: SubmitMessagesOptions<Schema> = {},
+  ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
+    checkPublic(options);
+    const result = await this.#whenNotified(await this.accept(messages, internalOptions(options)));
+    return result as SubmitMessagesResult<SubmissionOutput<Schema>>;
+  }
+
+  /** For hosts and other modules of Perdure: {@link submit} with options of their own, and without waiting for the hook. */
+  async accept(
+    messages: UIMessage[],
+    options: InternalSubmitOptions = {},
+  ): Promise<SubmitMessagesResult> {
+    await this.lifecycle.ready();
+    return acceptOne(this.#engine, messages, options);
+  }
+
+  /** Accepts many turns in their order, all or none. An error names the index of the first that is refused. */
+  async submitMany(
+    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
+  ): Promise<SubmitMessagesResult[]> {
+    checkMany(submissions);
+    const count = { "perdure.submissions": submissions.length };
+    const take = () => this.takeAll(() => takeMany(this.#engine, submissions));
+    const all = await inSpan("perdure.submit", count, take);
+    return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
+  }
+
+  /** For the waits: accepts what `takeItems` takes, all or none, in one transaction, and runs it. */
+  async takeAll<Item extends IntakeItem | undefined>(takeItems: () => Item[]): Promise<Item[]> {
+    await this.lifecycle.ready();
+    const all = this.#store.transaction(takeItems);
+    await this.#engine.onAccepted(all.filter((item) => item !== undefined));
+    return all;
+  }
+
+  /** For hosts whose SDK has a ledger of its own: the submission there, which this ledger must not accept again. */
+  async acceptedElsewhere(
+    _messages: UIMessage[],
+    _options: SubmitMessagesOptions | null,
+  ): Promise<SubmitMessagesResult | null> {
+    return null;
+  }
+
+  /** Submissions that another ledger has, newest first. */
+  async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
+    return [];
+  }
+
+  /** For the waits: the ledger's rows, and what commits with them. */
+  get engine(): TurnEngine {
+    return this.#engine;
+  }
+
+  /** The submission as it is now, or null for an unknown id. */
+  async inspect<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
+    await this.lifecycle.ready();
+    const found = this.#find(submissionId);
+    return found ? (this.#inspected(found) as SubmissionInspection<OutputOfRef<Ref>>) : null;
+  }
+
+  /**
+   * Submits a failed, cancelled or skipped submission again: as a new one with the same messages, which takes over its key.
+   * @returns the new submission; with `accepted: false` the one that was made before, or the old one where it is open or
+   *   completed; null for an unknown id
+   * @throws BacklogFullError
+   */
+  async retry<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
+    await this.lifecycle.ready();
+    const old = this.#find(submissionId);
+    if (!old) return null;
+    const taken = resubmit(this.#ledger, old);
+    await this.#engine.onAccepted([{ taken, options: {} }]);
+    return (await this.#whenNotified(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
+  }
+
+  /** Counts the open submissions. */
+  async stats(): Promise<SubmissionStats> {
+    await this.lifecycle.ready();
+    return this.#store.open.stats();
+  }
+
+  /** Submissions, newest first. @throws InvalidSubmissionError, UnknownCursorError, ListScanLimitError */
+  async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
+    await this.lifecycle.ready();
+    const page = inspectPage(this.#store.history.list(readList(options)));
+    const { before } = options;
+    if (page.length > 0 || before === undefined || this.#store.find(before)) return page;
+    throw new UnknownCursorError(before);
+  }
+
+  /** Cancels an open submission. Resolves when the status hook has returned for it. */
+  async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
+    await this.lifecycle.ready();
+    const result = await this.#cancel(submissionId, reason);
+    if (result.outcome === "cancelled") await this.#ledger.hooks.whenNotified(result.submissionId);
+    return result;
+  }
+
+  async #cancel(id: string, reason: unknown): Promise<CancelSubmissionResult> {
+    const found = this.#find(id);
+    if (!found) return { outcome: "not_found", submissionId: id };
+    const { submissionId } = found;
+    if (isTerminal(found.status)) {
+      return { outcome: "already_terminal", submissionId, submission: inspect(found) };
+    }
+    const { submission, hadBegun } = this.#engine.cancel(found, cancellationOf(reason));
+    const isSaid = hadBegun || (await this.#hasLeftMessages(found));
+    return {
+      outcome: "cancelled",
+      submissionId,
+      previousStatus: found.status,
+      messagesApplied: isSaid && !isIsolated(found.thread),
+      submission: inspect(submission),
+    };
+  }
+
+  /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
+  async #hasLeftMessages(submission: Submission): Promise<boolean> {
+    if (submission.attempts === 0) return false;
+    const { host } = this.#ledger;
+    try {
+      return (await host.inspectConversation(submission)).applied !== "none";
+    } catch (error) {
+      console.error("[perdure] a cancelled turn's conversation could not be read:", error);
+      return true;
+    }
+  }
+
+  /** For hosts: aborts the turn that a submission runs in. Its host reports how it ended. */
+  stopTurn(submissionId: string, reason?: string): void {
+    this.#engine.stopTurn(submissionId, reason);
+  }
+
+  /** Cancels everything that a workflow instance waits for. */
+  async cancelFor(of: InstanceOf, reason: string): Promise<void> {
+    await this.lifecycle.ready();
+    for (const id of this.#store.open.forWorkflow(of)) await this.#cancel(id, reason);
+    const failure = { name: CANCELLED, message: reason };
+    for (const batch of this.#store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
+  }
+
+  /** For the waits: cancels what is open in a batch; pending items first, so that none of them starts in place of a running one. */
+  cancelBatch(batch: string, failure: Failure): void {
+    const { batches } = this.#store;
+    // The row stays until the last item has ended, so that a crash in between leaves it to be found.
+    batches.unwait(batch);
+    while (this.#engine.settlement.abortWaiting(batch, failure) > 0);
+    for (const running of batches.running(batch)) this.#engine.cancel(running, failure);
+    batches.forget(batch);
+  }
+
+  /**
+   * Resolves at the submission's end, after the app's status hook; with its state after `timeoutMs`; with null if unknown.
+   *
+   * @throws Error from inside a turn or the status hook, where the wait could never end
+   */
+  async wait<Ref extends string>(
+    submissionId: Ref,
+    options: WaitForSubmissionOptions = {},
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
+    checkWait(options);
+    const found = await this.#wait(submissionId, options.timeoutMs, false);
+    return found as SubmissionInspection<OutputOfRef<Ref>> | null;
+  }
+
+  /** For hosts: {@link wait}, allowed inside a turn. */
+  waitInsideTurn(submissionId: string): Promise<SubmissionInspection | null> {
+    return this.#wait(submissionId, undefined, true);
+  }
+
+  async #wait(
+    id: string,
+    timeoutMs: number | undefined,
+    isInsideTurn: boolean,
+  ): Promise<SubmissionInspection | null> {
+    await this.lifecycle.ready();
+    const found = this.#find(id);
+    if (!found) return null;
+    const { hooks, host } = this.#ledger;
+    if (isTerminal(found.status) && !hooks.isAnnouncing(found.submissionId))
+      return this.#inspected(found);
+    if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
+    const ended = await hooks.wait(found.submissionId, timeoutMs);
+    // The row has the failed attempts. If it was deleted meanwhile, the end is returned without them.
+    return (await this.inspect(found.submissionId)) ?? ended ?? null;
+  }
+
+  /** Deletes an ended submission. Returns whether it did. */
+  async delete(submissionId: string): Promise<boolean> {
+    await this.lifecycle.ready();
+    const found = this.#find(submissionId);
+    return found !== undefined && this.#store.history.deleteOne(found.submissionId);
+  }
+
+  /** Deletes ended submissions, the oldest first. Returns how many. */
+  async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
+    await this.lifecycle.ready();
+    const { ended, limit, completedBefore } = readDeletion(options);
+    return ended.length === 0 ? 0 : this.#store.history.delete(ended, completedBefore, limit);
+  }
+
+  /** For hosts: ends all that is open in the main thread, because its conversation is reset. May be called before the start. */
+  reset(): void {
+    this.#engine.reset(MAIN, TURN_RESET);
+  }
+
+  /** For hosts: the ledger's time, epoch milliseconds. */
+  now(): number {
+    return this.#ledger.clock.now();
+  }
+
+  /** For hosts: how many messages of a named thread are kept. */
+  get maxThreadMessages(): number {
+    return this.#ledger.limits.maxThreadMessages;
+  }
+
+  /** For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages. */
+  async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
+    checkNamedThread(thread);
+    const message = `The thread ${thread} was cleared.`;
+    await this.#clear(thread, { name: "ThreadClearedError", message }, empty);
+  }
+
+  /** For hosts that keep the main conversation as a thread: clears that conversation. */
+  clearMain(empty: () => Promise<void>): Promise<void> {
+    return this.#clear(MAIN, TURN_RESET, empty);
+  }
+
+  async #clear(thread: string, failure: Failure, empty: () => Promise<void>): Promise<void> {
+    await this.lifecycle.ready();
+    this.#engine.clear(thread, failure);
+    await empty();
+  }
+
+  /** For hosts: the submission that one of these messages came with, open or recent. */
+  findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
+    return this.#store.findByMessage(messageIds);
+  }
+
+  /** For hosts: what the latest attempt of a submission asks. */
+  attemptPlanOf(submission: Submission): AttemptPlan | undefined {
+    return attemptPlanOf(submission.answer, this.#store.attempts.priors(submission));
+  }
+
+  nextStep(ref: AttemptRef, canJoin = true, called?: CalledModel): UIMessage[] {
+    return this.#engine.nextStep(ref, canJoin, called);
+  }
+
+  detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void {
+    this.#engine.detachJoined(ref, messages);
+  }
+
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void {
+    this.#engine.heartbeat(ref);
+    this.#engine.budgets.add(ref, usage, call);
+  }
+
+  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {
+    return new ToolReplay(this.#ledger, ref, () => this.#engine.heartbeat(ref), settled);
+  }
+
+  /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation. */
+  mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
+    if (afterSideEffects(retry) !== "fail") return true;
+    return this.#store.toolCalls.missing(seq, settled).every(({ callKey }) => callKey !== null);
+  }
+
+  /** For hosts: whether a call of a durable tool was interrupted, which is to be made again. */
+  hasInterruptedSteps({ seq }: Submission, settled: readonly SettledCall[]): boolean {
+    return this.#store.toolCalls.hasInterruptedSteps(seq, settled);
+  }
+
+  /** For hosts: the tokens that a submission may use, if they are limited. */
+  budgetOf({ seq }: AttemptRef): number | undefined {
+    return this.#store.get(seq)?.budget;
+  }
+
+  heartbeat(ref: AttemptRef): void {
+    this.#engine.heartbeat(ref);
+  }
+
+  busy(thread: string): void {
+    this.#engine.busy(thread);
+  }
+
+  answer(ref: AttemptRef, output: unknown): boolean {
+    return this.#store.answers.record(ref, JSON.stringify(output));
+  }
+
+  /** For hosts: the turn has ended. A later end of the same attempt changes nothing. */
+  end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
+    this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
+  }
+
+  /** A submission with its failed attempts. */
+  #inspected(found: Submission): SubmissionInspection {
+    const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
+    return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);
+  }
+
+  /** Finds a submission by its id, or by the id that its host gave its turn. */
+  #find(id: string): Submission | undefined {
+    checkId("submissionId", id);
+    const found = this.#store.find(id);
+    if (found) return found;
+    const ofTurn = this.#ledger.host.submissionOf(id) ?? this.#store.history.ofTurn(id);
+    return ofTurn === undefined ? undefined : this.#store.find(ofTurn);
+  }
+
+  /** Waits until the status hook has returned for what was accepted. */
+  async #whenNotified(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
+    if (result.accepted) await this.#ledger.hooks.whenNotified(result.submissionId);
+    return result;
+  }
+
+  get #store() {
+    return this.#ledger.store;
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * Counts the tokens of running turns, and records the times of their model calls. With a budget the tokens are written after
+ * each model call, so that no crash gives any back.
+ */
+
+import { because } from "../../../core/failures.ts";
+import { preview } from "../../../core/json.ts";
+import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
+import type { AttemptRef } from "../host.ts";
+import type { Ledger } from "../ledger.ts";
+import type { Submission } from "../store/rows.ts";
+import { addToDay, usageOfDay } from "../store/usage.ts";
+import type { TokenUsage } from "../types.ts";
+import { AttemptTimes, type CalledModel, type EndedCall } from "./timeline.ts";
+
+const DAY_MS = 86_400_000;
+/** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
+const MAX_UNMEASURED = 5;
+
+type Account = {
+  readonly attempt: number;
+  readonly budget: number | undefined;
+  /** Tokens that were written before this object instance began to count. */
+  readonly before: TokenUsage | undefined;
+  /** Tokens that were used since then. */
+  spent: TokenUsage | undefined;
+  /** How many of the latest calls reported no countable tokens; the maximum after a call that reported nothing, or garbage. */
+  unmeasured: number;
+  /** The value that the latest call reported instead of numbers. */
+  garbage: string | undefined;
+  readonly times: AttemptTimes;
+};
+
+type AttemptRecord = {
+  readonly spent: TokenUsage | undefined;
+  readonly usage: TokenUsage | undefined;
+  readonly times: AttemptTimes | undefined;
+};
+
+export class TokenBudgets {
+  readonly #accounts = new Map<number, Account>();
+  #hasWarned = false;
+
+  constructor(private readonly ledger: Ledger) {}
+
+  /**
+   * An attempt begins.
+   *
+   * @param isResumed whether an earlier object instance began it
+   */
+  open(submission: Submission, isResumed = false): void {
+    const { seq, attempts: attempt, budget, usage: before, timeline } = submission;
+    const times = new AttemptTimes(timeline, isResumed);
+    const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
+    this.#accounts.set(seq, { attempt, budget, before, ...unused, times });
+  }
+
+  /**
+   * Adds the tokens of a model call. The report of an earlier attempt changes nothing.
+   *
+   * @param reported as the model reports it, which may be anything
+   */
+  add(ref: AttemptRef, reported: unknown, call?: EndedCall): void {
+    const account = this.#accountOf(ref);
+    if (!account) return;
+    account.times.ended(call, reported, this.ledger.clock.now());
+    const { usage, garbage } = this.#read(reported);
+    const tokens = tokensOf(usage ?? {});
+    if (usage) account.spent = sum(account.spent, usage);
+    account.garbage = garbage;
+    if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
+    else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
+    const { store, clock, limits } = this.ledger;
+    const isOfDay = Number.isFinite(limits.tokensPerDay);
+    if (account.budget === undefined && !isOfDay) return;
+    store.transaction(() => {
+      if (usage) store.spend(ref, sum(account.before, account.spent ?? {}));
+      if (isOfDay) addToDay(store.storage.sql, dayOf(clock.now()), tokens);
+    });
+  }
+
+  /**
+   * Reads the numbers of a report. Without any field there is no usage. `garbage` is set where the total cannot be known:
+   * a part is not a number, and the total is missing or not a number either.
+   */
+  #read(reported: unknown): { usage?: TokenUsage; garbage?: string } {
+    const report = (reported ?? {}) as Record<string, unknown>;
+    const fields = FIELDS.filter((name) => report[name] !== undefined && report[name] !== null);
+    if (fields.length === 0) return {};
+    const counts = fields.filter((name) => isCount(report[name]));
+    const usage = Object.fromEntries(counts.map((name) => [name, report[name]]));
+    if (counts.length === fields.length) return { usage };
+    const garbage = fields.map((name) => `${name} ${preview(report[name])}`).join(", ");
+    if (!this.#hasWarned) {
+      this.#hasWarned = true;
+      console.error(
+        `[perdure] a model reports its usage as ${garbage}: a value that is not a finite number from 0 counts as 0.`,
+      );
+    }
+    return counts.includes("totalTokens") ? { usage } : { usage, garbage };
+  }
+
+  /**
+   * Checks the budgets before a model call.
+   *
+   * @throws BudgetExceededError when the submission, or the agent for today, has no tokens left
+   * @throws UsageNotReportedError when the tokens left cannot be measured
+   */
+  check(ref: AttemptRef): void {
+    const account = this.#accountOf(ref);
+    if (!account) return;
+    const { budget, before, spent = {}, unmeasured, garbage } = account;
+    const used = tokensOf(sum(before, spent));
+    if (budget !== undefined && used >= budget) {
+      throw new BudgetExceededError("submission", used, budget);
+    }
+    const isUnmeasured = unmeasured >= MAX_UNMEASURED;
+    if (budget !== undefined && isUnmeasured) {
+      throw new UsageNotReportedError("submission", budget, garbage);
+    }
+    const { store, clock, limits } = this.ledger;
+    const { tokensPerDay } = limits;
+    if (!Number.isFinite(tokensPerDay)) return;
+    const today = usageOfDay(store.storage.sql, dayOf(clock.now()));
+    if (today.tokens >= tokensPerDay) {
+      const error = new BudgetExceededError("day", today.tokens, tokensPerDay);
+      throw because(error, "budget-of-day");
+    }
+    if (isUnmeasured || today.unmeasured >= MAX_UNMEASURED) {
+      throw new UsageNotReportedError("day", tokensPerDay, garbage);
+    }
+  }
+
+  /** A model call begins, after {@link check}. */
+  callStarted({ seq }: AttemptRef, called: CalledModel | undefined): void {
+    this.#accounts.get(seq)?.times.started(this.ledger.clock.now(), called);
+  }
+
+  /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
+  recordOf(seq: number): AttemptRecord {
+    const { before, spent, times } = this.#accounts.get(seq) ?? {};
+    return { spent, usage: spent && sum(before, spent), times };
+  }
+
+  /** The attempt is over, and its usage is written. */
+  close(seq: number): void {
+    this.#accounts.delete(seq);
+  }
+
+  /** The account of an attempt that an earlier object instance began is opened at its first report. */
+  #accountOf({ seq, attempt }: AttemptRef): Account | undefined {
+    if (!this.#accounts.has(seq)) {
+      const submission = this.ledger.store.get(seq);
+      if (submission?.status === "running") this.open(submission, true);
+    }
+    const account = this.#accounts.get(seq);
+    return account?.attempt === attempt ? account : undefined;
+  }
+}
+
+function sum(a: TokenUsage | undefined, b: TokenUsage): TokenUsage {
+  return {
+    inputTokens: (a?.inputTokens ?? 0) + (b.inputTokens ?? 0),
+    outputTokens: (a?.outputTokens ?? 0) + (b.outputTokens ?? 0),
+    totalTokens: (a?.totalTokens ?? 0) + tokensOf(b),
+  };
+}
+
+/** Some providers report the parts only, or a total that leaves some of them out. */
+function tokensOf({ inputTokens = 0, outputTokens = 0, totalTokens = 0 }: TokenUsage): number {
+  return Math.max(totalTokens, inputTokens + outputTokens);
+}
+
+const FIELDS = ["inputTokens", "outputTokens", "totalTokens"] as const;
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0;
+}
+
+function dayOf(now: number): number {
+  return Math.floor(now / DAY_MS);
+}

@@ -1,0 +1,431 @@
+/** The types of submissions: options, inspections, results and events. */
+
+import type { Json } from "../../core/json.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import type { Instant } from "../../core/options/instant.ts";
+import type { AnySchema, InputOf } from "../../core/schema/schema.ts";
+import type { Destination } from "../outbox/index.ts";
+import type { SubmissionStatus, TerminalStatus } from "./states.ts";
+
+/** The answer that a turn has to give, and how it is asked for. */
+export type AnswerSpec = {
+  /** JSON Schema of the answer. Without it, the answer is the text of the reply after its last tool call. */
+  readonly schema?: object;
+  /**
+   * JSON Schema that checks the answer, where `schema` is stricter than the caller's own validation.
+   * @default `schema`
+   */
+  readonly check?: object;
+  /**
+   * How an answer with a schema is asked for:
+   * - `"tool"` makes the model call a tool with it;
+   * - `"json"` asks for it as the text of the reply;
+   * - `"auto"` begins with the tool, also accepts a matching text, and asks for a text where the model or its provider does not
+   *   use the tool.
+   *
+   * @default "auto"
+   */
+  readonly strategy?: AnswerStrategy;
+  /**
+   * How often the model may repair an answer that does not match, or a text that was cut off. Each repair is an attempt.
+   * @default 0
+   */
+  readonly repair?: number;
+  /** Ids of models, in order of preference. When one fails, the next is asked at once; after the last, `retry` applies. */
+  readonly models?: readonly string[];
+  /** Model calls at most in one attempt; the last one has to answer. By default the limit of the agent. */
+  readonly maxSteps?: number;
+};
+
+export type AnswerStrategy = "auto" | "tool" | "json";
+
+/**
+ * A JSON Schema, e.g. that of `jsonSchemaOf()`. It travels over RPC, where a schema object does not. The type of a stub drops
+ * `object`, so the second form is for literals there.
+ */
+export type JsonSchema =
+  | (object & { readonly "~standard"?: never })
+  | { readonly [keyword: string]: unknown; readonly "~standard"?: never };
+
+/** A schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema. */
+export type OutputSchema = AnySchema | JsonSchema;
+
+/**
+ * The type of `output`: the input of the schema, any JSON for a JSON Schema, the text of the reply without one. `readOutput()`
+ * returns the output of the schema, with its defaults and transforms.
+ */
+export type SubmissionOutput<Schema extends OutputSchema | undefined> = Schema extends AnySchema
+  ? unknown extends InputOf<Schema>
+    ? Json
+    : InputOf<Schema>
+  : Schema extends undefined
+    ? string
+    : Json;
+
+/** The id of a submission, with the type of its output. Any string is one, with any JSON as output. */
+export type SubmissionRef<Output = Json> = string & { readonly "~output"?: Output };
+
+/** The type of the output of the submission with this id: any JSON where the id does not know it. */
+export type OutputOfRef<Ref extends string> =
+  Ref extends SubmissionRef<infer Output> ? (unknown extends Output ? Json : Output) : Json;
+
+export type SubmitMessagesOptions<
+  Schema extends OutputSchema | undefined = OutputSchema | undefined,
+> = {
+  /**
+   * Schema of the output: the submission ends with a matching `output`, or with `error`. Its JSON Schema is stored, so that it
+   * applies after a restart as well.
+   * @default none: `output` is the text of the reply after its last tool call
+   */
+  output?: Schema;
+  /**
+   * How an output with a schema is asked for, see {@link AnswerSpec}.
+   * @default "auto"
+   */
+  strategy?: AnswerStrategy;
+  /**
+   * How often the model may repair an output that does not match, from 0 to 10.
+   * @default 0
+   */
+  repair?: number;
+  /** Your own id for the submission; by default a random one. */
+  submissionId?: string;
+  /** The same key is accepted once: a repetition returns the first submission. */
+  idempotencyKey?: string;
+  /**
+   * How long the key belongs to this submission, from now on. After that, another one can use it.
+   * @default as long as the submission is kept
+   */
+  idempotencyKeyTtl?: Duration;
+  /** The turn starts at this time at the earliest. It does not block other submissions until then. */
+  notBefore?: Instant;
+  /**
+   * A turn that has not started within this time is skipped when its turn comes. Must end after `notBefore`.
+   * @default never
+   */
+  expiresIn?: Duration;
+  /**
+   * Repeated submissions become one turn, with the latest messages, metadata and `expiresIn`, all destinations, and the other
+   * options of the first. Excludes `idempotencyKey`, `submissionId`, `notBefore` and a `whenBusy` other than `"enqueue"`.
+   */
+  debounce?: Debounce;
+  /**
+   * Higher priorities go first, from -100 to 100. Equal ones run in the order of acceptance.
+   * @default 0
+   */
+  priority?: number;
+  /** JSON that stays readable with the submission. */
+  metadata?: Record<string, unknown>;
+  /** Channel id of the turn. Only in the main thread. */
+  channel?: string;
+  /**
+   * The conversation that the turn is part of:
+   * - `"main"` is the agent's own;
+   * - any other name is a conversation of its own, kept on the agent;
+   * - `"isolated"` is none: the turn has the agent's model, prompt, tools and memory, and adds to no conversation.
+   *
+   * Turns of a thread run one after the other. Threads run in parallel.
+   * @default "main"
+   */
+  thread?: "main" | "isolated" | (string & {});
+  /**
+   * What happens for a known key or id with different messages: `"return"` returns the first submission with
+   * `conflict: true`, `"throw"` throws {@link IdempotencyConflictError}.
+   * @default "return"
+   */
+  onConflict?: "return" | "throw";
+  /**
+   * What happens when the thread has another open submission:
+   * - `"enqueue"` waits for its turn;
+   * - `"reject"` throws {@link BusyError}, and nothing is stored;
+   * - `"interrupt"` cancels the running turn and goes next; the partial answer stays in the conversation;
+   * - `"rollback"` does the same, and removes the messages and the partial answer of the cancelled turn;
+   * - `"steer"` joins the running turn at its next model call, and ends with it (`mergedInto`). If there is no further call, it
+   *   goes next.
+   *
+   * An isolated turn accepts `"enqueue"` only.
+   * @default "enqueue"
+   */
+  whenBusy?: WhenBusy;
+  /**
+   * Destinations to notify of the end, one or a list. They receive a {@link SubmissionEvent}. Make them with `webhook()`,
+   * `queue()`, `method()`, `agent()` or `workflowEvent()` of `perdure/outbox`. The end and its notifications commit atomically.
+   * @default none
+   */
+  notify?: Destination | readonly Destination[];
+  /**
+   * Where the answer goes, one destination or a list, e.g. `delivery.reply` of `perdure/webhooks`: it is added to `notify`.
+   * `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of `perdure/replies` send the output as text, and
+   * one sentence for a submission without output.
+   * @default none
+   */
+  reply?: Destination | readonly Destination[] | undefined;
+  /**
+   * The W3C trace context of the caller, e.g. the `traceparent` header of the request that it answers: the submission's spans
+   * belong to that trace.
+   * @default a trace of its own
+   */
+  traceparent?: string;
+  /** Limits of what the turn uses. */
+  budget?: {
+    /**
+     * Tokens of all its model calls, over all attempts. When they are used up, the submission ends with
+     * {@link BudgetExceededError} before the next call.
+     */
+    tokens: number;
+  };
+  /** How often the turn is attempted, and whether after side effects. */
+  retry?: {
+    /**
+     * Attempts in all, after crashes and transient failures: a whole number from 1. Repairs and attempts with another model
+     * are not counted.
+     * @default 5
+     */
+    maxAttempts?: number;
+    /**
+     * What happens after a crash or a transient failure of a turn whose tools have run. `"fail"` (or `false`) ends the
+     * submission. Otherwise the turn continues, and finished calls are answered from their records. With `"tell"`, a call
+     * without a result is not run again and the model gets a tool error; with `"repeat"` (or `true`) it runs again.
+     * @default "tell"
+     */
+    afterSideEffects?: "tell" | "fail" | "repeat" | boolean;
+  };
+};
+
+export type WhenBusy = "enqueue" | "reject" | "interrupt" | "rollback" | "steer";
+
+export type Debounce = {
+  /** Submissions with the same key are repetitions, within a thread. */
+  key: string;
+  /** The turn starts when no repetition has come for this time. */
+  delay: Duration;
+  /** How long repetitions can delay the turn, from the first one on; by default ten times the delay. */
+  maxDelay?: Duration;
+};
+
+/** Options for Perdure's own modules. */
+export type InternalSubmitOptions = Omit<
+  SubmitMessagesOptions,
+  "notify" | "output" | "strategy" | "repair"
+> & {
+  readonly answer?: AnswerSpec;
+  /** Destinations, or what makes them once the id is known. */
+  readonly notify?:
+    | Destination
+    | readonly Destination[]
+    | ((submissionId: string) => readonly Destination[])
+    | undefined;
+  /** The run of the workflow that asks. A failure of an earlier run does not answer this one: a new submission takes its key. */
+  readonly run?: string;
+  /** Its batch of prompts, and how many of those run at a time. */
+  readonly batch?: { readonly id: string; readonly concurrency: number };
+};
+
+type Common<Output> = {
+  submissionId: SubmissionRef<Output>;
+  /** The id of its turn in hooks and events. Equals `submissionId` for each attempt. */
+  requestId: string;
+  idempotencyKey?: string;
+  metadata?: Record<string, Json>;
+  /** When it was accepted, epoch milliseconds. */
+  createdAt: number;
+  /** How many times its turn has been started. */
+  attempts: number;
+  /** The conversation that it is part of. */
+  thread: string;
+  /** The submission whose turn it has joined. It ends with it. */
+  mergedInto?: string;
+  /** Tokens so far, of all attempts, where the model reports them. */
+  usage?: TokenUsage;
+  /** The failed attempts before the last one, oldest first. */
+  failedAttempts?: FailedAttempt[];
+};
+
+/** An attempt that did not end the submission. */
+export type FailedAttempt = {
+  /** 1 for the first. */
+  attempt: number;
+  startedAt: number;
+  endedAt: number;
+  error: string;
+  errorName: string;
+  /** Tokens of this attempt alone; those of the last one are what is left of the total. */
+  usage?: TokenUsage;
+};
+
+/** Keys of other states can be read without narrowing, and are undefined. */
+type Absent<Keys extends string> = { [Key in Keys]?: never };
+
+type KeyOfEnd = "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output";
+
+type Pending<Output> = Common<Output> & {
+  status: "pending";
+  /** When it is due; unset while it waits for its turn. */
+  dueAt?: number;
+} & Absent<"startedAt" | KeyOfEnd>;
+
+type Running<Output> = Common<Output> & {
+  status: "running";
+  startedAt: number;
+} & Absent<"dueAt" | KeyOfEnd>;
+
+type Ended<Output> = Common<Output> &
+  Absent<"dueAt"> & {
+    /** Unset when it ended before its turn started. */
+    startedAt?: number;
+    completedAt: number;
+    /** Id of the assistant message that the turn wrote, if it wrote one. */
+    messageId?: string;
+    /**
+     * Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"`, `"content-filter"`, `"error"`, `"other"`,
+     * or `"unknown"` when its stream ended without a reason. Unset when no call ended, or a crash came after it.
+     */
+    finishReason?: string;
+  };
+
+type Completed<Output> = Ended<Output> & {
+  status: "completed";
+  /** The answer that a schema asked for, or the text of the reply after its last call of a tool. */
+  output: Output;
+} & Absent<"error" | "errorName">;
+
+type Failed<Output> = Ended<Output> & {
+  status: "error" | "aborted" | "skipped";
+  /** The error or the reason, for a person. */
+  error?: string;
+  /** Its stable name. */
+  errorName?: string;
+} & Absent<"output">;
+
+/** A submission as it is now. */
+export type SubmissionInspection<Output = Json> =
+  | Pending<Output>
+  | Running<Output>
+  | Completed<Output>
+  | Failed<Output>;
+
+export type SubmitMessagesResult<Output = Json> = SubmissionInspection<Output> & {
+  /** False when the key or id was known already: nothing was stored. */
+  accepted: boolean;
+  /** True when the key or id was known with different messages. */
+  conflict?: boolean;
+  /** True when the messages have replaced earlier ones with the same `debounce.key`. */
+  debounced?: boolean;
+};
+
+export type TokenUsage = {
+  inputTokens?: number | undefined;
+  outputTokens?: number | undefined;
+  totalTokens?: number | undefined;
+};
+
+/** What {@link cancelSubmission} did. */
+export type CancelSubmissionResult =
+  /** No submission has this id. */
+  | { outcome: "not_found"; submissionId: string }
+  /** It had ended before; nothing changed. */
+  | { outcome: "already_terminal"; submissionId: string; submission: SubmissionInspection }
+  | {
+      /** It is `aborted` now. */
+      outcome: "cancelled";
+      submissionId: string;
+      previousStatus: "pending" | "running";
+      /** Whether any of its messages had reached the conversation. */
+      messagesApplied: boolean;
+      submission: SubmissionInspection;
+    };
+
+export type ListSubmissionsOptions = {
+  /**
+   * Open ones are found by an index. Any other filter reads the newest 100,000 submissions at most: where none of them
+   * matches and there are more, the list throws a `ListScanLimitError`, whose `next` continues it.
+   */
+  status?: SubmissionStatus | SubmissionStatus[];
+  /**
+   * At most this many, newest first, up to 1,000. A page has fewer if it would exceed 16 MiB, or read 100,000 submissions.
+   * @default 100
+   */
+  limit?: number;
+  /** The next page: only what was accepted before this submission, the last one of the page before. */
+  before?: string;
+  /** Only those of this conversation; `"isolated"` includes the prompts of `step.promptAll()`. */
+  thread?: string;
+  /** Only those whose metadata has these values. */
+  metadata?: Record<string, string | number | boolean>;
+  /** Only those accepted at or after this time. */
+  createdAfter?: Instant;
+  /** Only those accepted before this time. */
+  createdBefore?: Instant;
+};
+
+/** Which submissions. All of them by default. */
+export type SubmissionFilter = Omit<ListSubmissionsOptions, "limit" | "before">;
+
+/** Counts of the open submissions. */
+export type SubmissionStats = {
+  /** Submissions that wait for their turn, their next attempt or their time. */
+  pending: number;
+  running: number;
+  /** When the one that waits longest was accepted; unset when none waits. */
+  oldestPendingAt?: number;
+};
+
+export type DeleteSubmissionsOptions = {
+  /** Only terminal ones are ever deleted. */
+  status?: SubmissionStatus | SubmissionStatus[];
+  completedBefore?: Instant;
+  /** @default 100 */
+  limit?: number;
+};
+
+export type WaitForSubmissionOptions = {
+  /** Return the submission as it is after so many milliseconds, even if it has not ended. */
+  timeoutMs?: number;
+};
+
+/** How a submission ended, as its destinations receive it. */
+export type SubmissionEnd = {
+  readonly submissionId: string;
+  readonly status: TerminalStatus;
+  readonly output?: Json;
+  /** The output that did not match the schema, if it has at most 65,536 characters as JSON. */
+  readonly refusedOutput?: Json;
+  readonly error?: string;
+  readonly errorName?: string;
+  /** How many times its turn was started. */
+  readonly attempts: number;
+  /** Tokens of all attempts, where the model reports them. */
+  readonly usage?: TokenUsage;
+  /** The assistant message that the turn wrote, if it wrote one. */
+  readonly messageId?: string;
+  /** Why the model's last call ended: `"stop"`, `"length"`, `"content-filter"` and so on. */
+  readonly finishReason?: string;
+};
+
+/** How a prompt ended, in a form that the result of a workflow's step can hold. */
+export type PromptEnd =
+  | SubmissionEnd
+  | (Omit<SubmissionEnd, "output" | "refusedOutput" | "error" | "errorName"> & {
+      readonly status: "completed";
+      /** Stands for a large answer, which can be read from the agent in parts. */
+      readonly reference: {
+        /** The size of the answer as JSON in UTF-8. */
+        readonly bytes: number;
+      };
+    });
+
+/** A part of an answer's JSON; joined in their order, they are the whole. */
+export type AnswerPart = {
+  /** At most 256 Ki UTF-16 code units, so that a step's result can hold it. */
+  readonly text: string;
+  /** How many parts there are. */
+  readonly parts: number;
+};
+
+/** The event of an end: the body of a webhook, or the event for another destination. */
+export type SubmissionEvent = {
+  readonly type: `submission.${TerminalStatus}`;
+  /** When it ended, ISO 8601. */
+  readonly timestamp: string;
+  readonly data: SubmissionEnd & Pick<Common<Json>, "thread" | "metadata" | "idempotencyKey">;
+};

@@ -1,0 +1,184 @@
+/**
+ * Runs `drive()` and `stop()` of the kinds in the background, one of each at a time for a wait, and again when it is due. Expires
+ * waits whose step never asked for their end, and prunes closed ones.
+ */
+
+import { Sweep } from "../../core/lifecycle/sweep.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
+import { withTimeout } from "../../core/timeout.ts";
+import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
+import type { WaitStore } from "./store.ts";
+
+/** A drive that runs for so long may never return: the object is no longer kept alive for it. */
+const HUNG_MS = 3_600_000;
+/** When a wake looks at a hanging drive: the object may have been restarted by then. */
+const AFTER_HUNG_MS = 3_600_000;
+const AT_A_TIME = 100;
+/** How long a last look may take. */
+const LAST_LOOK_MS = 20_000;
+/** Closed waits stay readable for so long. */
+const KEPT_MS = 30 * 86_400_000;
+
+/** For a wait whose kind the agent no longer has: it stays open until its timeout, for a deploy that has the kind again. */
+const MISSING: StoredKind = { answersLaterRuns: ({ status }) => status === "completed" };
+
+/** A running drive or stop. */
+type Run = {
+  readonly waitId: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  /** Something has happened since it began. */
+  isStale: boolean;
+  isHung: boolean;
+};
+
+export class Driver {
+  readonly #running = new Map<string, Run>();
+  readonly #sweep = new Sweep(() => this.loop.clock.random());
+
+  readonly kinds = new Map<string, StoredKind>();
+
+  /**
+   * @param store opened at its first use
+   * @param close closes a wait whose step never asked for its end
+   */
+  constructor(
+    private readonly loop: WorkLoop,
+    private readonly store: () => WaitStore,
+    private readonly close: (wait: Wait) => void,
+  ) {}
+
+  has(name: string): name is StoredKindName {
+    return this.kinds.has(name);
+  }
+
+  /** A deploy may have left a kind out. Its waits are driven again by a deploy that has it. */
+  reportMissing({ waitId, kind, workflow: { name, id } }: Wait): void {
+    if (this.has(kind)) return;
+    console.error(
+      `[perdure] nothing is done for wait ${waitId} of workflow ${name} ${id}: the agent's class does not have the kind ` +
+        `"${kind}" any more. The step ends at its timeout.`,
+    );
+  }
+
+  kindOf({ kind }: Wait): StoredKind {
+    return this.kinds.get(kind) ?? MISSING;
+  }
+
+  /** In the background. Never fails. */
+  announce(wait: Wait): void {
+    const kind = this.kindOf(wait);
+    if (kind.announce === undefined) return;
+    this.loop
+      .inHostContext(async () => kind.announce?.(wait))
+      .catch((error) => console.error(`[perdure] a wait could not be announced:`, error));
+  }
+
+  /** After a start of the object: a crash may have cut off any of them. */
+  resume(): void {
+    const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
+    const names = driven.map(([name]) => name as StoredKindName);
+    for (const wait of this.store().live(names)) this.start(wait);
+  }
+
+  /** Drives an open wait, or stops what runs for a closed one; once more if that is running already. Never fails. */
+  start({ waitId, status }: Wait): void {
+    const id = runIdOf({ waitId, status });
+    const running = this.#running.get(id);
+    if (running) {
+      running.isStale = true;
+      return;
+    }
+    const run: Run = { waitId, since: this.loop.clock.now(), isStale: false, isHung: false };
+    this.#running.set(id, run);
+    const work = this.#run(waitId).finally(() => {
+      this.#running.delete(id);
+      if (!run.isStale) return;
+      this.loop.tryOrPause(waitId, "a wait could not be read", () => {
+        const now = this.store().find(waitId);
+        if (now?.isLive) this.start(now);
+      });
+    });
+    this.loop.track(run, work);
+  }
+
+  /** How the kind closes a wait whose time is over, or undefined: as its step says. Never fails. */
+  async lastLook(wait: Wait): Promise<Closing | undefined> {
+    let closing: Closing | undefined;
+    const look = async () => {
+      closing = await this.kindOf(wait).lastLook?.(wait);
+    };
+    try {
+      await withTimeout(this.loop.inHostContext(look), LAST_LOOK_MS);
+    } catch (error) {
+      console.error(`[perdure] what became of a wait could not be found out:`, error);
+    }
+    return closing;
+  }
+
+  /** Does what is due. Returns when there is more to do. */
+  drive(): number | null {
+    const store = this.store();
+    const now = this.loop.clock.now();
+    this.#giveUpHung(now);
+    for (const wait of store.due(now, AT_A_TIME)) {
+      const isOpen = wait.status === "open";
+      if (isOpen && wait.expiresAt <= now) this.close(wait);
+      else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
+      else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
+      else this.start(wait);
+    }
+    store.prune(now - KEPT_MS, this.#sweep);
+    // A wait that is driven now is still due by its row.
+    return this.loop.isBusy ? null : store.nextWake();
+  }
+
+  #giveUpHung(now: number): void {
+    for (const run of this.#running.values()) {
+      if (run.isHung || now - run.since < HUNG_MS) continue;
+      run.isHung = true;
+      this.loop.untrack(run);
+      console.error(
+        `[perdure] the wait ${run.waitId} is driven for more than an hour, and may hang`,
+      );
+      this.#restHung(run.waitId, now);
+    }
+  }
+
+  /** An open one still expires at its time. */
+  #restHung(waitId: string, now: number): void {
+    const store = this.store();
+    const until = now + AFTER_HUNG_MS;
+    if (store.find(waitId)?.status === "open") store.restUntil(waitId, until);
+    else store.wakeAt(waitId, until);
+  }
+
+  async #run(waitId: string): Promise<void> {
+    const { clock, wake, inHostContext } = this.loop;
+    const store = this.store();
+    let again: number | null = null;
+    try {
+      const wait = store.find(waitId);
+      if (!wait?.isLive) return;
+      await inHostContext(async () => {
+        const kind = this.kindOf(wait);
+        if (wait.status === "open") again = (await kind.drive?.(wait)) ?? null;
+        else await kind.stop?.(wait);
+      });
+      if (wait.status !== "open") store.done(waitId, clock.now());
+      else store.restUntil(waitId, again);
+    } catch (error) {
+      console.error(`[perdure] a wait could not be driven, and is tried again:`, error);
+      const until = clock.now() + HEARTBEAT_MS;
+      again = until;
+      const what = "the next attempt to drive a wait could not be stored";
+      this.loop.tryOrPause(waitId, what, () => store.wakeAt(waitId, until));
+    }
+    if (again !== null) wake.request(again);
+  }
+}
+
+/** One of each for a wait at a time. */
+function runIdOf({ waitId, status }: Pick<Wait, "waitId" | "status">): string {
+  return `${status === "open" ? "drive" : "stop"}:${waitId}`;
+}

@@ -1,0 +1,49 @@
+/** Errors of invalid calls. When a call throws one, nothing was stored. */
+
+import { checkBytes, HALF_CHARACTER, type Json, preview } from "../../core/json.ts";
+import { InvalidFieldError } from "../../core/options/options.ts";
+import type { Closing } from "./protocol.ts";
+
+/** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
+export const MOST_BYTES = 1_500_000;
+
+/** A request, a result or a decision that cannot be taken. Nothing was stored. */
+export class InvalidWaitError extends InvalidFieldError {
+  override readonly name = "InvalidWaitError";
+}
+
+/** The error of a step whose kind the agent's class does not have. */
+export function missingKind(kind: string): InvalidWaitError {
+  const problem = `The agent takes no step of the kind "${kind}". Deploy the agent in the version of its workflows.`;
+  return new InvalidWaitError("kind", problem);
+}
+
+/** An invalid list or decision of approvals. Nothing was stored, and the approval is as it was. */
+export class InvalidApprovalError extends InvalidFieldError {
+  override readonly name = "InvalidApprovalError";
+}
+
+/**
+ * @param texts fields that must be well-formed
+ * @throws InvalidWaitError for what is too large, or would be another text in storage
+ */
+export function checkRequest(
+  kind: string,
+  request: Json,
+  texts: Readonly<Record<string, string>> = {},
+): void {
+  for (const [field, text] of Object.entries(texts)) {
+    if (text.isWellFormed()) continue;
+    throw new InvalidWaitError(field, `Invalid ${field} ${preview(text)}, ${HALF_CHARACTER}`);
+  }
+  const refuse = (message: string) => new InvalidWaitError("request", message);
+  const name = `request of a step of kind ${kind}`;
+  checkBytes(name, JSON.stringify(request), { maxBytes: MOST_BYTES, refuse });
+}
+
+/** @throws InvalidWaitError for a result that is too large */
+export function checkResult({ result }: Closing): void {
+  const refuse = (message: string) => new InvalidWaitError("result", message);
+  // JSON has no text for undefined, which is no result.
+  checkBytes("result of a step", JSON.stringify(result) ?? "", { maxBytes: MOST_BYTES, refuse });
+}

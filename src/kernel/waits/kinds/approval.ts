@@ -1,0 +1,239 @@
+/** The kind `approval`, for `step.approval()`: a person decides. The request, the list, and the first decision, which counts. */
+
+import * as z from "zod";
+import {
+  HALF_CHARACTER,
+  type Json,
+  jsonTextOf,
+  malformedKeyIn,
+  preview,
+} from "../../../core/json.ts";
+import {
+  count,
+  optionsOf,
+  readOptions,
+  someOf,
+  text,
+} from "../../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../../core/options/options.ts";
+import type { Page } from "../../../core/page.ts";
+import { mismatchesOf } from "../../../core/schema/json-schema.ts";
+import { InvalidApprovalError } from "../errors.ts";
+import type { Closing, StoredKind, Wait } from "../protocol.ts";
+import { GRACE_MS, type Waits } from "../waits.ts";
+import type {
+  Approval,
+  ApprovalDecisionResult,
+  ApprovalRequest,
+  ApprovalStatus,
+  GrantApprovalOptions,
+  ListApprovalsOptions,
+  RejectApprovalOptions,
+} from "./approval-types.ts";
+
+/** Bytes of a decision, as JSON. */
+const MOST_DECISION_BYTES = 1_000_000;
+
+/** The statuses of a wait, in the words of an approval. */
+export const STATUS_OF = {
+  open: "pending",
+  completed: "approved",
+  rejected: "rejected",
+  expired: "expired",
+  cancelled: "cancelled",
+  failed: "refused",
+} as const satisfies Record<Wait["status"], ApprovalStatus>;
+
+/** The result of a decided wait. */
+type Decided = Pick<Approval, "by" | "reason" | "payload">;
+
+/** The request of a wait of kind `approval`, for a step or for a kind of wait that has to ask a person. */
+export function approvalRequest({
+  title = null,
+  data = null,
+  schema = null,
+}: {
+  title?: string | null;
+  data?: Json | undefined;
+  schema?: Json | undefined;
+}): ApprovalRequest {
+  return { title, data, schema };
+}
+
+/** Approvals as a kind of wait. A later run asks the person again. */
+export function approvalKind(notify: (approval: Approval) => void | Promise<void>): StoredKind {
+  return {
+    answersLaterRuns: () => false,
+    // A person who was shown one request has not agreed to another.
+    asksAnew: true,
+    announce: (wait) => notify(approvalOf(wait)),
+  };
+}
+
+/** A wait of kind `approval`, as people see it. */
+function approvalOf(wait: Wait): Approval {
+  const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;
+  const { title, data, schema, refusal } = wait.request as ApprovalRequest;
+  return {
+    approvalId: waitId,
+    status: STATUS_OF[status],
+    title,
+    data,
+    schema,
+    ...(refusal && { refusal }),
+    workflow,
+    createdAt,
+    expiresAt: expiresAt - GRACE_MS,
+    ...(settledAt !== undefined && { decidedAt: settledAt }),
+    ...decidedOf(wait),
+  };
+}
+
+/** The decision, and by whom. An approval that was closed without one has the reason as an `error`. */
+function decidedOf({ result }: Wait): Decided {
+  type Result = Decided & { readonly error?: string; readonly isApproved?: true };
+  const { error, isApproved: _, ...decided } = (result ?? {}) as Result;
+  return error === undefined ? decided : { reason: error };
+}
+
+export class Approvals {
+  constructor(private readonly waits: Waits) {}
+
+  /**
+   * Newest first.
+   *
+   * @throws InvalidApprovalError for what cannot be asked by
+   */
+  async list(options: ListApprovalsOptions = {}): Promise<Page<Approval>> {
+    const query = readOptions(LIST, options, "options of listApprovals()", invalid);
+    const { status, workflowId: instance, limit, cursor: before } = query;
+    const wanted = new Set(status);
+    const all = Object.keys(STATUS_OF) as Wait["status"][];
+    const statuses = all.filter((one) => wanted.has(STATUS_OF[one]));
+    if (before !== undefined && !(await this.#find(before))) {
+      const problem = "expected an approval that exists. Begin again with the first page";
+      throw invalid("cursor", invalidMessage("cursor", preview(before), problem));
+    }
+    const isPending = statuses.every((one) => one === "open");
+    const only = isPending ? { isOpen: true } : { statuses };
+    const page = await this.waits.list({ kind: "approval", ...only, instance, before, limit });
+    return { ...page, items: page.items.map(approvalOf) };
+  }
+
+  async inspect(approvalId: string): Promise<Approval | null> {
+    const wait = await this.#find(approvalId);
+    return wait ? approvalOf(wait) : null;
+  }
+
+  /**
+   * Checks a decision that is made later, by a link.
+   *
+   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take
+   */
+  async checkLater(
+    approvalId: string,
+    decision: "grant" | "reject",
+    payload: Json | undefined,
+  ): Promise<void> {
+    const wait = await this.#find(approvalId);
+    if (!wait) {
+      const problem = "expected an approval of this agent that is there";
+      throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));
+    }
+    if (decision === "grant") checkPayload(payload, wait);
+    else if (payload !== undefined) {
+      const problem = "expected no payload, because a rejection takes none";
+      throw invalid("payload", invalidMessage("payload", preview(payload), problem));
+    }
+  }
+
+  /** @throws InvalidApprovalError for what the approval does not take; it stays pending then, and nothing is stored */
+  async grant(
+    approvalId: string,
+    options: GrantApprovalOptions = {},
+  ): Promise<ApprovalDecisionResult> {
+    const decision = readOptions(GRANT, options, "options of grantApproval()", invalid);
+    return this.#decide(approvalId, (wait) => {
+      checkPayload(decision.payload, wait);
+      return { status: "completed", result: decision };
+    });
+  }
+
+  /** @throws InvalidApprovalError for a `by` or a `reason` that is no text; nothing is stored then */
+  async reject(
+    approvalId: string,
+    options: RejectApprovalOptions = {},
+  ): Promise<ApprovalDecisionResult> {
+    const result = readOptions(REJECT, options, "options of rejectApproval()", invalid);
+    return this.#decide(approvalId, () => ({ status: "rejected", result }));
+  }
+
+  /** The first decision closes the wait; any other finds it closed. */
+  async #decide(
+    approvalId: string,
+    closingOf: (wait: Wait) => Closing,
+  ): Promise<ApprovalDecisionResult> {
+    const wait = await this.#find(approvalId);
+    if (!wait) return { outcome: "not_found", approvalId };
+    if (wait.status !== "open") return { outcome: "already_decided", approval: approvalOf(wait) };
+    const closing = closingOf(wait);
+    checkDecision(closing.result);
+    await this.waits.cancelIfGone(wait);
+    const closed = await this.waits.settle(approvalId, closing);
+    if (closed) return { outcome: "decided", approval: approvalOf(closed) };
+    const now = (await this.#find(approvalId)) ?? wait;
+    return { outcome: "already_decided", approval: approvalOf(now) };
+  }
+
+  async #find(approvalId: string): Promise<Wait | undefined> {
+    readOptions(text(), approvalId, "approvalId", invalid);
+    const wait = await this.waits.find(approvalId);
+    return wait?.kind === "approval" ? wait : undefined;
+  }
+}
+
+const LIST = optionsOf<ListApprovalsOptions>()({
+  status: someOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))], { min: 0 }).default([
+    "pending",
+  ]),
+  workflowId: text().optional(),
+  limit: count({ max: 100 }).default(50),
+  cursor: text().optional(),
+});
+const DECISION = { by: text().optional(), reason: text().optional() };
+const REJECT = optionsOf<RejectApprovalOptions>()(DECISION);
+const GRANT = optionsOf<GrantApprovalOptions>()({ payload: z.unknown().optional(), ...DECISION });
+
+function invalid(field: string, message: string): InvalidApprovalError {
+  return new InvalidApprovalError(field, message);
+}
+
+/** The workflow has the schema itself, and checks again: what only it can know is found there. */
+function checkPayload(payload: Json | undefined, wait: Wait): void {
+  const { schema, check = schema, isOptional } = wait.request as ApprovalRequest;
+  const refuse = (problem: string) =>
+    invalid("payload", invalidMessage("payload", preview(payload), problem));
+  if (schema === null) {
+    if (payload === undefined) return;
+    throw refuse(
+      `expected no payload, because the step of the approval ${wait.waitId} has no schema. Omit it, and use reason`,
+    );
+  }
+  const isMissing = payload === undefined && !isOptional;
+  const problems = isMissing
+    ? ["payload: is missing"]
+    : mismatchesOf("payload", payload, check as object);
+  if (problems.length === 0) return;
+  throw refuse(
+    `it does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
+      "The approval is still pending: correct the payload and decide again",
+  );
+}
+
+function checkDecision(result: Json): void {
+  const refuse = (message: string) => invalid("payload", message);
+  jsonTextOf("payload", result, { maxBytes: MOST_DECISION_BYTES, refuse });
+  const malformed = malformedKeyIn(result);
+  if (malformed !== undefined)
+    throw refuse(`Invalid key ${preview(malformed)} in payload, ${HALF_CHARACTER}`);
+}

@@ -1,0 +1,237 @@
+/**
+ * The kind `batch`, for `step.promptAll()`: prompts that are accepted in chunks, each chunk in one transaction. One event reports
+ * the end of the batch, and the results are read in pages. A batch has a row in the ledger's `perdure_batches` while
+ * anything of it is open. Its items are prompts: their large answers are read, and their answers refused, as those of the
+ * kind `prompt`.
+ */
+
+import type { Failure } from "../../../core/failures.ts";
+import { count, readOptions } from "../../../core/options/option-schemas.ts";
+import { PART_LENGTH } from "../../../core/text.ts";
+import { InvalidSubmissionError } from "../../submissions/index.ts";
+import type { IntakeItem } from "../../submissions/internal.ts";
+import {
+  type BatchState,
+  checkId,
+  endedEvent,
+  type IntakeResult,
+  ISOLATED,
+  invalidSubmission,
+  isTerminal,
+  type PromptEnd,
+  repair,
+  type Submissions,
+  shortEndOf,
+  take,
+} from "../../submissions/internal.ts";
+import type { WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
+import { destinationOf } from "../reports.ts";
+import { type AnswerProblem, type PromptMessage, type PromptRequest, withIds } from "./prompt.ts";
+
+/** `errorName` of a prompt that was cancelled at the timeout of its batch. */
+export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
+/** `errorName` of a prompt that was cancelled because another one of its batch had failed. */
+const BATCH_FAILED = "PromptBatchFailedError";
+
+const CONCURRENCY = count({ max: 100 });
+
+/** A chunk of a batch. The request's `idempotencyKey` names the batch, in `[A-Za-z0-9_-]`. */
+export type BatchRequest = Pick<PromptRequest, "answer" | "thread" | "budget" | "retry"> & {
+  /** How many of the batch may run at a time, from 1 to 100, where its turns are isolated. */
+  readonly concurrency: number;
+  readonly items: readonly BatchItem[];
+};
+
+export type BatchItem = {
+  readonly idempotencyKey: string;
+  /** The item's own key, for people. */
+  readonly key: string;
+  readonly messages: readonly PromptMessage[];
+};
+
+/** Items of an earlier batch whose answers the workflow refuses. */
+export type BatchRepairs = {
+  readonly refused: readonly ({ readonly submissionId: string } & AnswerProblem)[];
+};
+
+export type BatchReceipt = {
+  /** In the order of the items; null for one that has no repair left. */
+  readonly submissionIds: readonly (string | null)[];
+};
+
+/** Items of a batch. */
+type BatchPart = WaitRef & {
+  /** In the order of the items: all of the batch, or those that are read. */
+  readonly submissionIds: readonly string[];
+};
+
+/** A batch, as its step knows it. */
+export type BatchRef = BatchPart & {
+  readonly workflow: Pick<WaitWorkflow, "name" | "id">;
+  /** The event that reports the end to this run of the workflow, and its proof. */
+  readonly eventType: string;
+  readonly proof?: string;
+  /** Whether the first failure ends the wait, and cancels the rest. */
+  readonly failsFast: boolean;
+};
+
+/** The first item that has failed, in the order of the items. */
+export type BatchFailure = {
+  readonly index: number;
+  /** Unset for one that has not ended. */
+  readonly end?: PromptEnd;
+};
+
+/** There is nothing more to wait for. */
+export type BatchEnd = { readonly failure?: BatchFailure };
+
+/** How some of the items have ended. */
+export type BatchPage = {
+  /** In the order that was asked, without those that have not ended, or were deleted. */
+  readonly ends: readonly PromptEnd[];
+  /** How many of the asked it covers, from the first on; at least one. */
+  readonly count: number;
+};
+
+export class BatchKind implements WaitKind {
+  constructor(private readonly submissions: Submissions) {}
+
+  get #ledger() {
+    return this.submissions.engine.ledger;
+  }
+
+  get #store() {
+    return this.#ledger.store;
+  }
+
+  /**
+   * Accepts a chunk, all or none, or finds what was accepted before; or shows the model why answers are refused, each in a
+   * submission of its own.
+   *
+   * @throws InvalidSubmissionError, BacklogFullError; nothing is stored then
+   */
+  async open(asked: WaitRequest<BatchRequest | BatchRepairs>): Promise<BatchReceipt> {
+    const { idempotencyKey: batch, run, workflow, request } = asked;
+    await this.submissions.ready();
+    checkId("batch", batch);
+    const takeItems =
+      "refused" in request
+        ? () => this.#repairs(request, { batch, run })
+        : this.#items(request, asked);
+    const all = await this.submissions.takeAll(() => {
+      const chunk = takeItems().map(
+        (entry) => entry && { ...entry, taken: this.#adopted(batch, entry.taken) },
+      );
+      const isOpen = chunk.some((entry) => entry && !isTerminal(entry.taken.submission.status));
+      const of = { workflow: workflow.name, instance: workflow.id };
+      if (isOpen) this.#store.batches.add(batch, of);
+      return chunk;
+    });
+    // An earlier batch may have lost its last open item to this one, and its workflow is notified.
+    if (all.some((entry) => entry && !entry.taken.accepted))
+      this.submissions.engine.settlement.flush();
+    return { submissionIds: all.map((entry) => entry?.taken.submission.submissionId ?? null) };
+  }
+
+  #items(
+    { items, concurrency, thread = ISOLATED, ...settings }: BatchRequest,
+    { idempotencyKey: id, run, workflow }: WaitRequest,
+  ): () => IntakeItem[] {
+    const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
+    if (problem) throw new InvalidSubmissionError("workflow", problem);
+    readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
+    const common = { ...settings, run, thread, batch: { id, concurrency } };
+    const { current } = this.submissions.engine;
+    return () =>
+      items.map(({ idempotencyKey, key, messages }) => {
+        const metadata = { workflow: { ...workflow, item: key } };
+        const options = { ...common, idempotencyKey, metadata };
+        return { taken: take(this.#ledger, withIds(messages), options, current), options };
+      });
+  }
+
+  #repairs(
+    { refused }: BatchRepairs,
+    of: { batch: string; run: string },
+  ): (IntakeItem | undefined)[] {
+    return refused.map(({ submissionId, problem: error }) => {
+      const old = this.#store.find(submissionId);
+      const taken = old && repair(this.#ledger, old, { ...of, error });
+      return taken && { taken, options: {} };
+    });
+  }
+
+  /** A known item that another batch began is waited for by this batch, and no longer by that one. */
+  #adopted(batch: string, taken: IntakeResult): IntakeResult {
+    const { submission, accepted } = taken;
+    if (accepted) return taken;
+    const { batch: earlier, status } = submission;
+    if (!isTerminal(status) && earlier !== batch) {
+      this.#store.batches.adopt(batch, submission);
+      const waiting = earlier === undefined ? undefined : this.#store.batches.forget(earlier);
+      const { outbox, clock } = this.#ledger;
+      if (waiting) outbox.enqueue(crypto.randomUUID(), waiting, endedEvent(earlier, clock.now()));
+    }
+    // Without what may be large: the answers of a chunk can be more than the memory of an isolate.
+    return { ...taken, submission: { ...submission, messages: [], output: undefined } };
+  }
+
+  /** The end, if there is nothing to wait for. If not, one event is sent when there is: it commits with the last end, or the first failure. */
+  async check(wait: BatchRef): Promise<BatchEnd | null> {
+    await this.submissions.ready();
+    const { waitId: batch, workflow, submissionIds, failsFast } = wait;
+    const to = destinationOf(workflow, wait.eventType, wait.proof);
+    const failure = failsFast ? this.#firstFailure(submissionIds) : undefined;
+    if (failure) {
+      const message = "Another prompt of the batch has failed";
+      this.submissions.cancelBatch(batch, { name: BATCH_FAILED, message });
+      return { failure };
+    }
+    const { batches } = this.#store;
+    const isOpen = this.#store.transaction(() => batches.wait(batch, to, failsFast));
+    return isOpen ? null : {};
+  }
+
+  /** Ends of the given items, from the first on, as many as the result of a step can hold. */
+  async read({ submissionIds }: BatchPart): Promise<BatchPage> {
+    await this.submissions.ready();
+    const ends: PromptEnd[] = [];
+    let length = 0;
+    for (const submission of this.#store.batches.each(submissionIds)) {
+      if (!isTerminal(submission.status)) continue;
+      const end = shortEndOf(submission);
+      length += JSON.stringify(end).length;
+      if (ends.length > 0 && length > PART_LENGTH) {
+        return { ends, count: submissionIds.indexOf(submission.submissionId) };
+      }
+      ends.push(end);
+    }
+    return { ends, count: submissionIds.length };
+  }
+
+  async refuse(submissionIds: readonly string[]): Promise<void> {
+    await this.submissions.ready();
+    this.#store.refuse(submissionIds);
+  }
+
+  /** Cancels what is open. The first item without an answer has failed, also one that a later batch waits for now. */
+  async close({ waitId: batch, submissionIds }: BatchPart): Promise<BatchEnd> {
+    await this.submissions.ready();
+    const failure: Failure = { name: BATCH_TIMEOUT, message: "Workflow prompt wait timed out" };
+    this.submissions.cancelBatch(batch, failure);
+    const first = this.#firstFailure(submissionIds, true);
+    return first ? { failure: first } : {};
+  }
+
+  /** One that was cancelled because another one failed is the first only if there is no other. */
+  #firstFailure(submissionIds: readonly string[], isOpenFailed = false): BatchFailure | undefined {
+    const hasFailed = ({ status }: BatchState) =>
+      isTerminal(status) ? status !== "completed" : isOpenFailed;
+    const failed = this.#store.batches.states(submissionIds).filter(hasFailed);
+    const first = failed.find(({ errorName }) => errorName !== BATCH_FAILED) ?? failed[0];
+    if (!first) return undefined;
+    const row = isTerminal(first.status) ? this.#store.find(first.submissionId) : undefined;
+    const index = submissionIds.indexOf(first.submissionId);
+    return { index, ...(row && { end: shortEndOf(row) }) };
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * The kind `prompt`, for `step.prompt()`: a submission that must be answered. The submission is the wait, and its id the
+ * wait's id, so that a prompt costs no row of its own.
+ */
+
+import type { UIMessage } from "ai";
+import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
+import type { SubmitMessagesOptions, SubmitMessagesResult } from "../../submissions/index.ts";
+import type { AnswerSpec, Submission } from "../../submissions/internal.ts";
+import {
+  isTerminal,
+  MAIN,
+  type PromptEnd,
+  repair,
+  resultOf,
+  type Submissions,
+  shortEndOf,
+} from "../../submissions/internal.ts";
+import type { WaitKind, WaitPart, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
+import { destinationOf } from "../reports.ts";
+
+/** `errorName` of the end of a prompt whose submission was deleted. */
+export const NOT_FOUND = "SubmissionNotFoundError";
+
+/** The request of `step.prompt()`. */
+export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "retry">> & {
+  /** The question; a message without an id gets one. */
+  readonly messages: readonly PromptMessage[];
+  readonly answer: AnswerSpec;
+  /** The conversation that the turn is part of; `"main"` where it is left out. */
+  readonly thread?: string | undefined;
+  /** The key of Think's own `step.prompt()`; unset where a submission of Think's must not answer it. */
+  readonly thinkKey?: string | undefined;
+};
+
+/** A message of a prompt. */
+export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
+
+/** The problem of an answer that the workflow refuses, for the model. */
+export type AnswerProblem = { readonly problem: string };
+
+/** A prompt that Think itself accepted: Think's event ends it. */
+export type ThinkPromptReceipt = {
+  readonly submissionId: string;
+  /** Whether Think has sent its event, or is about to. */
+  readonly hasEnded: boolean;
+};
+
+export class PromptKind implements WaitKind {
+  constructor(private readonly submissions: Submissions) {}
+
+  /** Accepts a prompt, or finds the one that was accepted before. Null where a refused answer has no repair left. */
+  async open(
+    asked: WaitRequest<PromptRequest | AnswerProblem>,
+  ): Promise<WaitReceipt<PromptEnd> | ThinkPromptReceipt | null> {
+    const { idempotencyKey, run, workflow, request, refuses = "" } = asked;
+    const proof = crypto.randomUUID();
+    const notify = (id: string) => [destinationOf(workflow, eventTypeOf(id), proof)];
+    if ("problem" in request) {
+      const { problem: error } = request;
+      const { ledger } = this.submissions.engine;
+      const [entry] = await this.submissions.takeAll(() => {
+        const old = ledger.store.find(refuses);
+        const taken = old && repair(ledger, old, { run, error, notify });
+        return [taken && { taken, options: {} }];
+      });
+      return entry ? this.#receiptOf(resultOf(entry.taken), proof) : null;
+    }
+    const { messages, thinkKey: _, thread = MAIN, ...settings } = request;
+    const options = { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify };
+    const result = await this.submissions.accept(withIds(messages), options);
+    return this.#receiptOf(result, proof);
+  }
+
+  check({ waitId }: WaitRef): Promise<PromptEnd | null> {
+    return this.#endOf(waitId, false);
+  }
+
+  async read({ waitId }: WaitRef, part: number): Promise<WaitPart | null> {
+    const found = await this.#find(waitId);
+    return (found?.status === "completed" && found.output?.part(part)) || null;
+  }
+
+  async refuse(submissionIds: readonly string[]): Promise<void> {
+    await this.submissions.ready();
+    this.submissions.engine.ledger.store.refuse(submissionIds);
+  }
+
+  /** Cancels the submission if it has not ended. */
+  close({ waitId }: WaitRef): Promise<PromptEnd | null> {
+    return this.#endOf(waitId, true);
+  }
+
+  cancelFor(of: InstanceOf, reason: string): Promise<void> {
+    return this.submissions.cancelFor(of, reason);
+  }
+
+  async #receiptOf(
+    { submissionId, status, accepted }: SubmitMessagesResult,
+    drawn: string,
+  ): Promise<WaitReceipt<PromptEnd>> {
+    const eventType = eventTypeOf(submissionId);
+    const receipt = { waitId: submissionId, eventType };
+    const found = accepted && !isTerminal(status) ? undefined : await this.#find(submissionId);
+    const to = found?.notify.find((one) => one.kind === "workflow" && one.eventType === eventType);
+    const proof = accepted ? drawn : (to as WorkflowDestination | undefined)?.proof;
+    const end = found && isTerminal(found.status) && shortEndOf(found);
+    return { ...receipt, proof, ...(end && { end }) };
+  }
+
+  /** A submission that was deleted never ends, and must not run again unless the workflow is restarted: that is an end, too. */
+  async #endOf(submissionId: string, cancel: boolean): Promise<PromptEnd | null> {
+    const found = await this.#find(submissionId);
+    if (!found) return notFound(submissionId);
+    if (isTerminal(found.status)) return shortEndOf(found);
+    if (!cancel) return null;
+    const reason = "Workflow prompt wait timed out";
+    const { outcome } = await this.submissions.cancel(submissionId, reason);
+    return outcome === "already_terminal" ? this.#endOf(submissionId, false) : null;
+  }
+
+  async #find(submissionId: string): Promise<Submission | undefined> {
+    await this.submissions.ready();
+    return this.submissions.engine.ledger.store.find(submissionId);
+  }
+}
+
+/** The event that reports the end of this submission, and of no other. */
+function eventTypeOf(submissionId: string): string {
+  return `perdure-prompt-${submissionId}`;
+}
+
+/** Messages, each with an id. */
+export function withIds(messages: readonly PromptMessage[]): UIMessage[] {
+  return messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() }));
+}
+
+function notFound(submissionId: string): PromptEnd {
+  const error =
+    `The agent no longer has the submission "${submissionId}": it was deleted, or the agent was destroyed. ` +
+    "The prompt is not run again. Restart the workflow to ask again.";
+  return { submissionId, status: "error", error, errorName: NOT_FOUND, attempts: 0 };
+}

@@ -1,0 +1,407 @@
+/**
+ * Writes `perdure_waits`, by transition verbs only: open → one of the ends, once. Opening bills 4 rows (the row, its
+ * id, its key or its parent, the open ones), 1 more with a topic; a note 1 (2 where it wakes at another time), closing 1, 2 more
+ * where what has ended it is stored.
+ */
+
+import type { Json } from "../../core/json.ts";
+import { migrate } from "../../core/lifecycle/migrations.ts";
+import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/lifecycle/sweep.ts";
+import type { Page } from "../../core/page.ts";
+import type { InstanceOf } from "../outbox/index.ts";
+import {
+  type Closing,
+  STORED_KINDS,
+  type StoredKindName,
+  type Wait,
+  type WaitStatus,
+  type WaitWorkflow,
+} from "./protocol.ts";
+
+/** Numbered by their position; a published one is never edited. Columns that may be large come last. */
+const MIGRATIONS = [
+  `CREATE TABLE perdure_waits (
+     seq INTEGER PRIMARY KEY,
+     wait_id TEXT NOT NULL UNIQUE,
+     idempotency_key TEXT,
+     kind TEXT NOT NULL,
+     status TEXT NOT NULL DEFAULT 'open',
+     run TEXT NOT NULL,
+     workflow TEXT NOT NULL,
+     instance TEXT NOT NULL,
+     step TEXT NOT NULL,
+     parent TEXT,
+     proof TEXT NOT NULL,
+     wake_at INTEGER NOT NULL,
+     expires_at INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     settled_at INTEGER,
+     done_at INTEGER,
+     topic TEXT,
+     answered_by TEXT,
+     state TEXT,
+     request TEXT NOT NULL,
+     result TEXT
+   );
+   CREATE UNIQUE INDEX perdure_waits_key ON perdure_waits (idempotency_key) WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_waits_live ON perdure_waits (kind, wake_at) WHERE done_at IS NULL;
+   CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;
+   CREATE INDEX perdure_waits_topic ON perdure_waits (topic) WHERE done_at IS NULL AND topic IS NOT NULL;
+   CREATE INDEX perdure_waits_answered ON perdure_waits (answered_by) WHERE answered_by IS NOT NULL;`,
+] as const;
+
+/** Live waits, by their own index: the planner would walk all rows. */
+const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
+/** Live waits that are inside another wait. */
+const INSIDE =
+  "FROM perdure_waits INDEXED BY perdure_waits_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
+
+/** Live waits that have a topic. */
+const WITH_TOPIC =
+  "FROM perdure_waits INDEXED BY perdure_waits_topic WHERE done_at IS NULL AND topic IS NOT NULL AND";
+
+/** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
+const MOST_LISTED = 8_000_000;
+
+export type NewWait = {
+  readonly waitId: string;
+  /** None for a wait inside another one. */
+  readonly idempotencyKey: string | undefined;
+  readonly kind: StoredKindName;
+  readonly run: string;
+  readonly workflow: WaitWorkflow;
+  readonly parent: string | undefined;
+  readonly request: Json;
+  readonly expiresAt: number;
+  /** Finds the open wait. */
+  readonly topic?: string | undefined;
+};
+
+/** The conditions of a list. */
+export type WaitQuery = {
+  readonly kind: StoredKindName;
+  /** Only those that are open. */
+  readonly isOpen?: boolean;
+  readonly statuses?: readonly Wait["status"][] | undefined;
+  readonly instance?: string | undefined;
+  /** Only those that were opened before this one. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+};
+
+export class WaitStore {
+  constructor(private readonly storage: DurableObjectStorage) {}
+
+  migrate(): void {
+    migrate(this.storage, "waits", MIGRATIONS);
+  }
+
+  transaction<T>(work: () => T): T {
+    return this.storage.transactionSync(work);
+  }
+
+  /** (new) → open. */
+  open(wait: NewWait, now: number): Wait {
+    return this.#one(
+      `INSERT INTO perdure_waits
+         (wait_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at, topic)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      wait.waitId,
+      wait.idempotencyKey ?? null,
+      wait.kind,
+      wait.run,
+      wait.workflow.name,
+      wait.workflow.id,
+      wait.workflow.stepName,
+      wait.parent ?? null,
+      crypto.randomUUID(),
+      JSON.stringify(wait.request),
+      wait.expiresAt,
+      wait.expiresAt,
+      now,
+      wait.topic ?? null,
+    ) as Wait;
+  }
+
+  /** open → open, for another run, with its own timeout. */
+  takeOver(waitId: string, run: string, expiresAt: number): Wait | undefined {
+    return this.#select(
+      `UPDATE perdure_waits SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
+       WHERE settled_at IS NULL AND seq IN
+         (SELECT seq FROM perdure_waits WHERE wait_id = ?3 UNION ALL SELECT seq ${INSIDE} ?3) RETURNING *`,
+      run,
+      expiresAt,
+      waitId,
+    ).find((wait) => wait.waitId === waitId);
+  }
+
+  /**
+   * open → closed, once.
+   *
+   * @param isDone false if something runs for it that must be stopped
+   */
+  close(
+    waitId: string,
+    { status, result }: Closing,
+    { now, isDone }: { now: number; isDone: boolean },
+  ): Wait | undefined {
+    return this.#one(
+      `UPDATE perdure_waits SET status = ?1, result = ?2, settled_at = ?3, done_at = ?4, wake_at = IIF(?4 IS NULL, ?3, wake_at)
+       WHERE wait_id = ?5 AND settled_at IS NULL RETURNING *`,
+      status,
+      JSON.stringify(result),
+      now,
+      isDone ? now : null,
+      waitId,
+    );
+  }
+
+  /** closed → closed, with nothing left to stop. */
+  done(waitId: string, now: number): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_waits SET done_at = ? WHERE wait_id = ? AND done_at IS NULL",
+      now,
+      waitId,
+    );
+  }
+
+  /** completed → failed: its step could not take the result, which stays readable for its own run. */
+  refuse(waitId: string): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_waits SET status = 'failed' WHERE wait_id = ? AND status = 'completed'",
+      waitId,
+    );
+  }
+
+  /** open → open, with new state of its kind. */
+  note(waitId: string, state: Json): Wait | undefined {
+    return this.#one(
+      "UPDATE perdure_waits SET state = ? WHERE wait_id = ? AND settled_at IS NULL RETURNING *",
+      JSON.stringify(state),
+      waitId,
+    );
+  }
+
+  /** An open wait is due at that time, or when it expires. Writes nothing if it is already. */
+  restUntil(waitId: string, time: number | null): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_waits SET wake_at = MIN(expires_at, ?1)
+       WHERE wait_id = ?2 AND settled_at IS NULL AND wake_at <> MIN(expires_at, ?1)`,
+      time ?? Number.MAX_SAFE_INTEGER,
+      waitId,
+    );
+  }
+
+  /** It is due at that time. Writes nothing if it is already. */
+  wakeAt(waitId: string, time: number): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_waits SET wake_at = ?1 WHERE wait_id = ?2 AND done_at IS NULL AND wake_at <> ?1",
+      time,
+      waitId,
+    );
+  }
+
+  /** The key is free for another wait. */
+  releaseKey(waitId: string): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_waits SET idempotency_key = NULL WHERE wait_id = ?",
+      waitId,
+    );
+  }
+
+  find(waitId: string): Wait | undefined {
+    return this.#one("SELECT * FROM perdure_waits WHERE wait_id = ?", waitId);
+  }
+
+  findByKey(idempotencyKey: string): Wait | undefined {
+    return this.#one("SELECT * FROM perdure_waits WHERE idempotency_key = ?", idempotencyKey);
+  }
+
+  /** Open ones with one of these topics, of each topic the oldest first. Read one by one: a wait may be large. */
+  *withTopics(topics: readonly string[], limit: number): Generator<Wait> {
+    const query = `SELECT * ${WITH_TOPIC} topic IN (SELECT value FROM json_each(?)) LIMIT ?`;
+    for (const row of this.storage.sql.exec<Row>(query, JSON.stringify(topics), limit)) {
+      yield toWait(row);
+    }
+  }
+
+  /** How many open ones have a topic, at most that many. */
+  countOfTopic(topic: string, limit: number): number {
+    const query = `SELECT COUNT(*) AS count FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
+    return this.storage.sql.exec<{ count: number }>(query, topic, limit).one().count;
+  }
+
+  /**
+   * An open wait of each group of topics that begin with the same characters. Reads two rows of each group.
+   *
+   * @param start with what the topics of all groups begin
+   * @param length of the common beginning of a group
+   */
+  oneOfEachTopic(start: string, length: number): Wait[] {
+    // "~" comes after all characters of a topic.
+    const next = (after: string) =>
+      `(SELECT topic ${WITH_TOPIC} topic > ${after} AND topic < ?1 || '~' ORDER BY topic LIMIT 1)`;
+    return this.#select(
+      `WITH RECURSIVE first (topic) AS (
+         SELECT ${next("?1")}
+         UNION ALL SELECT ${next("SUBSTR(first.topic, 1, ?2) || '~'")} FROM first WHERE first.topic IS NOT NULL
+       )
+       SELECT * FROM perdure_waits WHERE seq IN
+         (SELECT (SELECT seq ${WITH_TOPIC} topic = first.topic LIMIT 1) FROM first WHERE first.topic IS NOT NULL)`,
+      start,
+      length,
+    );
+  }
+
+  /** Stores what has ended a wait. */
+  answeredBy(waitId: string, key: string): void {
+    const query = "UPDATE perdure_waits SET answered_by = ? WHERE wait_id = ?";
+    this.storage.sql.exec(query, key, waitId);
+  }
+
+  /** Whether that has ended a wait. */
+  hasAnswered(key: string): boolean {
+    const query = "SELECT 1 FROM perdure_waits WHERE answered_by = ? LIMIT 1";
+    return this.storage.sql.exec(query, key).toArray().length > 0;
+  }
+
+  /** When the first live wait is due, or null. */
+  nextWake(): number | null {
+    const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
+    const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
+    const kinds = JSON.stringify(STORED_KINDS);
+    return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
+  }
+
+  /** Due waits, of each kind the earliest. */
+  due(now: number, limit: number): Wait[] {
+    const ofKind = (kind: StoredKindName) =>
+      `SELECT * FROM (SELECT * ${LIVE} AND kind = '${kind}' AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)`;
+    return this.#select(STORED_KINDS.map(ofKind).join(" UNION ALL "), now, limit);
+  }
+
+  /** Open ones of a workflow instance. */
+  ofInstance({ workflow, instance }: InstanceOf): Wait[] {
+    return this.#select(
+      `SELECT * ${LIVE} AND settled_at IS NULL AND instance = ? AND workflow = ?`,
+      instance,
+      workflow,
+    );
+  }
+
+  /** Open ones inside another. */
+  inside(parent: string): Wait[] {
+    return this.#select(`SELECT * ${INSIDE} ?`, parent);
+  }
+
+  /** All live waits of these kinds. */
+  live(kinds: readonly StoredKindName[]): Wait[] {
+    const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
+    return this.#select(query, JSON.stringify(kinds));
+  }
+
+  /** Newest first; fewer than the limit where they are large. */
+  list({ kind, isOpen, statuses, instance, before, limit }: WaitQuery): Page<Wait> {
+    // The open ones are few, whatever else is kept.
+    const from = isOpen ? `${LIVE} AND settled_at IS NULL AND` : "FROM perdure_waits WHERE";
+    const where = [`${from} kind = ?`];
+    const bindings: SqlStorageValue[] = [kind];
+    const only = (condition: string, value: SqlStorageValue) => {
+      where.push(condition);
+      bindings.push(value);
+    };
+    if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
+    if (instance !== undefined) only("instance = ?", instance);
+    if (before !== undefined) {
+      only("seq < (SELECT seq FROM perdure_waits WHERE wait_id = ?)", before);
+    }
+    const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
+    const waits: Wait[] = [];
+    let length = 0;
+    for (const row of this.storage.sql.exec<Row>(query, ...bindings, limit + 1)) {
+      length += row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
+      const last = waits.at(-1);
+      const isFull = waits.length === limit || length > MOST_LISTED;
+      if (last && isFull) return { items: waits, cursor: last.waitId };
+      waits.push(toWait(row));
+    }
+    return { items: waits };
+  }
+
+  /** Forgets some of the closed ones that are older than that, whatever is open. Returns how many. */
+  prune(settledBefore: number, sweep: Sweep): number {
+    const { sql } = this.storage;
+    const over = sweep.next(
+      (after) =>
+        sql
+          .exec<SweptRow>(
+            `SELECT seq, IFNULL(done_at < ?, 0) AS isOver FROM perdure_waits WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
+            settledBefore,
+            after,
+          )
+          .toArray(),
+      () =>
+        sql.exec<{ seq: number }>("SELECT IFNULL(MAX(seq), 0) AS seq FROM perdure_waits").one().seq,
+    );
+    if (over.length === 0) return 0;
+    const query = "DELETE FROM perdure_waits WHERE seq IN (SELECT value FROM json_each(?))";
+    sql.exec(query, JSON.stringify(over));
+    return over.length;
+  }
+
+  #select(query: string, ...bindings: SqlStorageValue[]): Wait[] {
+    const { sql } = this.storage;
+    return sql
+      .exec<Row>(query, ...bindings)
+      .toArray()
+      .map(toWait);
+  }
+
+  #one(query: string, ...bindings: SqlStorageValue[]): Wait | undefined {
+    return this.#select(query, ...bindings)[0];
+  }
+}
+
+type Row = {
+  wait_id: string;
+  kind: StoredKindName;
+  status: "open" | WaitStatus;
+  run: string;
+  workflow: string;
+  instance: string;
+  step: string;
+  parent: string | null;
+  proof: string;
+  topic: string | null;
+  request: string;
+  state: string | null;
+  result: string | null;
+  created_at: number;
+  expires_at: number;
+  settled_at: number | null;
+  done_at: number | null;
+};
+
+function toWait(row: Row): Wait {
+  return {
+    waitId: row.wait_id,
+    kind: row.kind,
+    run: row.run,
+    workflow: { name: row.workflow, id: row.instance, stepName: row.step },
+    parent: row.parent ?? undefined,
+    proof: row.proof,
+    topic: row.topic ?? undefined,
+    request: JSON.parse(row.request) as Json,
+    state: parse(row.state),
+    status: row.status,
+    result: parse(row.result),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    settledAt: row.settled_at ?? undefined,
+    isLive: row.done_at === null,
+  };
+}
+
+function parse(text: string | null): Json | undefined {
+  return text === null ? undefined : (JSON.parse(text) as Json);
+}

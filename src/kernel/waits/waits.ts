@@ -1,0 +1,355 @@
+/**
+ * What workflows wait for at their agent. A kind of wait may keep its waits elsewhere; the waits of all other kinds are rows here.
+ * A row is closed once, in one transaction with the event that reports the end to the workflow.
+ */
+
+import { type Clock, earliest, systemClock } from "../../core/clock.ts";
+import type { Json } from "../../core/json.ts";
+import { Capability } from "../../core/lifecycle/capability.ts";
+import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
+import type { Page } from "../../core/page.ts";
+import { partsOf } from "../../core/text.ts";
+import type { InstanceOf, Outbox } from "../outbox/index.ts";
+import { workflowEvent } from "../outbox/index.ts";
+import { Driver } from "./driver.ts";
+import { checkRequest, InvalidWaitError, missingKind } from "./errors.ts";
+import type {
+  Closing,
+  Ending,
+  StoredKind,
+  StoredKindName,
+  Wait,
+  WaitEnd,
+  WaitKind,
+  WaitKindName,
+  WaitKinds,
+  WaitPart,
+  WaitReceipt,
+  WaitRef,
+  WaitRequest,
+} from "./protocol.ts";
+import { endOf, receiptOf } from "./reports.ts";
+import { Settlement } from "./settlement.ts";
+import { type WaitQuery, WaitStore } from "./store.ts";
+
+/** How long after the step's own timeout a wait stays open for the step to ask for its end. */
+export const GRACE_MS = 86_400_000;
+
+/** Closes an open wait that a later run replaces. */
+const REPLACED: Closing = {
+  status: "cancelled",
+  result: { error: "Its workflow was restarted, and asks something else now" },
+};
+
+/** Closes a wait whose step never asked for its end. */
+const FORGOTTEN: Closing = {
+  status: "expired",
+  result: { error: "Its step never asked for its end" },
+};
+
+export type WaitsOptions = {
+  readonly outbox: Outbox;
+  /** More can be added by `install()`. */
+  readonly kinds: (waits: Waits) => WaitKinds;
+  /** The error of a step whose kind is not installed. */
+  readonly missingKind?: (kind: WaitKindName) => Error | undefined;
+  readonly clock?: Clock;
+};
+
+export class Waits extends Capability implements WaitKind {
+  readonly #outbox: Outbox;
+  readonly #missingKind: WaitsOptions["missingKind"];
+  readonly #kinds = new Map<WaitKindName, WaitKind>();
+  readonly #driver: Driver;
+  readonly #settlement: Settlement;
+  #opened: WaitStore | undefined;
+
+  constructor({ outbox, kinds, missingKind, clock = systemClock }: WaitsOptions) {
+    super("perdure.waits", clock);
+    this.#outbox = outbox;
+    this.#missingKind = missingKind;
+    this.#driver = new Driver(
+      this.loop,
+      () => this.#store,
+      ({ waitId }) => this.#settlement.settle(waitId, FORGOTTEN, { isForced: true }),
+    );
+    this.#settlement = new Settlement(this.loop, outbox, this.#driver, () => this.#store);
+    for (const [name, kind] of Object.entries(kinds(this))) {
+      this.install(name as WaitKindName, kind);
+    }
+  }
+
+  /** Adds a kind, in the constructor of its host, so that its open waits are driven from the start on. */
+  install(name: WaitKindName, kind: WaitKind | StoredKind): void {
+    if ("open" in kind) this.#kinds.set(name, kind);
+    else this.#driver.kinds.set(name as StoredKindName, kind);
+  }
+
+  /** A kind, as the steps of workflows call it. */
+  kind(name: WaitKindName): WaitKind {
+    return this.#kinds.get(name) ?? this;
+  }
+
+  override async onStart(): Promise<void> {
+    await super.onStart();
+    this.#store.migrate();
+    this.#driver.resume();
+    const next = this.#store.nextWake();
+    if (next !== null) await this.wake.noLaterThan(next);
+  }
+
+  protected override async drive(): Promise<number | null> {
+    const next = this.#driver.drive();
+    // The outbox may rely on this wake instead of one of its own.
+    return earliest([next, this.#outbox.isBusy ? this.#now() + HEARTBEAT_MS : null]);
+  }
+
+  /**
+   * Opens a wait, or finds the one that was opened before. An open wait is taken over by a later run, unless its kind asks
+   * anew. A closed one answers its own run, and a later run if its kind says so, unless the step refuses its result.
+   *
+   * @throws InvalidWaitError for a request that cannot be stored; FeatureNotInstalledError, or InvalidWaitError, for a kind that
+   *   this agent does not have. Nothing is stored then
+   */
+  async open(asked: WaitRequest): Promise<WaitReceipt> {
+    const { kind, idempotencyKey, run, workflow, timeoutMs, refuses } = asked;
+    if (!this.#driver.has(kind)) throw this.#missingKind?.(kind) ?? missingKind(kind);
+    await this.lifecycle.ready();
+    const request = asked.request as Json;
+    checkRequest(kind, request, { idempotencyKey, run, ...workflow });
+    const own = this.#driver.kinds.get(kind) as StoredKind;
+    await own.check?.(request);
+    const now = this.#now();
+    const expiresAt = now + timeoutMs + GRACE_MS;
+    const known = this.#store.findByKey(idempotencyKey);
+    const isRefused = known !== undefined && known.waitId === refuses;
+    if (known && !isRefused && this.#answers(known, run)) return this.#receiptOf(known);
+    if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
+      const taken = this.#store.takeOver(known.waitId, run, expiresAt);
+      if (taken) await this.#wakeAt(expiresAt);
+      return this.#receiptOf(taken ?? known);
+    }
+    const old = isRefused ? known : undefined;
+    const topic = own.topicOf?.(request, old);
+    if (known?.status === "open")
+      this.#settlement.settle(known.waitId, REPLACED, { isForced: true });
+    const waitId = crypto.randomUUID();
+    const [opened, closed] = this.#store.transaction(() => {
+      if (known) this.#store.releaseKey(known.waitId);
+      if (isRefused) this.#store.refuse(known.waitId);
+      const wait = this.#store.open(
+        {
+          waitId,
+          idempotencyKey,
+          kind,
+          run,
+          workflow,
+          parent: undefined,
+          request,
+          expiresAt,
+          topic,
+        },
+        now,
+      );
+      const end = own.endAtOpen?.(wait, old);
+      return [wait, end && this.#settlement.closeBy(waitId, end, { isForced: true, now })[0]];
+    });
+    const refused = isRefused ? this.#store.find(known.waitId) : undefined;
+    if (refused) this.#settlement.announce(refused);
+    if (!closed) await this.#startOpened(opened, expiresAt);
+    else for (const wait of [opened, closed]) this.#settlement.announce(wait);
+    return this.#receiptOf(closed ?? opened);
+  }
+
+  async #receiptOf(wait: Wait): Promise<WaitReceipt> {
+    return { ...receiptOf(wait), ...(await this.#driver.kindOf(wait).receiptOf?.(wait)) };
+  }
+
+  /**
+   * Opens a wait for another one, which is driven again when this one is closed, and closes it with itself. Its id is
+   * the caller's, so that it is opened once.
+   *
+   * @returns undefined if the other one was closed meanwhile
+   * @throws InvalidWaitError for a request that cannot be stored
+   */
+  async openInside(
+    { waitId: parent }: Pick<Wait, "waitId">,
+    { waitId, kind, request }: Pick<Wait, "waitId" | "kind" | "request">,
+  ): Promise<Wait | undefined> {
+    await this.lifecycle.ready();
+    const known = this.#store.find(waitId);
+    if (known) return known;
+    checkRequest(kind, request);
+    const outer = this.#store.find(parent);
+    if (outer?.status !== "open") return undefined;
+    const { run, workflow, expiresAt } = outer;
+    const opened = this.#store.open(
+      { waitId, kind, request, run, workflow, expiresAt, parent, idempotencyKey: undefined },
+      this.#now(),
+    );
+    await this.#startOpened(opened, expiresAt);
+    return opened;
+  }
+
+  /** For its kind: closes a wait, and notifies its workflow. Returns it, or undefined if it was closed before, or is unknown. */
+  async settle(waitId: string, closing: Closing): Promise<Wait | undefined> {
+    await this.lifecycle.ready();
+    return this.#settlement.settle(waitId, closing, { isForced: false });
+  }
+
+  /** {@link settle} in the caller's synchronous transaction, once the object has started. */
+  settleWithin(waitId: string, ending: Ending): Wait | undefined {
+    return this.#settlement.settleWithin(waitId, ending);
+  }
+
+  /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
+  async check({ waitId }: Pick<WaitRef, "waitId">): Promise<WaitEnd | null> {
+    await this.lifecycle.ready();
+    const wait = this.#store.find(waitId);
+    if (!wait) {
+      const why = "closed waits are deleted after 30 days. Restart the workflow.";
+      throw new InvalidWaitError("waitId", `Unknown wait ${waitId}: ${why}`);
+    }
+    this.#driver.reportMissing(wait);
+    return wait.status === "open" ? null : endOf(wait);
+  }
+
+  /**
+   * The step's time is over: an end that is there wins, and an open wait is closed as the step says, or its kind.
+   *
+   * @throws InvalidWaitError for an unknown wait
+   */
+  async close(wait: Pick<WaitRef, "waitId">, closing: Closing): Promise<WaitEnd | null> {
+    await this.lifecycle.ready();
+    const { waitId } = wait;
+    const found = this.#store.find(waitId);
+    if (found?.status === "open") {
+      const last = await this.#driver.lastLook(found);
+      // A later run may have taken the wait over meanwhile: its time is not over.
+      const isOver = this.#store.find(waitId)?.run === found.run;
+      if (isOver) this.#settlement.settle(waitId, last ?? closing, { isForced: true });
+    }
+    return this.check(wait);
+  }
+
+  /** A part of the result of a closed wait, from 0 on; null where there is none. */
+  async read({ waitId }: Pick<WaitRef, "waitId">, part: number): Promise<WaitPart | null> {
+    await this.lifecycle.ready();
+    const found = this.#store.find(waitId);
+    if (found?.result === undefined) return null;
+    const parts = partsOf(JSON.stringify(found.result));
+    const text = parts[part];
+    return text === undefined ? null : { text, parts: parts.length };
+  }
+
+  /** The step cannot take these results: they answer its own run, and no later one. */
+  async refuse(waitIds: readonly string[]): Promise<void> {
+    await this.lifecycle.ready();
+    for (const waitId of waitIds) this.#store.refuse(waitId);
+  }
+
+  /** Stores the progress of an open wait, for its next drive. Returns whether it is open. */
+  async note(waitId: string, state: Json): Promise<boolean> {
+    await this.lifecycle.ready();
+    return this.#store.note(waitId, state) !== undefined;
+  }
+
+  /** Cancels what a workflow instance waits for, of all kinds: it was terminated. */
+  async cancelFor(of: InstanceOf, reason: string): Promise<void> {
+    await this.lifecycle.ready();
+    for (const kind of this.#kinds.values()) await kind.cancelFor?.(of, reason);
+    this.#cancelRows(of, reason);
+  }
+
+  /** Cancels the workflow's rows, if the workflow was terminated and the agent was not notified. */
+  async cancelIfGone({ workflow: { name, id } }: Wait): Promise<void> {
+    const of = { workflow: name, instance: id };
+    const isGone = await this.#outbox
+      .isGone(workflowEvent({ ...of, eventType: "none" }))
+      .catch((error: unknown) => {
+        // The decision counts: the workflow may well exist.
+        console.error(`[perdure] the status of workflow ${name} ${id} could not be read:`, error);
+        return false;
+      });
+    if (isGone) this.#cancelRows(of, "The workflow that waited for it was terminated");
+  }
+
+  #cancelRows(of: InstanceOf, reason: string): void {
+    for (const { waitId } of this.#store.ofInstance(of)) {
+      const closing = { status: "cancelled", result: { error: reason } } as const;
+      this.#settlement.settle(waitId, closing, { isForced: true });
+    }
+  }
+
+  /** Drives an open wait at once: something has happened that it waits for. */
+  async nudge(waitId: string): Promise<void> {
+    await this.lifecycle.ready();
+    const wait = this.#store.find(waitId);
+    if (wait?.status === "open") this.#settlement.drive(wait);
+  }
+
+  /** The wait answers no other run any more, because its effects were undone. */
+  async release(waitId: string): Promise<void> {
+    await this.lifecycle.ready();
+    this.#store.releaseKey(waitId);
+  }
+
+  /** The rows, for a kind whose waits are found by topics: within a transaction, once the object has started. */
+  get rows(): Pick<
+    WaitStore,
+    "transaction" | "withTopics" | "countOfTopic" | "oneOfEachTopic" | "hasAnswered" | "note"
+  > {
+    return this.#store;
+  }
+
+  async find(waitId: string): Promise<Wait | undefined> {
+    await this.lifecycle.ready();
+    return this.#store.find(waitId);
+  }
+
+  /** Newest first. */
+  async list(query: WaitQuery): Promise<Page<Wait>> {
+    await this.lifecycle.ready();
+    return this.#store.list(query);
+  }
+
+  /** Open waits inside another. */
+  async inside(parent: string): Promise<Wait[]> {
+    await this.lifecycle.ready();
+    return this.#store.inside(parent);
+  }
+
+  /** Whether a closed wait is the answer for that run. */
+  #answers(wait: Wait, run: string): boolean {
+    if (wait.status === "open") return false;
+    return wait.run === run || this.#driver.kindOf(wait).answersLaterRuns(wait);
+  }
+
+  /** Whether a run that asks for an open wait takes it over. */
+  #isTakenOver(wait: Wait, run: string, request: Json): boolean {
+    if (wait.run === run || !this.#driver.kindOf(wait).asksAnew) return true;
+    return JSON.stringify(wait.request) === JSON.stringify(request);
+  }
+
+  async #startOpened(wait: Wait, expiresAt: number): Promise<void> {
+    this.#settlement.announce(wait);
+    if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
+    this.#driver.start(wait);
+    await this.#wakeAt(this.#now() + HEARTBEAT_MS);
+  }
+
+  async #wakeAt(time: number): Promise<void> {
+    await this.wake
+      .noLaterThan(time)
+      .catch((error) => console.error("[perdure] the wake could not be armed:", error));
+  }
+
+  #now(): number {
+    return this.loop.clock.now();
+  }
+
+  get #store(): WaitStore {
+    this.#opened ??= new WaitStore(this.lifecycle.storage);
+    return this.#opened;
+  }
+}

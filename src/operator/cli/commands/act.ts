@@ -1,0 +1,287 @@
+/** Commands that change something. Each is recorded in the agent's audit log with its reason. */
+
+import type { Command } from "commander";
+import { type ActionName, DEFINITIONS, definitionOf } from "../../actions/catalog.ts";
+import type { OperatorClient } from "../../client.ts";
+import { TIMES } from "../../command-line.ts";
+import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
+import { agentOf, agentWith, type Place } from "../agents.ts";
+import {
+  CliError,
+  type Common,
+  clientOf,
+  EXIT,
+  note,
+  print,
+  printJson,
+  question,
+} from "../context.ts";
+import { plain } from "../print/text.ts";
+import { pairOf } from "./read.ts";
+
+type Options = Common & {
+  readonly reason?: string;
+  readonly filter?: readonly string[];
+  readonly all?: boolean;
+  readonly dryRun?: boolean;
+  readonly expect?: string;
+  readonly yes?: boolean;
+  readonly payload?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly count?: string;
+};
+
+/** Of what a filter selects, these are shown before it is changed. */
+const MAX_ROWS = 20;
+
+/** @param field of an action */
+function optionsOf(command: Command, field: string, kind: string): Command {
+  if (kind === "time") return command.requiredOption(`--${field} <time>`, "ISO 8601");
+  if (kind === "json") return command.option(`--${field} <json>`, "what the approval asks for");
+  return command
+    .option("--from <step>", "the step's name")
+    .option("--count <number>", "which of the steps of this name");
+}
+
+/** A field of an action that is no argument of the command; undefined if it is left out. */
+function optionOf(options: Options, field: string, kind: string): unknown {
+  if (kind === "time") return instantOf(`--${field}`, options[field as "from" | "to"] ?? "");
+  if (kind === "json") return options.payload === undefined ? undefined : jsonOf(options.payload);
+  const { from, count } = options;
+  if (from === undefined) return undefined;
+  return { name: from, ...(count !== undefined && { count: Number(count) }) };
+}
+
+const isArgument = ([, kind]: readonly [string, string]) => kind === "id" || kind === "url";
+
+/** @param run does an action; a test looks at it */
+export function addActions(program: Command, run: typeof act = act): void {
+  for (const [name, { does, fields, filter, loss }] of DEFINITIONS) {
+    const command = program.command(name).description(does);
+    const all = Object.entries(fields);
+    for (const [field] of all.filter(isArgument))
+      command.argument(filter ? `[${field}]` : `<${field}>`);
+    if (filter) {
+      command
+        .option("--filter <name=value...>", "all that match, e.g. status=error")
+        .option("--all", "all there are")
+        .option("--dry-run", "only count them")
+        .option("--expect <count>", "warn where another number would change");
+    }
+    if (filter || loss !== undefined) command.option("--yes", "do not ask");
+    for (const [field, kind] of all.filter((one) => !isArgument(one)))
+      optionsOf(command, field, kind);
+    command
+      .option("--reason <text>", "why: it is recorded")
+      .option(
+        "--agent <Class/name>",
+        "which agent; by default the only one, or the one that has it",
+      )
+      .option("--json", "as JSON")
+      .action(async (...given: unknown[]) => {
+        const options = command.opts<Options>();
+        const values = given.slice(0, command.registeredArguments.length);
+        await run(actionOf(name, values as (string | undefined)[], options), options, loss);
+      });
+  }
+}
+
+/** The action that a command line means. @throws CliError */
+function actionOf(
+  name: ActionName,
+  values: readonly (string | undefined)[],
+  options: Options,
+): Action {
+  const { fields: named, filter } = definitionOf(name);
+  const all = Object.entries(named);
+  const fields = all.filter(isArgument).map(([field]) => field);
+  const given = values.filter((value) => value !== undefined);
+  const isMany = options.filter !== undefined || options.all === true;
+  if (isMany && given.length > 0)
+    throw new CliError(EXIT.usage, `Pass either ${fields.join(" and ")}, or --filter.`);
+  if (isMany) return { do: name, filter: filterOf(options.filter ?? []) } as unknown as Action;
+  if (given.length < fields.length) {
+    const remedy = filter ? ", --filter name=value, or --all" : "";
+    throw new CliError(
+      EXIT.usage,
+      `Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`,
+    );
+  }
+  const found = all.map((one) => {
+    const [field, kind] = one;
+    return [
+      field,
+      isArgument(one) ? values[fields.indexOf(field)] : optionOf(options, field, kind),
+    ];
+  });
+  const target = Object.fromEntries(found.filter(([, value]) => value !== undefined));
+  return { do: name, ...target } as Action;
+}
+
+/** Lists are separated by commas; a value that is JSON, and no text, is read as such. */
+function filterOf(pairs: readonly string[]): Record<string, unknown> {
+  const filter: Record<string, unknown> = {};
+  for (const [name, value] of pairs.map(pairOf)) {
+    if (name.startsWith("metadata.")) {
+      filter.metadata = {
+        ...(filter.metadata as object),
+        [name.slice("metadata.".length)]: parsedOf(value),
+      };
+    } else if (TIMES.has(name) && /^\d{4}-/.test(value)) filter[name] = instantOf(name, value);
+    else
+      filter[name] =
+        LISTS.has(name) && value.includes(",") && !/^["[]/.test(value)
+          ? value.split(",")
+          : parsedOf(value);
+  }
+  return filter;
+}
+
+const LISTS = new Set(["status", "verdict", "state"]);
+
+function parsedOf(text: string): unknown {
+  if (!/^(true|false|-?\d|[[{"])/.test(text)) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CliError(
+      EXIT.usage,
+      `Invalid --payload: expected JSON, e.g. '{"amount":5}'. ${(error as Error).message}`,
+    );
+  }
+}
+
+function instantOf(option: string, text: string): number {
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) return at;
+  throw new CliError(
+    EXIT.usage,
+    `Invalid ${option} ${JSON.stringify(text)}: expected a time such as 2026-11-01T09:00:00Z.`,
+  );
+}
+
+async function act(action: Action, options: Options, loss?: string): Promise<void> {
+  const { json = false, dryRun = false } = options;
+  const client = clientOf();
+  const ref =
+    "filter" in action
+      ? await agentOf(client, options)
+      : await agentWith(client, options, placeOf(action), true);
+  if ("filter" in action) {
+    const { count: expected, rows } = await countOf(client, ref, action);
+    if (options.expect !== undefined && Number(options.expect) !== expected)
+      note(`Warning: ${expected} would change, and --expect says ${plain(options.expect)}.`);
+    if (!json) showRows(rows, expected);
+    if (dryRun)
+      return json ? printJson({ count: expected, rows }) : print(`${expected} would change.`);
+    if (expected === 0)
+      return json ? printJson({ count: 0, failed: [] }) : note("Nothing matches.");
+    await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
+  } else if (loss !== undefined) {
+    const { do: verb, ...target } = action;
+    const [id] = Object.values(target);
+    await confirm(`${verb} ${plain(id)}: ${loss}. Continue? [y/N] `, options);
+  }
+  const reason = options.reason ?? (await question("Reason: "));
+  if (!reason)
+    throw new CliError(
+      EXIT.usage,
+      'Missing --reason. It is recorded in the audit log, e.g. --reason "the provider is back".',
+    );
+  let count = 0;
+  const failed: OperateResult["failed"][number][] = [];
+  let result: OperateResult | undefined;
+  for await (const page of pagesOf(client, ref, action, reason, false)) {
+    result = page;
+    count += page.count;
+    failed.push(...page.failed);
+    if (page.cursor !== undefined) note(`${count} done...`);
+  }
+  if (!result) return;
+  const isFailed = result.outcome === "failed" || failed.length > 0;
+  process.exitCode = isFailed
+    ? EXIT.found
+    : result.outcome === "not-found"
+      ? EXIT.notFound
+      : EXIT.ok;
+  if (json) return printJson({ ...result, count, failed });
+  const { status, state } = (result.after ?? {}) as { status?: unknown; state?: unknown };
+  const now = status ?? state;
+  const words = {
+    done: `Done: ${count} changed.`,
+    unchanged: `Nothing has changed${now === undefined ? "" : `: it is ${plain(now)}`}.`,
+    "not-found": "It does not exist.",
+    failed: "It failed.",
+  };
+  print(words[result.outcome]);
+  for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
+}
+
+/** The item that an action is about. */
+function placeOf(action: Exclude<Action, { filter: object }>): Place {
+  if ("submissionId" in action) return { collection: "submissions", id: action.submissionId };
+  if ("deliveryId" in action) return { collection: "dead-letters", id: action.deliveryId };
+  if ("approvalId" in action) return { collection: "approvals", id: action.approvalId };
+  if ("url" in action) return { collection: "endpoints", id: action.url };
+  if ("taskId" in action) return { collection: "tasks", id: action.taskId };
+  if ("workflowId" in action) return { collection: "workflows", id: action.workflowId };
+  if ("thread" in action) return { collection: "threads", id: action.thread };
+  return { collection: "inbound", id: `${action.source}/${action.id}` };
+}
+
+/** How many would change, and the first of them. */
+async function countOf(client: OperatorClient, ref: AgentRef, action: Action) {
+  let count = 0;
+  const rows: NonNullable<OperateResult["rows"]>[number][] = [];
+  for await (const page of pagesOf(client, ref, action, "Dry run", true)) {
+    count += page.count;
+    rows.push(...(page.rows ?? []).slice(0, MAX_ROWS - rows.length));
+  }
+  return { count, rows };
+}
+
+function showRows(rows: NonNullable<OperateResult["rows"]>, count: number): void {
+  for (const { id, error } of rows) note(`  ${plain(id)}${error && `: ${plain(error)}`}`);
+  if (count > rows.length) note(`  and ${count - rows.length} more`);
+}
+
+async function* pagesOf(
+  client: OperatorClient,
+  ref: AgentRef,
+  action: Action,
+  reason: string,
+  dryRun: boolean,
+) {
+  for (let cursor: string | undefined; ; ) {
+    const result = await client.act(ref, {
+      action,
+      reason,
+      ...(dryRun && { dryRun }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    yield result;
+    cursor = result.cursor;
+    if (cursor === undefined) return;
+  }
+}
+
+/** @throws CliError where the answer is no, or there is no terminal */
+async function confirm(text: string, { yes = false }: Options): Promise<void> {
+  if (yes) return;
+  const answer = await question(text);
+  if (answer === undefined)
+    throw new CliError(
+      EXIT.usage,
+      `${text.replace(" Continue? [y/N] ", "")} Pass --yes to do it without a terminal.`,
+    );
+  if (!/^y(es)?$/i.test(answer)) throw new CliError(EXIT.usage, "Nothing was changed.");
+}

@@ -1,0 +1,133 @@
+/** `perdure show`: one item with all that belongs to it. */
+
+import type { OperatorClient } from "../../client.ts";
+import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
+import { agentWith } from "../agents.ts";
+import { CliError, type Common, clientOf, EXIT, print, printJson } from "../context.ts";
+import { fieldLines, flat } from "../print/fields.ts";
+import { table } from "../print/table.ts";
+import { duration, paint, plain, short, status, time } from "../print/text.ts";
+import { waterfall } from "../print/waterfall.ts";
+import { collectionOf } from "./lists.ts";
+
+const MAX_STEPS = 100;
+/** Characters of the input and of the output of a step. */
+const MAX_VALUE = 300;
+
+export async function show(
+  first: string,
+  second: string | undefined,
+  options: Common,
+): Promise<void> {
+  const collection = second === undefined ? "submissions" : collectionOf(first);
+  const id = second ?? first;
+  if (collection === "actions") {
+    throw new CliError(
+      EXIT.usage,
+      "The audit log has no more than `perdure ls actions --json` prints.",
+    );
+  }
+  const client = clientOf();
+  const ref = await agentWith(client, options, { collection, id });
+  if (collection === "threads") return showThread(client, ref, id, options);
+  const item = await client.inspect(ref, collection, id);
+  if (item === null)
+    throw new CliError(EXIT.notFound, `Nothing in ${collection} has the id ${JSON.stringify(id)}.`);
+  const trace = collection === "submissions" ? await client.trace(ref, id) : undefined;
+  const runs =
+    collection === "tasks" ? (await client.parts(ref, "tasks/runs", id)).items : undefined;
+  if (options.json) return printJson({ ...item, ...(trace && { trace }), ...(runs && { runs }) });
+  for (const line of fieldLines(shownOf(collection, item))) print(line);
+  if (trace && trace.spans.length > 0)
+    print(`\n${waterfall(trace, Date.now(), process.stdout.columns || 120)}`);
+  if (runs) print(`\n${table(RUN_TITLES, runs.map(runRow))}`);
+  if (collection === "workflows") {
+    for (const line of stepLines(item as WorkflowDetails)) print(line);
+  }
+}
+
+/** An item without what is printed below it, and with durations. */
+function shownOf(collection: keyof Details, item: object): object {
+  if (collection === "tasks") {
+    const { lastRun, ...task } = item as Details["tasks"];
+    const last = lastRun && `${lastRun.status}, for ${time(lastRun.scheduledFor)}`;
+    return { ...task, ...(last !== undefined && { lastRun: last }) };
+  }
+  if (collection !== "workflows") return item;
+  const { steps, output, createdAt, updatedAt, endedAt, ...workflow } = item as WorkflowDetails;
+  return {
+    ...{ ...workflow, createdAt, updatedAt },
+    ...(endedAt !== undefined && { endedAt, took: duration(endedAt - createdAt) }),
+    ...(output !== undefined && { output: short(flat(output), MAX_VALUE) }),
+    steps: steps.length,
+  };
+}
+
+const RUN_TITLES = ["STATUS", "FOR", "LATE", "TOOK", "CAUSE", "ATTEMPTS", "SUBMISSION", "WHY"];
+
+function runRow(run: Parts["tasks/runs"]): string[] {
+  const { firedAt, endedAt, lagMs, error, reason } = run;
+  return [
+    ...[status(run.status), time(run.scheduledFor), duration(lagMs)],
+    endedAt === undefined ? "" : duration(endedAt - firedAt),
+    ...[run.cause, String(run.attempts), plain(run.submissionId ?? "")],
+    plain(error?.message ?? reason ?? ""),
+  ];
+}
+
+function stepLines({ steps, createdAt }: WorkflowDetails): string[] {
+  const lines = steps.slice(0, MAX_STEPS).flatMap((step) => {
+    const { name, count, kind, startedAt, endedAt, input, output, error } = step;
+    const { submissionIds = [], approvalId } = step;
+    const took =
+      endedAt === undefined
+        ? `for ${duration(Date.now() - startedAt)}`
+        : `took ${duration(endedAt - startedAt)}`;
+    const title = plain(count === undefined ? name : `${name} (${count})`);
+    const offset = duration(Math.max(0, startedAt - createdAt));
+    const details = {
+      ...(input !== undefined && { input: short(textOf(input), MAX_VALUE) }),
+      ...(output !== undefined && { output: short(textOf(output), MAX_VALUE) }),
+      ...(error !== undefined && { error: short(error, MAX_VALUE) }),
+      ...(approvalId !== undefined && { approval: approvalId }),
+      ...(submissionIds.length > 0 && { submission: listOf(submissionIds) }),
+    };
+    return [
+      "",
+      `${paint("bold", title)}  ${plain(kind)}  ${status(step.status)}  ${time(startedAt)} (after ${offset}), ${took}`,
+      ...fieldLines(details).map((line) => `  ${line}`),
+    ];
+  });
+  const more = steps.length - MAX_STEPS;
+  return more > 0 ? [...lines, "", `${more} more steps; all of them with --json`] : lines;
+}
+
+/** A value of a step: JSON, unless it is a text or was cut. */
+function textOf(value: string): string {
+  try {
+    return flat(JSON.parse(value));
+  } catch {
+    return value;
+  }
+}
+
+const MAX_IDS = 5;
+function listOf(ids: readonly string[]): string {
+  const more = ids.length - MAX_IDS;
+  return `${ids.slice(0, MAX_IDS).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+async function showThread(
+  client: OperatorClient,
+  ref: AgentRef,
+  id: string,
+  options: Common,
+): Promise<void> {
+  const { items } = await client.parts(ref, "threads/messages", id, { limit: 50 });
+  if (options.json) return printJson(items);
+  for (const { role, parts } of items.toReversed()) {
+    print(
+      `${paint("bold", plain(role))}: ${parts.map(({ type, text }) => plain(text ?? `[${type}]`)).join(" ")}`,
+    );
+  }
+}

@@ -1,0 +1,280 @@
+/** What `perdure doctor` checks in a project. Each check reads files, changes none, and returns its results. */
+
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import semver from "semver";
+import { instantMs } from "../../../core/options/instant.ts";
+import type { Sources } from "../project/classes.ts";
+import {
+  type ClassBinding,
+  isRecord,
+  objectsIn,
+  recordsOf,
+  type Settings,
+  textOf,
+  textsOf,
+  workflowsIn,
+} from "../project/config.ts";
+import { HOSTS } from "../project/hosts.ts";
+import { type Exports, entriesOf, exportsOf, localSecrets, secretsOf } from "../project/source.ts";
+import { roleOfBound, unbound } from "./hosts.ts";
+
+export type CheckResult = {
+  readonly check:
+    | "node"
+    | "config"
+    | "flags"
+    | "bindings"
+    | "migrations"
+    | "hosts"
+    | "versions"
+    | "secrets"
+    | "report";
+  readonly level: "ok" | "warning" | "error" | "skipped";
+  /** What is so, with the value. */
+  readonly text: string;
+  /** What to do, if anything. */
+  readonly remedy?: string;
+};
+
+export type Project = {
+  readonly folder: string;
+  /** Of the Wrangler configuration. */
+  readonly file: string;
+  readonly settings: Settings;
+  readonly sources: Sources;
+};
+
+/** The oldest Node that Wrangler 4 runs on. */
+const WRANGLER_NODE = ">=22.12.0";
+/** The oldest one that the documentation of agents shows. */
+const OLDEST_DATE = "2025-01-01";
+
+export function checkNode(version: string): CheckResult {
+  const check = "node";
+  if (semver.satisfies(version, WRANGLER_NODE)) return ok(check, `Node ${version}`);
+  const remedy = "Install Node 22.12 or newer: Wrangler does not run on older ones.";
+  return { check, level: "warning", text: `Node ${version} is older than 22.12`, remedy };
+}
+
+export function checkFlags({ settings, file }: Project): CheckResult[] {
+  const check = "flags";
+  const results: CheckResult[] = [];
+  const flags = textsOf(settings.compatibility_flags);
+  if (!flags.includes("nodejs_compat")) {
+    const remedy = `Add "nodejs_compat" to "compatibility_flags" in ${path.basename(file)}.`;
+    results.push({ check, level: "error", text: "The flag nodejs_compat is missing", remedy });
+  }
+  const date = settings.compatibility_date;
+  const isDate =
+    typeof date === "string" &&
+    /^\d{4}-\d\d-\d\d$/.test(date) &&
+    instantMs(`${date}T00:00:00Z`) !== undefined;
+  if (!isDate || date < OLDEST_DATE) {
+    const given = date === undefined ? "is missing" : `is ${JSON.stringify(date)}`;
+    const text = `"compatibility_date" ${given}; expected a date from ${OLDEST_DATE}`;
+    const remedy = `Set it to today's date in ${path.basename(file)}.`;
+    results.push({ check, level: "error", text, remedy });
+  }
+  return results.length > 0 ? results : [ok(check, `nodejs_compat, ${date}`)];
+}
+
+export function checkBindings(project: Project): CheckResult[] {
+  const check = "bindings";
+  const { settings, folder, file } = project;
+  const objects = objectsIn(settings);
+  const workflows = workflowsIn(settings);
+  if (objects.length === 0) {
+    const text = `No Durable Object binding in ${path.basename(file)}`;
+    const remedy =
+      "Add one for each agent's class to durable_objects.bindings, or run npx perdure init.";
+    return [{ check, level: "error", text, remedy }];
+  }
+  const main = textOf(settings.main);
+  const results = unbound(project);
+  const exports = main === undefined ? undefined : exportsOf(path.resolve(folder, main));
+  if (exports === undefined) {
+    const text = `"main" is ${JSON.stringify(main)}, which is no file`;
+    results.push({
+      check,
+      level: "error",
+      text,
+      remedy: "Set it to the Worker's entry, e.g. src/worker.ts.",
+    });
+  }
+  for (const each of [...objects, ...workflows]) {
+    const problem = exports && exportProblem(each, exports, main ?? "");
+    if (problem) results.push(problem);
+  }
+  for (const { binding, className } of objects) {
+    if (isAlike(binding, className) || !isFoundByName(project, className)) continue;
+    const text = `The binding ${binding} is not named like its class ${className}`;
+    const remedy = `Name it ${className}, or pass { agentBinding: ${JSON.stringify(binding)} } to runWorkflow(): workflows find their agent by it.`;
+    results.push({ check, level: "warning", text, remedy });
+  }
+  if (results.length > 0) return results;
+  const names = [...objects, ...workflows].map(({ binding }) => binding).join(", ");
+  return [ok(check, names)];
+}
+
+/** Whether workflows find this class by the name of its binding. They find a plain object by its id. */
+function isFoundByName(project: Project, className: string): boolean {
+  const role = roleOfBound(project, className);
+  return role.is !== "other" && !(role.is === "agent" && role.host === "perdure/object");
+}
+
+/** As agents compare a class with a binding: SupportAgent, SUPPORT_AGENT and support-agent are alike. */
+function isAlike(a: string, b: string): boolean {
+  const plain = (name: string) => name.replace(/[^a-z0-9]/gi, "").toLowerCase();
+  return plain(a) === plain(b);
+}
+
+function exportProblem(
+  { binding, className }: ClassBinding,
+  { names, isOpen }: Exports,
+  main: string,
+): CheckResult | undefined {
+  if (names.has(className)) return undefined;
+  const text = `The binding ${binding} needs the class ${className}, which ${main} does not export`;
+  const remedy = `Add \`export { ${className} } from "..."\` to ${main}.`;
+  if (!isOpen) return { check: "bindings", level: "error", text, remedy };
+  return {
+    check: "bindings",
+    level: "skipped",
+    text: `${main} exports all of a package, which may have ${className}`,
+  };
+}
+
+export function checkMigrations(project: Project): CheckResult[] {
+  const check = "migrations";
+  const { settings, file } = project;
+  const wanted = [...new Set(objectsIn(settings).map(({ className }) => className))];
+  const { sqlite, other, problems } = storageOf(settings);
+  const results: CheckResult[] = problems.map((text) => ({ check, level: "error", text }));
+  for (const name of wanted) {
+    if (sqlite.has(name)) continue;
+    if (other.has(name)) {
+      if (roleOfBound(project, name).is === "other") continue;
+      const text = `The class ${name} was created without SQLite, which Perdure needs`;
+      const remedy = `This cannot be changed. Give the agent a new class, in "new_sqlite_classes" of a new migration.`;
+      results.push({ check, level: "error", text, remedy });
+      continue;
+    }
+    const text = `No migration in ${path.basename(file)} creates the class ${name}`;
+    const remedy = `Add { "tag": ${JSON.stringify(nextTag(settings))}, "new_sqlite_classes": [${JSON.stringify(name)}] } to "migrations".`;
+    results.push({ check, level: "error", text, remedy });
+  }
+  return results.length > 0 || wanted.length === 0 ? results : [ok(check, wanted.join(", "))];
+}
+
+/** Which classes exist after all migrations, or by `exports`. */
+function storageOf(settings: Settings) {
+  const sqlite = new Set<string>();
+  const other = new Set<string>();
+  const problems: string[] = [];
+  const tags = new Set<unknown>();
+  for (const step of recordsOf(settings.migrations)) {
+    if (tags.has(step.tag))
+      problems.push(`Two migrations have the tag ${JSON.stringify(step.tag)}`);
+    tags.add(step.tag);
+    for (const name of textsOf(step.new_sqlite_classes)) sqlite.add(name);
+    for (const name of textsOf(step.new_classes)) other.add(name);
+    for (const { from, to } of recordsOf(step.renamed_classes)) {
+      for (const kind of [sqlite, other]) if (kind.delete(from as string)) kind.add(to as string);
+    }
+    // What another Worker has created is not known here.
+    for (const { to } of recordsOf(step.transferred_classes)) sqlite.add(to as string);
+    for (const name of textsOf(step.deleted_classes))
+      for (const kind of [sqlite, other]) kind.delete(name);
+  }
+  for (const [name, each] of Object.entries(isRecord(settings.exports) ? settings.exports : {})) {
+    if (!isRecord(each) || each.type !== "durable-object") continue;
+    (each.storage === "legacy-kv" ? other : sqlite).add(name);
+  }
+  return { sqlite, other, problems };
+}
+
+/** The tag of the next migration: v3 after v2. */
+export function nextTag(settings: Settings): string {
+  const numbers = recordsOf(settings.migrations).map(({ tag }) =>
+    Number(/^v(\d+)$/.exec(String(tag))?.[1] ?? 0),
+  );
+  return `v${Math.max(0, ...numbers) + 1}`;
+}
+
+/** Optional peers that an entry nevertheless needs. */
+const NEEDED_BY: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(Object.entries(HOSTS).map(([entry, { packages }]) => [entry, packages])),
+  "perdure/react": ["react"],
+  "perdure/mcp": ["@modelcontextprotocol/server"],
+};
+
+/**
+ * @param peers the ranges of Perdure's peers, from its package.json
+ * @param optional those that only some entries need
+ */
+export function checkVersions(
+  { folder }: Pick<Project, "folder">,
+  peers: Readonly<Record<string, string>>,
+  optional: ReadonlySet<string>,
+): CheckResult[] {
+  const check = "versions";
+  const results: CheckResult[] = [];
+  const good: string[] = [];
+  const needed = new Set([...entriesOf(folder)].flatMap((entry) => NEEDED_BY[entry] ?? []));
+  for (const [name, range] of Object.entries(peers)) {
+    const version = installedVersion(folder, name);
+    if (version === undefined) {
+      if (optional.has(name) && !needed.has(name)) continue;
+      const text = `${name} is not installed; expected ${range}`;
+      results.push({ check, level: "error", text, remedy: `npm install "${name}@${range}"` });
+    } else if (!semver.satisfies(version, range, { includePrerelease: true })) {
+      const text = `${name} ${version} is not in the range ${range}`;
+      results.push({ check, level: "error", text, remedy: `npm install "${name}@${range}"` });
+    } else good.push(`${name} ${version}`);
+  }
+  for (const name of ["@cloudflare/think", "@cloudflare/ai-chat"]) {
+    const second = path.join(folder, "node_modules", name);
+    const [own, other] = [folder, second].map((from) => installedVersion(from, "agents"));
+    if (!existsSync(second) || own === other) continue;
+    const text = `There are two versions of agents: ${own}, and ${other} for ${name}`;
+    results.push({ check, level: "error", text, remedy: "npm dedupe, then npm ls agents." });
+  }
+  return results.length > 0 ? results : [ok(check, good.join(", "))];
+}
+
+/** As Node finds packages: in the node_modules of the folder, or of one above it. */
+function installedVersion(start: string, name: string): string | undefined {
+  for (let folder = start; ; folder = path.dirname(folder)) {
+    const file = path.join(folder, "node_modules", name, "package.json");
+    if (existsSync(file)) {
+      const { version } = JSON.parse(readFileSync(file, "utf8")) as { version?: unknown };
+      return textOf(version);
+    }
+    if (folder === path.dirname(folder)) return undefined;
+  }
+}
+
+/** Whether the local runtime has the secrets that options and the configuration name. Reads names, no values. */
+export function checkSecrets({ folder, settings, file }: Project): CheckResult[] {
+  const check = "secrets";
+  const declared = isRecord(settings.secrets) ? textsOf(settings.secrets.required) : [];
+  const named = new Map(declared.map((name) => [name, path.basename(file)]));
+  for (const { name, file: at, line } of secretsOf(folder)) named.set(name, `${at}:${line}`);
+  const vars = isRecord(settings.vars) ? Object.keys(settings.vars) : [];
+  const there = new Set([...localSecrets(folder), ...vars]);
+  const missing = [...named].filter(([name]) => !there.has(name));
+  if (missing.length > 0) {
+    return missing.map(([name, where]) => ({
+      check,
+      level: "warning",
+      text: `${where} names the secret ${name}, which .dev.vars does not have`,
+      remedy: `Add a line ${name}=... to .dev.vars, and run npx wrangler secret put ${name} for the deployment.`,
+    }));
+  }
+  return [ok(check, named.size > 0 ? [...named.keys()].join(", ") : "the sources name none")];
+}
+
+function ok(check: CheckResult["check"], text: string): CheckResult {
+  return { check, level: "ok", text };
+}

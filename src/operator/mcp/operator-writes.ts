@@ -1,0 +1,137 @@
+/** The tools of operators that change something. */
+
+import type { McpServer } from "@modelcontextprotocol/server";
+import * as z from "zod";
+import { InvalidOptionError } from "../../core/options/options.ts";
+import { type ActionName, DEFINITIONS, type Definition } from "../actions/catalog.ts";
+import type { Action, AgentRef } from "../protocol.ts";
+import { answered } from "./answers.ts";
+import type { OperatorToolContext } from "./operator-tools.ts";
+import { AGENT, DATA, text } from "./parameters.ts";
+
+const time = (what: string) => z.iso.datetime({ offset: true }).describe(`${what}, ISO 8601.`);
+const since = time("Only what came at or after this time").optional();
+const until = time("Only what came before this time").optional();
+const source = text(200).describe("The source of inbound deliveries.").optional();
+const SUBMISSIONS = z.strictObject({
+  status: z
+    .array(z.enum(["pending", "running", "completed", "error", "aborted", "skipped"]))
+    .describe("Only those with one of these.")
+    .optional(),
+  thread: text(200).describe("Only those of this conversation.").optional(),
+  createdAfter: since,
+  createdBefore: until,
+});
+const DEAD_LETTERS = z.strictObject({
+  since,
+  isUncertain: z.boolean().describe("Only those that may have been delivered.").optional(),
+});
+const INBOUND = z.strictObject({
+  source,
+  type: text(200).describe("Only those of this type.").optional(),
+  since,
+  until,
+});
+/** By the list that an action selects from. */
+const FILTERS = { submissions: SUBMISSIONS, "dead-letters": DEAD_LETTERS, inbound: INBOUND };
+
+const STEP = z
+  .strictObject({
+    name: text(256).describe("The name of the step."),
+    count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
+  })
+  .describe("The step to begin from. By default, the workflow begins again.");
+
+/** Schemas of fields, by name. Any other is the id of one item. */
+const FIELDS: Readonly<Record<string, z.ZodType>> = {
+  url: text().describe("The URL of the receiver."),
+  source: text(200).describe("The source of inbound deliveries."),
+  taskId: text(1_000).describe("The id of the scheduled task."),
+  workflowId: text(1_000).describe("The id of the instance."),
+  from: time("The begin of the period"),
+  to: time("Its end, which is not part of it"),
+  step: STEP.optional(),
+};
+
+/** With a filter: one or many. The schema of the filter says by what many are selected. */
+function shapeOf({ fields, filter }: Definition): z.ZodRawShape {
+  const names = Object.keys(fields);
+  const schemas = names.map((name): [string, z.ZodType] => {
+    const schema = FIELDS[name] ?? text().describe("The id of one of them.");
+    return [name, filter ? schema.optional() : schema];
+  });
+  return {
+    ...Object.fromEntries(schemas),
+    ...(filter && {
+      filter: FILTERS[filter]
+        .describe(`All that match: an object. Either this or ${names.join(" and ")}.`)
+        .optional(),
+    }),
+  };
+}
+
+type Input = Readonly<Record<string, unknown>>;
+
+function actionOf(name: ActionName, { fields, filter }: Definition, input: Input): Action {
+  const given = Object.entries(input).filter(([, value]) => value !== undefined);
+  const names = Object.keys(fields);
+  const isMany = input.filter !== undefined && given.length === 1;
+  const isOne = input.filter === undefined && (!filter || given.length === names.length);
+  if (!isMany && !isOne)
+    throw new InvalidOptionError(names[0] ?? "", `Pass either ${names.join(" and ")} or filter.`);
+  const target = given.map(([field, value]) => [
+    field,
+    fields[field] === "time" ? Date.parse(value as string) : value,
+  ]);
+  return { do: name, ...Object.fromEntries(target) } as Action;
+}
+
+/** A tool for each action that an assistant may do. */
+export function addWrites(server: McpServer, context: OperatorToolContext): void {
+  for (const [name, definition] of DEFINITIONS)
+    if (!definition.isForPeople) addWrite(server, context, name, definition);
+}
+
+function addWrite(
+  server: McpServer,
+  context: OperatorToolContext,
+  action: ActionName,
+  definition: Definition,
+): void {
+  const { does, isDestructive = false, isIdempotent = false } = definition;
+  const description = `${does} ${DATA}`;
+  const inputSchema = z.strictObject({
+    ...AGENT,
+    ...shapeOf(definition),
+    reason: text(500).describe("Why. It is stored in the audit log."),
+    dryRun: z.boolean().optional().describe("Counts what would change, and changes nothing."),
+    cursor: text(4_096)
+      .optional()
+      .describe("For a filter: the cursor of the result before. Continue until there is none."),
+  });
+  const annotations = {
+    ...{ readOnlyHint: false, destructiveHint: isDestructive },
+    ...{ idempotentHint: isIdempotent, openWorldHint: true },
+  };
+  server.registerTool(
+    action.replaceAll("-", "_"),
+    { description, inputSchema, annotations },
+    (input) =>
+      answered(context, async () => {
+        const { agent, name, reason, dryRun, cursor, ...rest } = input as unknown as AgentRef & {
+          reason: string;
+          dryRun?: boolean;
+          cursor?: string;
+        };
+        return context.client.act(
+          { agent, name },
+          {
+            action: actionOf(action, definition, rest),
+            reason,
+            ...(dryRun !== undefined && { dryRun }),
+            ...(cursor !== undefined && { cursor }),
+          },
+        );
+      }),
+  );
+}

@@ -1,0 +1,179 @@
+/** The hooks. Each follows one thing while the component is mounted, and connects again after a lost connection. */
+
+import type { UIMessage } from "ai";
+import { useEffect, useState } from "react";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import type { Approval } from "../../kernel/waits/index.ts";
+import type { FollowEvent } from "../events.ts";
+import { type Connection, type Following, follow } from "./follow.ts";
+import { ReplyReader } from "./replies.ts";
+
+type Followed = {
+  /** `"ended"` when nothing can change any more, `"refused"` with an `error`. */
+  readonly connection: Connection | "ended" | "refused";
+  /** Why the server refused: a StreamRefusedError. */
+  readonly error: Error | undefined;
+};
+
+/** The state of a submission. */
+export type SubmissionState = Followed & {
+  /** Undefined until the first event. */
+  readonly submission: SubmissionInspection | undefined;
+  /** The reply, as far as it was said. */
+  readonly message: UIMessage | undefined;
+};
+
+/** The state of an approval. */
+export type ApprovalState = Followed & { readonly approval: Approval | undefined };
+
+/** The submissions of a thread since the page follows it: open ones and later ones, the oldest first. */
+export type ThreadState = Followed & {
+  readonly submissions: readonly Pick<SubmissionState, "submission" | "message">[];
+};
+
+const NOTHING = { connection: "connecting", error: undefined } as const;
+/** Submissions of a thread that a page keeps; the oldest are dropped. */
+const MOST_SHOWN = 1_000;
+
+/**
+ * The status of a submission, and its reply while it is written. A reload of the page, or a restart of the server, goes on
+ * where the turn is.
+ *
+ * @param submissionId undefined follows nothing
+ * @example
+ * const { submission, message } = useSubmission(id, { url: "/streams/Support/main" });
+ */
+export function useSubmission(
+  submissionId: string | undefined,
+  following: Following,
+): SubmissionState {
+  const [state, setState] = useState<SubmissionState>(EMPTY);
+  useFollowed(
+    "submissions",
+    submissionId,
+    following,
+    () => setState(EMPTY),
+    (change) => setState((known) => ({ ...known, ...change })),
+    () => {
+      const reply = new ReplyReader((message) => setState((known) => ({ ...known, message })));
+      return (event) => {
+        if (event.type === "status")
+          setState((known) => ({ ...known, submission: event.submission }));
+        if (event.type === "reply") reply.take(event);
+        if (event.type !== "message") return;
+        reply.close();
+        setState((known) => ({ ...known, message: event.message }));
+      };
+    },
+  );
+  return state;
+}
+
+const EMPTY: SubmissionState = { ...NOTHING, submission: undefined, message: undefined };
+
+/** An approval until it is decided. */
+export function useApproval(approvalId: string | undefined, following: Following): ApprovalState {
+  const [state, setState] = useState<ApprovalState>(UNDECIDED);
+  useFollowed(
+    "approvals",
+    approvalId,
+    following,
+    () => setState(UNDECIDED),
+    (change) => setState((known) => ({ ...known, ...change })),
+    () => (event) => {
+      if (event.type === "approval") setState((known) => ({ ...known, approval: event.approval }));
+    },
+  );
+  return state;
+}
+
+const UNDECIDED: ApprovalState = { ...NOTHING, approval: undefined };
+
+/** The open submissions of a thread, and those that come while the page follows it. */
+export function useThread(thread: string | undefined, following: Following): ThreadState {
+  const [state, setState] = useState<ThreadState>(SILENT);
+  useFollowed(
+    "threads",
+    thread,
+    following,
+    () => setState(SILENT),
+    (change) => setState((known) => ({ ...known, ...change })),
+    () => {
+      const shown = new Map<string, { submission?: SubmissionInspection; message?: UIMessage }>();
+      const replies = new Map<string, ReplyReader>();
+      const change = (id: string, more: object) => {
+        shown.set(id, { ...shown.get(id), ...more });
+        const [oldest] = shown.keys();
+        if (shown.size > MOST_SHOWN && oldest !== undefined) shown.delete(oldest);
+        show();
+      };
+      const show = () => {
+        const submissions = [...shown.values()].map(({ submission, message }) => ({
+          submission,
+          message,
+        }));
+        setState((known) => ({ ...known, submissions }));
+      };
+      const replyOf = (id: string) => {
+        const reply = replies.get(id) ?? new ReplyReader((message) => change(id, { message }));
+        replies.set(id, reply);
+        return reply;
+      };
+      return (event) => {
+        if (event.type === "status") {
+          const { submission } = event;
+          change(submission.submissionId, { submission });
+        }
+        if (event.type === "reset") {
+          for (const [id, { submission }] of shown) if (isOpen(submission)) shown.delete(id);
+          show();
+        }
+        if (event.type === "reply") replyOf(event.submissionId).take(event);
+        if (event.type !== "message") return;
+        replyOf(event.submissionId).close();
+        replies.delete(event.submissionId);
+        change(event.submissionId, { message: event.message });
+      };
+    },
+  );
+  return state;
+}
+
+function isOpen(submission: SubmissionInspection | undefined): boolean {
+  return !submission || submission.status === "pending" || submission.status === "running";
+}
+
+const SILENT: ThreadState = { ...NOTHING, submissions: [] };
+
+/** @param taker makes what gets the events of one mount */
+function useFollowed(
+  kind: "submissions" | "threads" | "approvals",
+  id: string | undefined,
+  { url, headers }: Following,
+  reset: () => void,
+  onChange: (change: Partial<Followed>) => void,
+  taker: () => (event: FollowEvent) => void,
+): void {
+  // A new object with the same headers is not another connection.
+  const sent = JSON.stringify(headers ?? {});
+  useEffect(() => {
+    reset();
+    if (id === undefined) return;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const take = taker();
+    const address = `${url}/${kind}/${encodeURIComponent(id)}`;
+    const options = { headers: JSON.parse(sent) as Record<string, string>, signal };
+    const whileMounted =
+      <T>(work: (value: T) => void) =>
+      (value: T) => {
+        if (!signal.aborted) work(value);
+      };
+    const onConnection = whileMounted((connection: Connection) => onChange({ connection }));
+    follow(address, options, whileMounted(take), onConnection).then(
+      whileMounted(() => onChange({ connection: "ended" })),
+      whileMounted((error: Error) => onChange({ connection: "refused", error })),
+    );
+    return () => controller.abort();
+  }, [kind, id, url, sent]);
+}

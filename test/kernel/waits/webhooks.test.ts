@@ -1,0 +1,412 @@
+/** Waits for deliveries at the agent, without a workflow: matched, found by lookback, bounded. */
+
+import { describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import type { Json } from "../../../src/core/json.ts";
+import type { Problem } from "../../../src/core/problems.ts";
+import type { WaitedDelivery, WebhookRequest } from "../../../src/inbound/waits/types.ts";
+import type { WaitRequest } from "../../../src/kernel/waits/protocol.ts";
+import { until } from "../../support/given.ts";
+import { arrivals } from "../../support/objects/waits-object.ts";
+import {
+  ask,
+  type Capability,
+  crash,
+  givenWaits,
+  inside,
+  open,
+  rowsOf,
+} from "../../support/waits.ts";
+
+const MINUTE = 60_000;
+let made = 0;
+
+function delivery(body: Json, rest: Partial<WaitedDelivery> = {}): WaitedDelivery {
+  const id = `evt_${++made}`;
+  return { source: "stripe", id, type: "paid", body, receivedAt: Date.now(), ...rest };
+}
+
+/** A wait of a step for deliveries. */
+function wanted(
+  request: WebhookRequest,
+  rest: { instance?: string; key?: string; run?: string; refuses?: string } = {},
+): WaitRequest<Json> {
+  const { instance = `instance-${++made}`, key = "", ...given } = rest;
+  const idempotencyKey = `key-of-${instance}-${key}`;
+  return ask({ kind: "webhook", instance, idempotencyKey, request: request as Json, ...given });
+}
+
+const accept = (stub: Capability, one: WaitedDelivery, then?: () => void) =>
+  inside(stub, (object) => object.accept(one, then));
+
+describe("a delivery that matches", () => {
+  it("W3: ends all waits that it is for, and no other, and each workflow gets one event with its proof", async () => {
+    const stub = givenWaits();
+    const request = { from: "stripe", types: ["paid", "settled"], match: { order: 7 } };
+    const a = await open(stub, wanted(request, { instance: "a" }));
+    const b = await open(stub, wanted(request, { instance: "b" }));
+    const others = [
+      { ...request, from: "github" },
+      { ...request, types: ["created"] },
+      { ...request, match: { order: "7" } },
+      { ...request, match: { order: 7, gone: null } },
+    ];
+    for (const other of others) await open(stub, wanted(other));
+    const came = delivery({ order: 7 });
+    expect((await accept(stub, came)).sort()).toEqual([a.waitId, b.waitId].sort());
+    await until(() => arrivals.get("b"));
+    const result = {
+      source: came.source,
+      id: came.id,
+      type: came.type,
+      body: came.body,
+      receivedAt: came.receivedAt,
+    };
+    expect(arrivals.get("a")).toMatchObject([
+      { proof: a.proof, data: { waitId: a.waitId, status: "completed", result } },
+    ]);
+    const rows = await rowsOf(stub);
+    expect(rows.filter(({ status }) => status === "open")).toHaveLength(others.length);
+    expect(await inside(stub, ({ deliveries }) => deliveries.waits()[came.id]?.length)).toBe(2);
+  });
+
+  it("W1: a duplicate ends nothing, and a delivery never ends two waits of one instance in a row", async () => {
+    const stub = givenWaits();
+    const request = { from: "stripe" };
+    const came = delivery({});
+    await open(stub, wanted(request, { instance: "loop", key: "1" }));
+    expect(await accept(stub, came)).toHaveLength(1);
+    await open(stub, wanted(request, { instance: "loop", key: "2" }));
+    expect(await accept(stub, came)).toEqual([]);
+    // The agent refused it, and its sender sends it again: it is matched again.
+    expect(await inside(stub, ({ webhooks }) => webhooks.match(came))).toEqual([]);
+    expect(await accept(stub, delivery({}))).toHaveLength(1);
+  });
+
+  it("W4: a delivery that the JSON Schema refuses leaves the wait open", async () => {
+    const stub = givenWaits();
+    const schema = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as Json;
+    await open(stub, wanted({ from: "stripe", schema }));
+    expect(await accept(stub, delivery({ amount: 101 }))).toEqual([]);
+    expect(await accept(stub, delivery({}))).toEqual([]);
+    expect(await accept(stub, delivery({ amount: 100 }))).toHaveLength(1);
+  });
+
+  it("O1: is undone with the transaction that accepts it: no end and no event", async () => {
+    const stub = givenWaits();
+    const { waitId } = await open(stub, wanted({ from: "stripe" }, { instance: "undone" }));
+    const undone = await inside(stub, async (object) => {
+      const failing = object.accept(delivery({}), () => {
+        throw new Error("no room");
+      });
+      return failing.catch((error: Error) => error.message);
+    });
+    expect(undone).toBe("no room");
+    expect(await rowsOf(stub)).toMatchObject([
+      { wait_id: waitId, status: "open", settled_at: null },
+    ]);
+    expect(await accept(stub, delivery({ second: true }))).toEqual([waitId]);
+    await until(() => arrivals.get("undone"));
+    expect(arrivals.get("undone")).toMatchObject([
+      { data: { result: { body: { second: true } } } },
+    ]);
+  });
+
+  it("that no step can take ends the wait with the reason", async () => {
+    const stub = givenWaits();
+    const { waitId } = await open(stub, wanted({ from: "stripe" }));
+    const big = delivery("x".repeat(1_500_000));
+    await inside(stub, ({ webhooks }) => webhooks.match(big));
+    const end = await inside(stub, ({ waits }) => waits.check({ waitId }));
+    expect(end).toMatchObject({ status: "failed", result: { error: /a step takes 1500000/ } });
+  });
+});
+
+describe("a delivery that came before the wait", () => {
+  const lookbackMs = 5 * MINUTE;
+
+  it("W2: is found, the oldest first, and each once in a loop of one workflow", async () => {
+    const stub = givenWaits();
+    const [first, second] = [delivery({ n: 1 }), delivery({ n: 2 })];
+    for (const one of [first, delivery({ n: 0 }, { type: "created" }), second])
+      await accept(stub, one);
+    const request = { types: ["paid"], lookbackMs };
+    const got = async (instance: string, key: string) => {
+      const { end } = await open(stub, wanted(request, { instance, key }));
+      return (end as { result: { id: string } } | undefined)?.result.id;
+    };
+    expect(await got("l1", "1")).toBe(first.id);
+    expect(await got("l2", "1")).toBe(first.id);
+    expect(await got("l1", "2")).toBe(second.id);
+    expect(await got("l1", "3")).toBeUndefined();
+    // The same step is answered by its row.
+    expect(await got("l1", "1")).toBe(first.id);
+    const third = delivery({ n: 3 });
+    expect(await accept(stub, third)).toHaveLength(1);
+    const log = await inside(stub, ({ deliveries }) => deliveries.waits());
+    expect([first, second, third].map(({ id }) => log[id]?.length)).toEqual([2, 1, 1]);
+    expect(arrivals.get("l2")).toBeUndefined();
+  });
+
+  it("is not found before the lookback, without one, and where the schema refuses it", async () => {
+    const stub = givenWaits();
+    const schema = z.toJSONSchema(z.object({ n: z.number() })) as Json;
+    await accept(stub, delivery({ n: 1 }, { receivedAt: Date.now() - lookbackMs - MINUTE }));
+    await accept(stub, delivery({ n: "2" }));
+    expect((await open(stub, wanted({ from: "stripe", schema, lookbackMs }))).end).toBeUndefined();
+    expect((await open(stub, wanted({ from: "stripe" }))).end).toBeUndefined();
+  });
+
+  it("W2: is not found behind the newest 1,000 of its lookback, and this is reported once for each wait", async () => {
+    const problems: Problem[] = [];
+    const stub = givenWaits({ onProblem: (problem) => void problems.push(problem) });
+    const fill = (count: number) =>
+      inside(stub, async ({ deliveries }) => {
+        for (let n = 0; n < count; n++) deliveries.add(delivery({}, { type: "created" }));
+      });
+    const oldest = delivery({ n: 1 });
+    await accept(stub, oldest);
+    await fill(999);
+    const request = { from: "stripe", types: ["paid"], lookbackMs };
+    const whole = await open(stub, wanted(request));
+    expect(whole.end).toMatchObject({ result: { id: oldest.id } });
+    await accept(stub, delivery({}, { source: "github" }));
+    expect(problems).toEqual([]);
+    await fill(1);
+    const missed = wanted(request, { instance: "missed" });
+    const { waitId, end } = await open(stub, missed);
+    expect(end).toBeUndefined();
+    expect((await open(stub, missed)).waitId).toBe(waitId);
+    await until(() => problems.length > 0);
+    expect(problems).toEqual([
+      {
+        type: "wait:lookback",
+        level: "warn",
+        message: expect.stringMatching(/newest 1000 deliveries.*lookback.*from/),
+        ids: {
+          ...{ waitId, workflow: "W", instance: "missed", step: "step" },
+          ...{ source: "stripe", lookbackMs, limit: 1_000 },
+        },
+      },
+    ]);
+    // A wait that has found one may have missed an older one.
+    const later = delivery({ n: 2 });
+    await accept(stub, later);
+    const found = await open(stub, wanted(request));
+    expect(found.end).toMatchObject({ result: { id: later.id } });
+    await until(() => problems.length > 1);
+    expect(problems.map(({ ids }) => ids.waitId)).toEqual([waitId, found.waitId]);
+  });
+
+  it("W2: while the step refused an earlier one is found, even without a lookback", async () => {
+    const stub = givenWaits();
+    const request = { from: "stripe", lookbackMs: 0 };
+    const first = await open(stub, wanted(request, { instance: "r" }));
+    await accept(stub, delivery({ n: 1 }));
+    const second = delivery({ n: 2 });
+    const third = delivery({ n: 3 });
+    expect(await accept(stub, second)).toEqual([]);
+    expect(await accept(stub, third)).toEqual([]);
+    const again = await open(stub, wanted(request, { instance: "r", refuses: first.waitId }));
+    expect(again.end).toMatchObject({ status: "completed", result: { id: second.id } });
+    const last = await open(stub, wanted(request, { instance: "r", refuses: again.waitId }));
+    expect(last.end).toMatchObject({ status: "completed", result: { id: third.id } });
+    const none = await open(stub, wanted(request, { instance: "r", refuses: last.waitId }));
+    expect(none.end).toBeUndefined();
+    expect((await rowsOf(stub)).map(({ status }) => status)).toEqual([
+      "failed",
+      "failed",
+      "failed",
+      "open",
+    ]);
+  });
+});
+
+it("W2: after a refusal, the lookback begins where that of the refused wait began, also if the step looks back less now", async () => {
+  const stub = givenWaits();
+  const receivedAt = Date.now() - MINUTE;
+  const came = [1, 2, 3].map((n) => delivery({ n }, { receivedAt }));
+  for (const one of came) await accept(stub, one);
+  const request = { from: "stripe", lookbackMs: 5 * MINUTE };
+  const first = await open(stub, wanted(request, { instance: "less" }));
+  expect(first.end).toMatchObject({ result: { id: came[0]?.id } });
+  let refuses = first.waitId;
+  for (const one of came.slice(1)) {
+    const less = wanted({ ...request, lookbackMs: 0 }, { instance: "less", refuses });
+    const again = await open(stub, less);
+    expect(again.end).toMatchObject({ result: { id: one.id } });
+    refuses = again.waitId;
+  }
+});
+
+describe("W1: a later run", () => {
+  it("W1: is answered by the delivery that has come, and takes over the open wait for the same", async () => {
+    const stub = givenWaits();
+    const request = { from: "stripe" };
+    const first = await open(stub, wanted(request, { instance: "x" }));
+    const later = await open(stub, wanted(request, { instance: "x", run: "run-2" }));
+    expect(later.waitId).toBe(first.waitId);
+    await accept(stub, delivery({}));
+    const third = await open(stub, wanted(request, { instance: "x", run: "run-3" }));
+    expect(third).toMatchObject({ waitId: first.waitId, end: { status: "completed" } });
+  });
+
+  it("W1: that waits for something else gets a wait of its own", async () => {
+    const stub = givenWaits();
+    const first = await open(stub, wanted({ from: "stripe" }, { instance: "y" }));
+    const other = await open(stub, wanted({ from: "github" }, { instance: "y", run: "run-2" }));
+    expect(other.waitId).not.toBe(first.waitId);
+    expect(await accept(stub, delivery({}))).toEqual([]);
+    expect((await rowsOf(stub)).map(({ status }) => status)).toEqual(["cancelled", "open"]);
+  });
+});
+
+describe("a request to a URL", () => {
+  const byUrl = (instance: string, rest: Partial<WebhookRequest> = {}) =>
+    wanted({ url: true, ...rest }, { instance });
+  const receive = async (stub: Capability, waitId: string, hash: string, body: Json = {}) => {
+    const wait = await inside(stub, ({ waits }) => waits.find(waitId));
+    const request = { topic: wait?.topic ?? "", hash, body, receivedAt: Date.now() };
+    return inside(stub, ({ webhooks }) => webhooks.receive(request));
+  };
+
+  it("W3: ends the wait once; the same body is a duplicate, and another one comes too late", async () => {
+    const stub = givenWaits();
+    const schema = z.toJSONSchema(z.object({ n: z.number() })) as Json;
+    const { waitId } = await open(stub, byUrl("u1", { schema }));
+    const other = await open(stub, byUrl("u2"));
+    expect(await receive(stub, waitId, "h0", { n: "1" })).toMatchObject({ outcome: "refused" });
+    const both = await Promise.all(
+      [1, 2].map(() => receive(stub, waitId, "h1", { n: 1 }).then(({ outcome }) => outcome)),
+    );
+    expect(both.toSorted()).toEqual(["accepted", "duplicate"]);
+    expect(await receive(stub, waitId, "h2", { n: 2 })).toEqual({ outcome: "gone" });
+    expect(await receive(stub, other.waitId, "h1")).toEqual({ outcome: "accepted" });
+    await until(() => arrivals.get("u1"));
+    expect(arrivals.get("u1")).toMatchObject([{ data: { result: { body: { n: 1 } } } }]);
+  });
+
+  it("is no delivery: none ends such a wait, and it adds no shape", async () => {
+    const stub = givenWaits();
+    await inside(stub, async ({ waits }) => {
+      for (let n = 0; n < 150; n++) await waits.open(byUrl(`many-${n}`));
+    });
+    expect(await accept(stub, delivery({}))).toEqual([]);
+    await crash(stub);
+    const shapes = await inside(stub, async ({ waits, lifecycle, meter }) => {
+      await lifecycle.start();
+      meter.reset();
+      const found = waits.rows.oneOfEachTopic("s", 23);
+      return { found: found.length, rowsRead: meter.read().rowsRead };
+    });
+    expect(shapes.found).toBe(0);
+    expect(shapes.rowsRead).toBeLessThan(10);
+  });
+
+  it("that no step can take is refused, and the wait stays open", async () => {
+    const stub = givenWaits();
+    const { waitId } = await open(stub, byUrl("u3"));
+    const refused = await receive(stub, waitId, "h", "x".repeat(1_500_001));
+    expect(refused).toMatchObject({
+      outcome: "refused",
+      problems: [expect.stringContaining("a step takes 1500000")],
+    });
+    expect(await rowsOf(stub)).toMatchObject([{ status: "open" }]);
+  });
+});
+
+describe("bounds", () => {
+  it("10,000 open waits cost a delivery no more rows than one", async () => {
+    const stub = givenWaits();
+    const cost = () =>
+      inside(stub, async (object) => {
+        object.meter.reset();
+        const ended = await object.accept(delivery({ order: "o-1" }));
+        const { rowsRead, rowsWritten, statements } = object.meter.read();
+        object.meter.reset();
+        return { ended: ended.length, rowsRead, rowsWritten, statements };
+      });
+    await open(stub, wanted({ from: "stripe", match: { order: "o-1" } }));
+    await accept(stub, delivery({ order: "o-0" }));
+    const one = await cost();
+    expect(one.ended).toBe(1);
+    await inside(stub, async ({ waits }) => {
+      for (let n = 1; n <= 10_000; n++) {
+        await waits.open(wanted({ from: "stripe", match: { order: `o-${n}` } }));
+      }
+    });
+    const many = await cost();
+    expect(many.ended).toBe(1);
+    expect(many.statements).toBeLessThanOrEqual(one.statements + 1);
+    expect(many.rowsRead).toBeLessThanOrEqual(one.rowsRead + 5);
+    expect(many.rowsWritten).toBeLessThanOrEqual(one.rowsWritten);
+    console.log(
+      `a delivery with one open wait ${JSON.stringify(one)}, with 10,000 ${JSON.stringify(many)}`,
+    );
+    await crash(stub);
+    const restarted = await inside(stub, async (object) => {
+      await object.lifecycle.start();
+      object.meter.reset();
+      const ended = await object.accept(delivery({ order: "o-2" }));
+      return { ended: ended.length, rowsRead: object.meter.read().rowsRead };
+    });
+    expect(restarted.ended).toBe(1);
+    expect(restarted.rowsRead).toBeLessThan(one.rowsRead + 30);
+  }, 120_000);
+
+  it("a wait of a 101st shape is refused, and one of a known shape is not", async () => {
+    const stub = givenWaits();
+    const shape = (n: number) => ({ from: "stripe", match: { [`field${n}`]: 1 } });
+    for (let n = 0; n < 100; n++) await open(stub, wanted(shape(n), { instance: `s${n}` }));
+    const refused = () =>
+      inside(stub, ({ waits }) =>
+        waits.open(wanted(shape(100))).catch((error: Error) => `${error.name}: ${error.message}`),
+      );
+    expect(await refused()).toMatch(/^InvalidWaitError: .*100 different combinations/);
+    expect(await rowsOf(stub)).toHaveLength(100);
+    await open(stub, wanted(shape(7)));
+    await crash(stub);
+    expect(await refused()).toMatch(/100 different combinations/);
+    // With the last wait of a shape there is room for another one.
+    await accept(stub, delivery({ field3: 1 }));
+    await open(stub, wanted(shape(100)));
+    expect(await accept(stub, delivery({ field100: 1, field99: 1 }))).toHaveLength(2);
+  });
+
+  it("the 1,001st wait for the same delivery is refused, and one delivery ends the thousand", async () => {
+    const stub = givenWaits();
+    const refused = await inside(stub, async ({ waits }) => {
+      for (let n = 0; n < 1_000; n++) await waits.open(wanted({ from: "stripe" }));
+      return waits.open(wanted({ from: "stripe" })).catch((error: Error) => error.message);
+    });
+    expect(refused).toMatch(/1000 open steps .* wait for the same delivery/);
+    expect(await accept(stub, delivery({}))).toHaveLength(1_000);
+    expect((await open(stub, wanted({ from: "stripe" }))).end).toBeUndefined();
+  });
+
+  it("a large body ends as many waits as there is room for, and says how many stay open", async () => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    const stub = givenWaits();
+    await inside(stub, async ({ waits }) => {
+      for (let n = 0; n < 70; n++) await waits.open(wanted({ from: "stripe" }));
+    });
+    expect(await accept(stub, delivery("x".repeat(1_000_000)))).toHaveLength(63);
+    expect(String(logged.mock.calls)).toContain("leaves 7 of");
+    logged.mockRestore();
+  });
+
+  it("waits of other kinds write no more rows than before", async () => {
+    const stub = givenWaits();
+    const written = await inside(stub, async (object) => {
+      await object.waits.open(ask());
+      object.meter.reset();
+      const { waitId } = await object.waits.open(ask());
+      const opened = object.meter.rowsWrittenBy((query) => query.includes("perdure_waits"));
+      object.meter.reset();
+      await object.waits.settle(waitId, { status: "completed", result: null });
+      const closed = object.meter.rowsWrittenBy((query) => query.includes("perdure_waits"));
+      return { opened, closed };
+    });
+    expect(written).toEqual({ opened: 4, closed: 1 });
+  });
+});

@@ -1,0 +1,76 @@
+/** `npx perdure` as a process of its own, and deployments whose API answers as a test says. */
+
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { build } from "tsdown";
+import { afterAll, afterEach, beforeAll } from "vitest";
+import { cli } from "../../../tsdown.config.ts";
+
+export const folder = mkdtempSync(path.join(tmpdir(), "perdure-cli-"));
+export const CLI = path.join(folder, "cli.js");
+
+/** Call it in each file: files share this module. */
+export function withCommandLine(): void {
+  beforeAll(async () => {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(path.join(folder, "package.json"), `{"type":"module"}`);
+    await build({ ...cli, config: false, outDir: folder, logLevel: "error" });
+  }, 60_000);
+  afterEach(() => {
+    for (const server of servers.splice(0)) {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+}
+
+export const REF = { agent: "Shop", name: "main" };
+export const AGENT = "agents/Shop/main";
+
+export type Answer = (path: string, response: ServerResponse) => void;
+export const json = (value: unknown, status = 200): Answer => {
+  return (_, response) => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+  };
+};
+export const failing = (status: number, name: string, message: string) =>
+  json({ error: { name, message } }, status);
+
+export const servers: ReturnType<typeof createServer>[] = [];
+/** A deployment whose API answers so, by the paths below `/api/`; `agents` has one agent. */
+export async function given(answers: Readonly<Record<string, Answer>>): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => {
+      const { pathname, search } = new URL(request.url ?? "", "http://here");
+      const route = pathname.replace("/perdure/api/", "");
+      const answer = answers[route] ?? (route === "agents" ? json({ items: [REF] }) : undefined);
+      (answer ?? failing(404, "NotFound", `No ${route}.`))(search, response);
+    });
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/perdure`;
+}
+
+type Ended = { readonly code: number | null; readonly out: string; readonly err: string };
+
+/** Runs it without a terminal, as a script or a CI job does. */
+export function perdure(url: string, words: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [CLI, ...words], {
+    env: { PATH: process.env.PATH, PERDURE_URL: url, PERDURE_TOKEN: "t0ken", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const texts = { out: "", err: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (texts.out += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (texts.err += text));
+  const ended = new Promise<Ended>((resolve) =>
+    child.on("close", (code) => resolve({ code, ...texts })),
+  );
+  return { child, ended };
+}
+export const run = async (...given: Parameters<typeof perdure>) => perdure(...given).ended;
