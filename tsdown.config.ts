@@ -7,7 +7,7 @@ const root: Plugin = {
   name: "root",
   generateBundle(_, files) {
     const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };
-    const entries = Object.keys(exports).filter((entry) => /^\.\/\w+$/.test(entry));
+    const entries = Object.keys(exports).filter((entry) => /^\.\/[\w-]+$/.test(entry));
     const list = entries.map((entry) => `perdure${entry.slice(1)}`).join(", ");
     const message = `perdure has no root entry. Import one of its entries: ${list}.`;
     const names = Object.values(files).flatMap((file) =>

@@ -2,7 +2,7 @@
 
 import { McpServer } from "@modelcontextprotocol/server";
 import * as z from "zod";
-import { explainSchedule } from "../../scheduler/index.ts";
+import { explainSchedule } from "../../scheduler/pure.ts";
 import type { OperatorClient } from "../client.ts";
 import type { Collections, Details } from "../protocol.ts";
 import { answered, found, pageWithin, traceWithin } from "./answers.ts";

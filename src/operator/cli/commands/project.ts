@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { InvalidOptionError } from "../../../core/options/options.ts";
-import { explainSchedule, ScheduleSyntaxError } from "../../../scheduler/index.ts";
+import { explainSchedule, ScheduleSyntaxError } from "../../../scheduler/pure.ts";
 import { CliError, clientOf, EXIT, note, print, printJson } from "../context.ts";
 import { doctor } from "../doctor/doctor.ts";
 import { INIT_HOSTS, type InitOptions, init } from "../init/init.ts";
