@@ -61,7 +61,8 @@ async function end({ name, id }: Started, { runtime, signal }: Run): Promise<str
 
 async function grantFor(runtime: Runtime, workflowId: string, grant: object): Promise<void> {
   type Waiting = { approvalId: string; title?: string; workflow: { id: string } };
-  for (const waiting of await call<Waiting[]>(runtime, "approvals")) {
+  const { items } = await call<{ items: readonly Waiting[] }>(runtime, "approvals");
+  for (const waiting of items) {
     if (waiting.workflow.id !== workflowId) continue;
     console.log(`  approved "${waiting.title}"`);
     await call(runtime, `approvals/${waiting.approvalId}`, grant);

@@ -44,7 +44,9 @@ export class Desk extends DurableThink<Env> {
   @callable()
   async recent() {
     const submissions = await this.listSubmissions({ thread: "customers", limit: 20 });
-    const approvals = await this.listApprovals({ status: ["pending", "approved", "rejected"] });
+    const { items: approvals } = await this.listApprovals({
+      status: ["pending", "approved", "rejected"],
+    });
     return { submissions, approvals };
   }
 
