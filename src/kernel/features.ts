@@ -86,15 +86,24 @@ export class Features extends LifecycleCapability {
     const { storage } = this.lifecycle;
     for (const [feature, { module, openWork = {} }] of ALL) {
       if (!module || this.has(feature) || storedVersion(storage, module) === 0) continue;
-      const open = Object.keys(openWork).filter((table) => {
-        const query = `SELECT 1 FROM ${table} WHERE ${openWork[table]} LIMIT 1`;
-        return storage.sql.exec(query).toArray().length > 0;
-      });
-      if (open.length === 0) continue;
-      console.warn(
-        `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className)}`,
-      );
+      try {
+        this.#logOpen(storage.sql, feature, openWork);
+      } catch (error) {
+        // A newer version may have changed the tables. The object, which does not use them, starts.
+        console.warn(`[perdure] Stored work of ${feature}() cannot be read: ${error}`);
+      }
     }
+  }
+
+  #logOpen(sql: SqlStorage, feature: FeatureName, openWork: Readonly<Record<string, string>>) {
+    const open = Object.keys(openWork).filter((table) => {
+      const query = `SELECT 1 FROM ${table} WHERE ${openWork[table]} LIMIT 1`;
+      return sql.exec(query).toArray().length > 0;
+    });
+    if (open.length === 0) return;
+    console.warn(
+      `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className)}`,
+    );
   }
 
   has(feature: FeatureName): boolean {

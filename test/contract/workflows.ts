@@ -55,7 +55,7 @@ export function workflowsContract(host: ContractHost): void {
     },
   );
 
-  it("a run that returns warns of a prompt that nobody awaited", async () => {
+  it("a run that returns warns of a prompt without an await", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     const agent = given();
     const id = await run(agent, { step: "lost", prompt: ask({ ...unique(), text: "unheard" }) });

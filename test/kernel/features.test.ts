@@ -128,6 +128,19 @@ describe("stored work of a feature that is no longer installed", () => {
     expect(warnings()[0]).toContain(ENTRY);
   });
 
+  it("an object starts although a newer version has changed the tables, and says so", async () => {
+    const warnings = listen();
+    const found = await startedAgain((sql) =>
+      sql.exec("ALTER TABLE perdure_tasks RENAME COLUMN paused_at TO stopped_at"),
+    );
+    expect(found).toEqual([{ task_id: "digest" }]);
+    expect(warnings()).toEqual([
+      expect.stringMatching(
+        /^\[perdure\] Stored work of schedules\(\) cannot be read: .*paused_at/,
+      ),
+    ]);
+  });
+
   it("a start says nothing of paused tasks, and nothing if the feature is installed", async () => {
     const warnings = listen();
     await startedAgain((sql) => sql.exec("UPDATE perdure_tasks SET paused_at = 1"));

@@ -62,7 +62,7 @@ describe("L1: an id that cannot exist is refused", () => {
     ["listSubmissions", { before: TOO_LARGE }, "InvalidSubmissionError"],
     ["listSubmissions", { thread: TOO_LARGE }, "InvalidSubmissionError"],
     ["listSubmissions", { metadata: { key: TOO_LARGE } }, "InvalidSubmissionError"],
-    ["listApprovals", { before: TOO_LARGE }, "InvalidApprovalError"],
+    ["listApprovals", { cursor: TOO_LARGE }, "InvalidApprovalError"],
     ["listApprovals", { workflowId: TOO_LARGE }, "InvalidApprovalError"],
     ["listDeliveries", { submissionId: TOO_LARGE }, "InvalidFilterError"],
     ["listDeliveries", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],

@@ -148,7 +148,7 @@ describe("a list", () => {
     [{ status: "open" }, "status"],
     [{ limit: 0 }, "limit"],
     [{ limit: 101 }, "limit"],
-    [{ before: "nobody" }, "before"],
+    [{ cursor: "unknown" }, "cursor"],
     [{ workflowId: "" }, "workflowId"],
     [{ who: "me" }, "who"],
   ])("refuses %j", async (options, field) => {

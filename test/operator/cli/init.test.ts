@@ -95,7 +95,7 @@ it("init writes an agent on the host that is asked for, that the project has, or
   );
 });
 
-it("init adds no agent that nobody asked for beside the project's own, and a named one on their host", () => {
+it("init adds a second agent only where it is named, on the host of the others", () => {
   const chat = `import { DurableChatAgent } from "perdure/chat";\nexport class Desk extends DurableChatAgent {}\n`;
   const folder = project({ "wrangler.jsonc": configOf(["Desk"]), "src/index.ts": chat });
   expect(run(folder)).toMatchObject({ done: [], diff: "" });
