@@ -1,19 +1,9 @@
 /** The verbs that a delivery calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
 
-import type { UIMessage } from "ai";
 import type { Kernel, RunWorkflow } from "../kernel/index.ts";
-import type { SubmitMessagesOptions, SubmitMessagesResult } from "../kernel/submissions/index.ts";
-import {
-  checkMany,
-  checkPublic,
-  internalOptions,
-  ofItem,
-  resultOf,
-  take,
-} from "../kernel/submissions/internal.ts";
+import type { SubmitItem } from "../kernel/submissions/internal.ts";
 import type { TransactionalVerb } from "./acceptance.ts";
 
-type Item = { messages: UIMessage[]; options?: SubmitMessagesOptions };
 /**
  * The verbs by their names, without those that the app overrides. Their arguments come from a handler and can be anything.
  */
@@ -25,48 +15,12 @@ export function deliveryVerbs({
 }: Pick<Kernel, "submissions" | "workflows" | "storage" | "isBuiltIn">): Readonly<
   Record<string, TransactionalVerb>
 > {
-  const accept = (
-    items: readonly Item[],
-    commit: (results: SubmitMessagesResult[]) => void,
-    of: <T>(index: number, work: () => T) => T,
-  ) =>
-    submissions.takeAll(() => {
-      const { ledger, current } = submissions.engine;
-      const taken = items.map(({ messages, options: given }, index) =>
-        of(index, () => {
-          const options = internalOptions(given);
-          return { taken: take(ledger, messages, options, current), options };
-        }),
-      );
-      commit(taken.map((item) => resultOf(item.taken)));
-      return taken;
-    });
-  const submitMessages: TransactionalVerb = async (args, commit) => {
-    const [messages, options] = args as [UIMessage[], SubmitMessagesOptions];
-    const known = await submissions.acceptedElsewhere(messages, options);
-    if (known) return commit(known);
-    checkPublic(options);
-    await accept(
-      [{ messages, options }],
-      ([result]) => commit(result),
-      (_, work) => work(),
-    );
+  const submitMessages: TransactionalVerb = async ([messages, options], commit) => {
+    const item = { messages, options } as SubmitItem;
+    await submissions.submitAll([item], { commit: ([result]) => commit(result) });
   };
-  const submitMany: TransactionalVerb = async (args, commit) => {
-    const [items] = args as [Item[]];
-    checkMany(items);
-    const known = await Promise.all(
-      items.map(({ messages, options = null }) => submissions.acceptedElsewhere(messages, options)),
-    );
-    const unknown = items.filter((_, index) => !known[index]);
-    await accept(
-      unknown,
-      (accepted) => {
-        const rest = [...accepted];
-        commit(known.map((found) => found ?? rest.shift()));
-      },
-      (index, work) => ofItem("submitMany()", index, work),
-    );
+  const submitMany: TransactionalVerb = async ([items], commit) => {
+    await submissions.submitAll(items as SubmitItem[], { verb: "submitMany()", commit });
   };
   const runWorkflow: TransactionalVerb = async (args, commit) => {
     const [name, params, options] = args as [string, unknown, RunWorkflow];

@@ -2,15 +2,20 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
 import { expect } from "vitest";
 import type {
   Destination,
   OutboxSettings,
   WorkflowDestination,
 } from "../../src/kernel/outbox/index.ts";
+import { resultOf } from "../../src/kernel/submissions/intake/intake.ts";
 import type {
+  IntakeResult,
   SubmissionInspection,
   SubmissionStatus,
+  Submissions,
+  SubmitMessagesResult,
   Turn,
   TurnEnd,
 } from "../../src/kernel/submissions/internal.ts";
@@ -114,7 +119,17 @@ export function somewhere(): WorkflowDestination {
 
 /** Submits inside the object: RPC would lose the classes of errors. */
 export function submit(stub: Ledger, text: TurnScript | string, options?: InternalSubmitOptions) {
-  return within(stub, ({ submissions }) => submissions.accept([message(text)], options));
+  return within(stub, ({ submissions }) => acceptOne(submissions, [message(text)], options));
+}
+
+/** Accepts with options that the app's own verb does not take. */
+export async function acceptOne(
+  submissions: Submissions,
+  messages: UIMessage[],
+  options?: InternalSubmitOptions,
+): Promise<SubmitMessagesResult> {
+  const [taken] = await submissions.accept([{ messages, options }]);
+  return resultOf(taken as IntakeResult);
 }
 
 /** Puts events into the outbox in one transaction. */

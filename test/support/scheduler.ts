@@ -1,7 +1,10 @@
 /** A scheduler on a plain object: inspected, woken and crashed, with a clock of its own. */
 
 import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
 import { onTestFinished, vi } from "vitest";
+import type { Asked } from "../../src/kernel/submissions/internal.ts";
+import type { InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
 import type {
   ScheduledRun,
   ScheduledTask,
@@ -36,12 +39,21 @@ export function task(handler: Handler, options: Options = {}): ScheduledTask {
 /** A ledger for which a test answers. */
 export function fakeTurns(
   verbs: {
-    readonly [Verb in keyof Turns]?: (
+    readonly [Verb in Exclude<keyof Turns, "accept">]?: (
       ...args: Required<Parameters<Turns[Verb]>>
     ) => Promise<unknown>;
+  } & {
+    accept(
+      messages: UIMessage[],
+      options: InternalSubmitOptions,
+    ): Promise<{ submissionId: string | undefined }>;
   },
 ): Turns {
-  return verbs as unknown as Turns;
+  const accept = async ([asked]: readonly Asked[]) => {
+    const { messages, options = {} } = asked as Extract<Asked, { messages: unknown }>;
+    return [{ submission: await verbs.accept(messages, options), accepted: true }];
+  };
+  return { ...verbs, accept } as unknown as Turns;
 }
 
 const access = accessTo(() => env.SchedulerObject, "perdure.scheduler");

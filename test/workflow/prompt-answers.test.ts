@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { AnswerSpec, InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
 import { ask, isFollowUp, modelCalls, type Script } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
+import { acceptOne } from "../support/ledger.ts";
 import {
   type AnswerObject,
   asked,
@@ -44,7 +45,7 @@ function within<T>(stub: Stub, work: (object: AnswerObject) => Promise<T>): Prom
 function submit(stub: Stub, script: Script | string, options: InternalSubmitOptions) {
   const messages = [message(script)];
   return within(stub, ({ submissions }) =>
-    submissions.accept(messages, { submissionId: "s", thread: "side", ...options }),
+    acceptOne(submissions, messages, { submissionId: "s", thread: "side", ...options }),
   );
 }
 
@@ -554,7 +555,9 @@ describe("what cannot be asked is refused, and nothing is stored", () => {
   ])("%s %j", async (field, answer, text) => {
     const stub = given();
     await within(stub, async ({ submissions }) => {
-      const refused = submissions.accept([message("x")], { answer: answer as AnswerSpec });
+      const refused = acceptOne(submissions, [message("x")], {
+        answer: answer as AnswerSpec,
+      });
       await expect(refused).rejects.toMatchObject({
         name: "InvalidSubmissionError",
         field,

@@ -3,7 +3,6 @@
  * accepted, so that nothing else has to know of both.
  */
 
-import type { UIMessage } from "ai";
 import type { InstanceOf } from "../../kernel/outbox/index.ts";
 import {
   type CancelSubmissionResult,
@@ -11,15 +10,12 @@ import {
   InvalidSubmissionError,
   type ListSubmissionsOptions,
   type OutputOfRef,
-  type OutputSchema,
   type SubmissionInspection,
-  type SubmissionOutput,
   type SubmissionStats,
-  type SubmitMessagesOptions,
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../kernel/submissions/index.ts";
-import { isTerminal, Submissions } from "../../kernel/submissions/internal.ts";
+import { isTerminal, Submissions, type SubmitItem } from "../../kernel/submissions/internal.ts";
 import type { WaitRef } from "../../kernel/waits/index.ts";
 import { PromptKind } from "../../kernel/waits/index.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
@@ -34,10 +30,22 @@ export class ThinkSubmissions extends Submissions {
     super(...ledger);
   }
 
-  override async acceptedElsewhere(
-    messages: UIMessage[],
-    options: SubmitMessagesOptions | null,
-  ): Promise<SubmitMessagesResult | null> {
+  /** Items that Think has accepted are answered by Think. */
+  override async submitAll(
+    items: readonly SubmitItem[],
+    { verb, commit }: Parameters<Submissions["submitAll"]>[1] = {},
+  ): Promise<SubmitMessagesResult[]> {
+    if (!Array.isArray(items)) return super.submitAll(items, { verb });
+    const known = await Promise.all(items.map((item) => this.#acceptedByThink(item)));
+    const rest = items.filter((_, index) => !known[index]);
+    const all = ([...accepted]: SubmitMessagesResult[]) =>
+      known.map((found) => found ?? (accepted.shift() as SubmitMessagesResult));
+    const write = commit && ((accepted: SubmitMessagesResult[]) => commit(all(accepted)));
+    return all(await super.submitAll(rest, { verb, commit: write }));
+  }
+
+  async #acceptedByThink(item: SubmitItem | null): Promise<SubmitMessagesResult | null> {
+    const { messages = [], options = null } = item ?? {};
     if (this.think.isThinkPrompt(options)) return this.think.submit(messages, options ?? {});
     const known = await this.think.find(options);
     return known && { ...known, accepted: false };
@@ -45,29 +53,6 @@ export class ThinkSubmissions extends Submissions {
 
   override listElsewhere(options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
     return this.think.list(options);
-  }
-
-  override async submit<Schema extends OutputSchema | undefined = undefined>(
-    messages: UIMessage[],
-    options: SubmitMessagesOptions<Schema> = {},
-  ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
-    const known = await this.acceptedElsewhere(messages, options);
-    if (!known) return super.submit(messages, options);
-    return known as SubmitMessagesResult<SubmissionOutput<Schema>>;
-  }
-
-  override async submitMany(
-    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
-  ): Promise<SubmitMessagesResult[]> {
-    const { think } = this;
-    if (!Array.isArray(submissions) || (await think.isEmpty()))
-      return super.submitMany(submissions);
-    const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
-    const unknown = submissions.filter((_, index) => !known[index]);
-    const accepted = unknown.length > 0 ? await super.submitMany(unknown) : [];
-    return known.map((found) =>
-      found ? { ...found, accepted: false } : (accepted.shift() as SubmitMessagesResult),
-    );
   }
 
   // Think's outputs are texts, and no id of Think's has another type.

@@ -38,9 +38,7 @@ export {
   checkThread,
   SUBMISSION_FILTER,
 } from "./intake/filters.ts";
-export { type IntakeResult, repair, resultOf, take } from "./intake/intake.ts";
-export { internalOptions } from "./intake/output.ts";
-export { checkMany, checkPublic, ofItem } from "./intake/request.ts";
+export type { Asked, IntakeResult } from "./intake/intake.ts";
 export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
 export type { RecentSubmission } from "./recent.ts";
 export { isTerminal, NEXT } from "./states.ts";
@@ -76,5 +74,4 @@ export {
 } from "./tracing.ts";
 export type { AttemptPlan } from "./turns/attempt-plan.ts";
 export type { AttemptTimeline, ModelCall } from "./turns/timeline.ts";
-export type { IntakeItem } from "./turns/turn-engine.ts";
-export type { AnswerSpec, PromptEnd } from "./types.ts";
+export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";

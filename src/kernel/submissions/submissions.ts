@@ -5,7 +5,6 @@ import { systemClock } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import { Capability } from "../../core/lifecycle/capability.ts";
 import { hook, readOptions } from "../../core/options/option-schemas.ts";
-import { inSpan } from "../../core/spans.ts";
 import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import {
@@ -19,11 +18,9 @@ import {
   type TurnLedger,
 } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
-import { acceptOne, takeMany } from "./intake/acceptance.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
-import { resubmit, resultOf } from "./intake/intake.ts";
-import { internalOptions } from "./intake/output.ts";
-import { checkMany, checkPublic } from "./intake/request.ts";
+import { type Asked, type IntakeResult, resultOf, type Taken, takeAll } from "./intake/intake.ts";
+import { checkItems } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isTerminal } from "./states.ts";
@@ -32,17 +29,17 @@ import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
 import { afterSideEffects } from "./turns/retry.ts";
 import type { CalledModel, EndedCall } from "./turns/timeline.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
-import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
+import { TurnEngine } from "./turns/turn-engine.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
-  InternalSubmitOptions,
   ListSubmissionsOptions,
   OutputOfRef,
   OutputSchema,
   SubmissionInspection,
   SubmissionOutput,
   SubmissionStats,
+  SubmitItem,
   SubmitMessagesOptions,
   SubmitMessagesResult,
   TokenUsage,
@@ -87,45 +84,54 @@ export class Submissions extends Capability implements TurnLedger {
     messages: UIMessage[],
     options: SubmitMessagesOptions<Schema> = {},
   ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
-    checkPublic(options);
-    const result = await this.#whenNotified(await this.accept(messages, internalOptions(options)));
+    const [result] = await this.submitAll([{ messages, options }]);
+    await this.#whenNotified(result as SubmitMessagesResult);
     return result as SubmitMessagesResult<SubmissionOutput<Schema>>;
   }
 
-  /** For hosts and other modules of Perdure: {@link submit} with options of their own, and without waiting for the hook. */
-  async accept(
-    messages: UIMessage[],
-    options: InternalSubmitOptions = {},
-  ): Promise<SubmitMessagesResult> {
-    await this.lifecycle.ready();
-    return acceptOne(this.#engine, messages, options);
-  }
-
   /** Accepts many turns in their order, all or none. An error names the index of the first that is refused. */
-  async submitMany(
-    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
-  ): Promise<SubmitMessagesResult[]> {
-    checkMany(submissions);
-    const count = { "perdure.submissions": submissions.length };
-    const take = () => this.takeAll(() => takeMany(this.#engine, submissions));
-    const all = await inSpan("perdure.submit", count, take);
-    return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
-  }
-
-  /** For the waits: accepts what `takeItems` takes, all or none, in one transaction, and runs it. */
-  async takeAll<Item extends IntakeItem | undefined>(takeItems: () => Item[]): Promise<Item[]> {
-    await this.lifecycle.ready();
-    const all = this.#store.transaction(takeItems);
-    await this.#engine.onAccepted(all.filter((item) => item !== undefined));
+  async submitMany(submissions: readonly SubmitItem[]): Promise<SubmitMessagesResult[]> {
+    const all = await this.submitAll(submissions, { verb: "submitMany()" });
+    await Promise.all(all.map((result) => this.#whenNotified(result)));
     return all;
   }
 
-  /** For hosts whose SDK has a ledger of its own: the submission there, which this ledger must not accept again. */
-  async acceptedElsewhere(
-    _messages: UIMessage[],
-    _options: SubmitMessagesOptions | null,
-  ): Promise<SubmitMessagesResult | null> {
-    return null;
+  /**
+   * {@link submit} and {@link submitMany}, without waiting for the hook. Checks its arguments.
+   *
+   * @param how.verb names the items in errors
+   * @param how.commit writes with the submissions, in their transaction
+   */
+  async submitAll(
+    items: readonly SubmitItem[],
+    {
+      verb,
+      commit,
+    }: {
+      readonly verb?: string | undefined;
+      readonly commit?: ((results: SubmitMessagesResult[]) => void) | undefined;
+    } = {},
+  ): Promise<SubmitMessagesResult[]> {
+    checkItems(items, verb);
+    const resultsOf = (all: Taken[]) => all.map((taken) => resultOf(taken as IntakeResult));
+    const write = commit && ((all: Taken[]) => commit(resultsOf(all)));
+    return resultsOf(await this.accept(items, write, verb));
+  }
+
+  /**
+   * The one way into the ledger: accepts items in their order, all or none, and runs them.
+   *
+   * @param commit writes with the submissions, in their transaction
+   * @param verb names the items in errors
+   * @returns for each item undefined where the submission that has ended is unknown, or has no repair left
+   */
+  async accept(
+    items: readonly Asked[],
+    commit?: (all: Taken[]) => void,
+    verb?: string,
+  ): Promise<Taken[]> {
+    await this.lifecycle.ready();
+    return takeAll(this.#engine, items, { commit, verb, find: (id) => this.#find(id) });
   }
 
   /** Submissions that another ledger has, newest first. */
@@ -156,12 +162,11 @@ export class Submissions extends Capability implements TurnLedger {
   async retry<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
-    await this.lifecycle.ready();
-    const old = this.#find(submissionId);
-    if (!old) return null;
-    const taken = resubmit(this.#ledger, old);
-    await this.#engine.onAccepted([{ taken, options: {} }]);
-    return (await this.#whenNotified(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
+    const [taken] = await this.accept([{ submissionId }]);
+    if (!taken) return null;
+    const result = resultOf(taken);
+    await this.#whenNotified(result);
+    return result as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 
   /** Counts the open submissions. */
@@ -399,9 +404,8 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /** Waits until the status hook has returned for what was accepted. */
-  async #whenNotified(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
-    if (result.accepted) await this.#ledger.hooks.whenNotified(result.submissionId);
-    return result;
+  async #whenNotified({ accepted, submissionId }: SubmitMessagesResult): Promise<void> {
+    if (accepted) await this.#ledger.hooks.whenNotified(submissionId);
   }
 
   get #store() {

@@ -1,5 +1,6 @@
 /** The types of submissions: options, inspections, results and events. */
 
+import type { UIMessage } from "ai";
 import type { Json } from "../../core/json.ts";
 import type { Duration } from "../../core/options/duration.ts";
 import type { Instant } from "../../core/options/instant.ts";
@@ -192,6 +193,12 @@ export type SubmitMessagesOptions<
   };
 };
 
+/** One of the submissions of `submitMany()`. */
+export type SubmitItem = {
+  readonly messages: UIMessage[];
+  readonly options?: SubmitMessagesOptions | undefined;
+};
+
 export type WhenBusy = "enqueue" | "reject" | "interrupt" | "rollback" | "steer";
 
 export type Debounce = {
@@ -204,10 +211,8 @@ export type Debounce = {
 };
 
 /** Options for Perdure's own modules. */
-export type InternalSubmitOptions = Omit<
-  SubmitMessagesOptions,
-  "notify" | "output" | "strategy" | "repair"
-> & {
+export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
+  /** In place of `output`, `strategy` and `repair`. */
   readonly answer?: AnswerSpec;
   /** Destinations, or what makes them once the id is known. */
   readonly notify?:

@@ -1,6 +1,8 @@
 /** One attempt of a run: calls the handler, or submits the prompt. Stores nothing. */
 
+import type { UIMessage } from "ai";
 import { preview } from "../../core/json.ts";
+import type { IntakeResult } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
 import { RunCancelledError, RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
@@ -67,11 +69,11 @@ async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<s
   // The ledger has no value for "no limit".
   const maxAttempts =
     task.retry?.maxAttempts && Math.min(task.retry.maxAttempts, Number.MAX_SAFE_INTEGER);
-  const { submissionId } = await turns.accept(
-    // The id is the same in each attempt, so that a repeated submission has the same message.
-    [{ id: idempotencyKey, role: "user", parts: [{ type: "text", text }] }],
-    { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) },
-  );
+  const options = { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) };
+  // The id is the same in each attempt, so that a repeated submission has the same message.
+  const message: UIMessage = { id: idempotencyKey, role: "user", parts: [{ type: "text", text }] };
+  const [taken] = await turns.accept([{ messages: [message], options }]);
+  const { submissionId } = (taken as IntakeResult).submission;
   // The run was cancelled while the submission was accepted, when its id was not known yet.
   const { reason } = abort.signal;
   if (reason instanceof RunCancelledError) app.cancelPrompt(submissionId, reason.message);

@@ -13,6 +13,7 @@ import {
 import type { InternalSubmitOptions } from "../../../src/kernel/submissions/types.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
+  acceptOne,
   crashOne,
   expectState,
   jobOf,
@@ -317,8 +318,9 @@ describe("L1: invalid options are refused with their names, and nothing is store
     "%s: %j",
     (field, options, text) =>
       within(givenLedger(), async ({ submissions }) => {
-        const verb = options.answer ? "accept" : "submit";
-        const refused = submissions[verb]([message("x")], options as SubmitMessagesOptions);
+        const refused = options.answer
+          ? acceptOne(submissions, [message("x")], options)
+          : submissions.submit([message("x")], options);
         await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
         await expect(refused).rejects.toMatchObject({
           field,

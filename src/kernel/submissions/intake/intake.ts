@@ -2,6 +2,7 @@
 
 import type { UIMessage } from "ai";
 import { failureOf } from "../../../core/failures.ts";
+import { inSpan } from "../../../core/spans.ts";
 import type { Destination } from "../../outbox/index.ts";
 import {
   BacklogFullError,
@@ -9,13 +10,21 @@ import {
   IdempotencyConflictError,
   SubmissionIdentityError,
 } from "../errors.ts";
+import { publicThreadOf } from "../host.ts";
 import { inspect } from "../inspection.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
 import { NEXT_RANK, type NewSubmission, type Submission, type Summary } from "../store/rows.ts";
 import { repairsLeft } from "../turns/attempt-plan.ts";
-import type { InternalSubmitOptions, SubmitMessagesResult } from "../types.ts";
-import { asksTheSame, checkSize, prepare } from "./request.ts";
+import type { TurnEngine } from "../turns/turn-engine.ts";
+import type { InternalSubmitOptions, SubmitMessagesResult, WhenBusy } from "../types.ts";
+import { asksTheSame, checkSize, ofItem, prepare } from "./request.ts";
+
+/** What is accepted: messages, or those of a submission that has ended. */
+export type Asked =
+  | { readonly messages: UIMessage[]; readonly options?: InternalSubmitOptions | undefined }
+  /** Its answer is refused, or it has failed. */
+  | { readonly submissionId: string; readonly repair?: Repair };
 
 /** A new submission, or the one that is known under the key or id. */
 export type IntakeResult = {
@@ -25,10 +34,11 @@ export type IntakeResult = {
   readonly conflict?: boolean;
   /** Its messages have replaced earlier ones. */
   readonly debounced?: boolean;
+  readonly whenBusy?: WhenBusy | undefined;
 };
 
 /** Why a workflow refuses an answer, and who is notified of the next one. */
-export type Repair = {
+type Repair = {
   /** The problem of the answer, for the model. */
   readonly error: string;
   readonly run: string;
@@ -37,22 +47,71 @@ export type Repair = {
   readonly batch?: string | undefined;
 };
 
+/** Undefined where the submission that has ended is unknown, or has no repair left. */
+export type Taken = IntakeResult | undefined;
+
 /**
- * (new) → pending, or the submission that is known under the same key or id.
+ * Takes items in their order, all or none, in a span of the platform, and runs them.
  *
- * @param current returns what runs in a thread, or is about to
+ * @param how.commit writes in the same transaction
+ * @param how.verb names the items in errors
+ */
+export function takeAll(
+  engine: TurnEngine,
+  items: readonly Asked[],
+  { commit, verb, find }: TakeAll,
+): Promise<Taken[]> {
+  const { store } = engine.ledger;
+  const many = items.length > 1 ? { "perdure.submissions": items.length } : {};
+  return inSpan("perdure.submit", many, async (span) => {
+    const work = () => {
+      const all = items.map((item, index) => ofItem(verb, index, () => take(engine, item, find)));
+      commit?.(all);
+      return all;
+    };
+    const isOne = items.length === 1 && !commit;
+    const all = isOne ? work() : store.transaction(work);
+    const taken = all.filter((one) => one !== undefined);
+    const [first] = taken;
+    if (items.length === 1 && first) {
+      span.set({
+        "perdure.submission.id": first.submission.submissionId,
+        "perdure.thread": publicThreadOf(first.submission.thread),
+        "perdure.submission.accepted": first.accepted,
+      });
+    }
+    await engine.onAccepted(taken);
+    return all;
+  });
+}
+
+type TakeAll = {
+  readonly commit?: ((all: Taken[]) => void) | undefined;
+  readonly verb?: string | undefined;
+  readonly find: (submissionId: string) => Submission | undefined;
+};
+
+/**
  * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError, and what the host
  *   refuses it with
  */
-export function take(
-  ledger: Ledger,
-  messages: UIMessage[],
-  options: InternalSubmitOptions,
-  current: (thread: string) => Submission | undefined,
+function take(engine: TurnEngine, asked: Asked, find: TakeAll["find"]): Taken {
+  const { ledger } = engine;
+  if ("messages" in asked) return takeMessages(engine, asked);
+  const old = find(asked.submissionId);
+  if (!old) return undefined;
+  return asked.repair ? repair(ledger, old, asked.repair) : resubmit(ledger, old);
+}
+
+/** (new) → pending, or the submission that is known under the same key or id. */
+function takeMessages(
+  { ledger, current }: TurnEngine,
+  { messages, options = {} }: Extract<Asked, { messages: unknown }>,
 ): IntakeResult {
   const { store, clock } = ledger;
+  const { whenBusy } = options;
   const submission = prepare(ledger, messages, options);
-  ledger.host.check?.({ ...submission, whenBusy: options.whenBusy });
+  ledger.host.check?.({ ...submission, whenBusy });
   const known = findKnown(ledger, options);
   // A key may expire, an id never does.
   const isKeyFree =
@@ -63,16 +122,18 @@ export function take(
     if (conflict && options.onConflict === "throw") {
       throw new IdempotencyConflictError(known.submissionId, options.idempotencyKey);
     }
-    return { submission: known, accepted: false, ...(conflict && { conflict }) };
+    // Without what may be large: the answers of a chunk can be more than the memory of an isolate.
+    const lean = options.batch ? { ...known, messages: [], output: undefined } : known;
+    return { submission: lean, accepted: false, ...(conflict && { conflict }) };
   }
   const debounced = debounce(ledger, submission);
   if (debounced) return { submission: debounced, accepted: true, debounced: true };
-  if (options.whenBusy === "reject") {
+  if (whenBusy === "reject") {
     const busy = current(submission.thread) ?? store.open.nextPending(submission.thread);
     if (busy) throw new BusyError(busy.submissionId);
   }
   const releaseKey = known && (() => store.releaseKey(known.seq));
-  return { submission: accept(ledger, submission, releaseKey), accepted: true };
+  return { submission: accept(ledger, submission, releaseKey), accepted: true, whenBusy };
 }
 
 /** Replaces the pending submission with the same debounce key. All destinations of both are notified of its end. */
@@ -88,7 +149,7 @@ function debounce(ledger: Ledger, submission: NewSubmission): Submission | undef
 }
 
 /** Ended without an answer → (new) pending, with the same messages and key, or what an earlier call made. @throws BacklogFullError */
-export function resubmit(ledger: Ledger, old: Submission): IntakeResult {
+function resubmit(ledger: Ledger, old: Submission): IntakeResult {
   const { store } = ledger;
   if (!isTerminal(old.status) || old.status === "completed") {
     return { submission: old, accepted: false };
@@ -118,7 +179,7 @@ export function resubmit(ledger: Ledger, old: Submission): IntakeResult {
  *
  * @throws BacklogFullError
  */
-export function repair(
+function repair(
   ledger: Ledger,
   old: Submission,
   { error, run, notify, batch }: Repair,

@@ -12,7 +12,7 @@ import {
   jsonFormsOf,
 } from "../../../core/schema/schema.ts";
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";
-import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
+import type { AnswerSpec, InternalSubmitOptions } from "../types.ts";
 
 /** An object with one of these keywords is a JSON Schema, and not an example value. */
 const KEYWORDS = [
@@ -28,14 +28,11 @@ const RPC_REMEDY =
   "A schema object does not travel over RPC. Pass its JSON Schema, jsonSchemaOf(schema) of perdure/submissions, " +
   "and read the output with readOutput(schema, submission)";
 
-/**
- * Options of the public verbs as the ledger takes them: the schema as JSON Schema.
- *
- * @throws InvalidSubmissionError naming the option
- */
-export function internalOptions(
-  options: SubmitMessagesOptions | undefined = {},
-): InternalSubmitOptions {
+/** Options as they are stored. */
+export type StoredOptions = Omit<InternalSubmitOptions, "output" | "strategy" | "repair">;
+
+/** The schema as JSON Schema. @throws InvalidSubmissionError naming the option */
+export function storedOptions(options: InternalSubmitOptions): StoredOptions {
   const { output, strategy, repair, ...others } = options;
   if (output === undefined) {
     checkAlone("strategy", strategy);

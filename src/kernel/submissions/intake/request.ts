@@ -34,6 +34,7 @@ import type {
   SubmitMessagesOptions,
 } from "../types.ts";
 import { checkId } from "./filters.ts";
+import { type StoredOptions, storedOptions } from "./output.ts";
 
 /** These go before every priority, so that they are next. */
 const URGENT = ["interrupt", "rollback", "steer"];
@@ -100,7 +101,7 @@ const OPTIONS = {
   }).optional(),
 };
 
-const INTERNAL = optionsOf<InternalSubmitOptions>()({
+const INTERNAL = optionsOf<StoredOptions>()({
   ...OPTIONS,
   answer: z.unknown().optional(),
   run: z.unknown().optional(),
@@ -115,8 +116,9 @@ const PUBLIC = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
 export function prepare(
   { store, limits, clock, outbox }: Ledger,
   messages: UIMessage[],
-  given: InternalSubmitOptions,
+  asked: InternalSubmitOptions,
 ): NewSubmission {
+  const given = storedOptions(asked);
   checkAnswer(given.answer);
   checkMessages(messages);
   const options =
@@ -155,32 +157,35 @@ export function prepare(
   };
 }
 
-/** Checks the names of public options. @throws InvalidSubmissionError naming the option */
-export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
-  checkNames("submitMessages()", options, PUBLIC, invalidSubmission);
-  const { notify, reply } = (options ?? {}) as InternalSubmitOptions;
-  if (typeof notify === "function") checkDestinations("notify", notify);
-  if (typeof reply === "function") checkDestinations("reply", reply);
-}
-
-/** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
-export function checkMany(submissions: unknown): void {
+/**
+ * Checks the names of public options.
+ *
+ * @param verb that takes a list; undefined for `submitMessages()`
+ * @throws InvalidSubmissionError naming the option, and the item of a list
+ */
+export function checkItems(submissions: unknown, verb?: string): void {
   if (!Array.isArray(submissions)) {
     throw invalidValue("submissions", submissions, "expected an array of { messages, options }");
   }
   for (const [index, item] of submissions.entries()) {
     const names = ["messages", "options"];
-    checkNames(`item ${index} of submitMany()`, item ?? null, names, invalidSubmission);
-    ofItem("submitMany()", index, () => checkPublic(item.options));
+    checkNames(`item ${index} of ${verb}`, item ?? null, names, invalidSubmission);
+    ofItem(verb, index, () => {
+      checkNames("submitMessages()", item.options, PUBLIC, invalidSubmission);
+      const { notify, reply } = (item.options ?? {}) as InternalSubmitOptions;
+      for (const [name, to] of Object.entries({ notify, reply }))
+        if (typeof to === "function") checkDestinations(name, to);
+    });
   }
 }
 
-/** Runs `work` for one item of a list. The message of its error names the item. */
-export function ofItem<T>(verb: string, index: number, work: () => T): T {
+/** Runs `work` for one item of a verb that takes a list. The message of its error names the item. */
+export function ofItem<T>(verb: string | undefined, index: number, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof Error) error.message = `item ${index} of ${verb}: ${error.message}`;
+    const isNamed = verb !== undefined && error instanceof Error;
+    if (isNamed) error.message = `item ${index} of ${verb}: ${error.message}`;
     throw error;
   }
 }
@@ -204,7 +209,7 @@ function threadOf({ thread, batch }: Read): string {
 
 /** The destinations of `notify`, then those of `reply`. */
 function allDestinations(
-  { notify, reply }: InternalSubmitOptions,
+  { notify, reply }: StoredOptions,
   submissionId: string,
   outbox: Pick<Outbox, "problemOf">,
 ): readonly Destination[] | undefined {
@@ -234,7 +239,7 @@ function checkDestinations(name: string, list: unknown, outbox?: Pick<Outbox, "p
 /** When it may start, and until when. */
 function timingOf(
   { expiresIn, idempotencyKeyTtl, debounce, ...options }: Read,
-  given: InternalSubmitOptions,
+  given: StoredOptions,
   now: number,
 ): Pick<NewSubmission, "notBefore" | "expiresAt" | "keyExpiresAt" | "debounceUntil"> {
   const wait = debounce && debounceOf(debounce, now);

@@ -15,7 +15,6 @@ import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
 import type { Submission, Summary } from "../store/rows.ts";
-import type { InternalSubmitOptions } from "../types.ts";
 import { TokenBudgets } from "./budgets.ts";
 import { Recovery, type Released } from "./recovery.ts";
 import { TurnRunner } from "./runner.ts";
@@ -27,9 +26,6 @@ import { WorkflowLiveness } from "./workflow-liveness.ts";
 const BACKSTOP_MS = 10_000;
 /** How long a wake waits for the recovery of interrupted turns. */
 const RECOVERY_WAIT_MS = 1_000;
-
-/** The result of intake for one submission, and the options of the call. */
-export type IntakeItem = { readonly taken: IntakeResult; readonly options: InternalSubmitOptions };
 
 export class TurnEngine {
   readonly budgets: TokenBudgets;
@@ -77,12 +73,11 @@ export class TurnEngine {
   }
 
   /** Announces what was accepted, and runs it when its turn comes, in place of what it interrupts. */
-  async onAccepted(items: readonly IntakeItem[]): Promise<void> {
+  async onAccepted(items: readonly IntakeResult[]): Promise<void> {
     const { loop, wake, clock } = this.ledger;
     const { events } = loop.lifecycle;
     const accepted: Summary[] = [];
-    for (const { taken, options } of items) {
-      const { submission, conflict, debounced } = taken;
+    for (const { submission, conflict, debounced, whenBusy, ...taken } of items) {
       const { submissionId, idempotencyKey, thread, dueAt, seq } = submission;
       if (conflict) events.emit("submission:conflict", { submissionId, idempotencyKey });
       if (debounced) events.emit("submission:debounce", { submissionId });
@@ -90,13 +85,13 @@ export class TurnEngine {
       // A debounced one was announced before; only its time has changed.
       if (debounced) wake.request(dueAt ?? clock.now());
       else accepted.push(submission);
-      if (options.whenBusy === "steer" && dueAt === undefined) {
+      if (whenBusy === "steer" && dueAt === undefined) {
         this.#steering.set(thread, [...(this.#steering.get(thread) ?? []), seq]);
       }
     }
     const armed = this.#startAccepted(accepted);
-    for (const { taken, options } of items) {
-      if (accepted.includes(taken.submission)) this.#interrupt(taken.submission, options, accepted);
+    for (const item of items) {
+      if (accepted.includes(item.submission)) this.#interrupt(item, accepted);
     }
     await armed;
   }
@@ -121,8 +116,7 @@ export class TurnEngine {
 
   /** Cancels what runs in the thread, so that this submission, which is next there, can run. */
   #interrupt(
-    { submissionId, thread }: Summary,
-    { whenBusy }: InternalSubmitOptions,
+    { submission: { submissionId, thread }, whenBusy }: IntakeResult,
     accepted: readonly Summary[],
   ): void {
     if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;

@@ -9,8 +9,8 @@ import type { Failure } from "../../../core/failures.ts";
 import { count, readOptions } from "../../../core/options/option-schemas.ts";
 import { PART_LENGTH } from "../../../core/text.ts";
 import { InvalidSubmissionError } from "../../submissions/index.ts";
-import type { IntakeItem } from "../../submissions/internal.ts";
 import {
+  type Asked,
   type BatchState,
   checkId,
   endedEvent,
@@ -19,10 +19,8 @@ import {
   invalidSubmission,
   isTerminal,
   type PromptEnd,
-  repair,
   type Submissions,
   shortEndOf,
-  take,
 } from "../../submissions/internal.ts";
 import type { WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
 import { destinationOf } from "../reports.ts";
@@ -114,66 +112,47 @@ export class BatchKind implements WaitKind {
     const { idempotencyKey: batch, run, workflow, request } = asked;
     await this.submissions.ready();
     checkId("batch", batch);
-    const takeItems =
+    const items: Asked[] =
       "refused" in request
-        ? () => this.#repairs(request, { batch, run })
+        ? request.refused.map(({ submissionId, problem: error }) => ({
+            submissionId,
+            repair: { batch, run, error },
+          }))
         : this.#items(request, asked);
-    const all = await this.submissions.takeAll(() => {
-      const chunk = takeItems().map(
-        (entry) => entry && { ...entry, taken: this.#adopted(batch, entry.taken) },
-      );
-      const isOpen = chunk.some((entry) => entry && !isTerminal(entry.taken.submission.status));
+    const all = await this.submissions.accept(items, (chunk) => {
+      const taken = chunk.filter((one) => one !== undefined);
+      for (const { submission, accepted } of taken) if (!accepted) this.#adopt(batch, submission);
+      const isOpen = taken.some(({ submission }) => !isTerminal(submission.status));
       const of = { workflow: workflow.name, instance: workflow.id };
       if (isOpen) this.#store.batches.add(batch, of);
-      return chunk;
     });
     // An earlier batch may have lost its last open item to this one, and its workflow is notified.
-    if (all.some((entry) => entry && !entry.taken.accepted))
-      this.submissions.engine.settlement.flush();
-    return { submissionIds: all.map((entry) => entry?.taken.submission.submissionId ?? null) };
+    if (all.some((taken) => taken?.accepted === false)) this.submissions.engine.settlement.flush();
+    return { submissionIds: all.map((taken) => taken?.submission.submissionId ?? null) };
   }
 
   #items(
     { items, concurrency, thread = ISOLATED, ...settings }: BatchRequest,
     { idempotencyKey: id, run, workflow }: WaitRequest,
-  ): () => IntakeItem[] {
+  ): Asked[] {
     const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
     if (problem) throw new InvalidSubmissionError("workflow", problem);
     readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
     const common = { ...settings, run, thread, batch: { id, concurrency } };
-    const { current } = this.submissions.engine;
-    return () =>
-      items.map(({ idempotencyKey, key, messages }) => {
-        const metadata = { workflow: { ...workflow, item: key } };
-        const options = { ...common, idempotencyKey, metadata };
-        return { taken: take(this.#ledger, withIds(messages), options, current), options };
-      });
-  }
-
-  #repairs(
-    { refused }: BatchRepairs,
-    of: { batch: string; run: string },
-  ): (IntakeItem | undefined)[] {
-    return refused.map(({ submissionId, problem: error }) => {
-      const old = this.#store.find(submissionId);
-      const taken = old && repair(this.#ledger, old, { ...of, error });
-      return taken && { taken, options: {} };
+    return items.map(({ idempotencyKey, key, messages }) => {
+      const metadata = { workflow: { ...workflow, item: key } };
+      return { messages: withIds(messages), options: { ...common, idempotencyKey, metadata } };
     });
   }
 
   /** A known item that another batch began is waited for by this batch, and no longer by that one. */
-  #adopted(batch: string, taken: IntakeResult): IntakeResult {
-    const { submission, accepted } = taken;
-    if (accepted) return taken;
+  #adopt(batch: string, submission: IntakeResult["submission"]): void {
     const { batch: earlier, status } = submission;
-    if (!isTerminal(status) && earlier !== batch) {
-      this.#store.batches.adopt(batch, submission);
-      const waiting = earlier === undefined ? undefined : this.#store.batches.forget(earlier);
-      const { outbox, clock } = this.#ledger;
-      if (waiting) outbox.enqueue(crypto.randomUUID(), waiting, endedEvent(earlier, clock.now()));
-    }
-    // Without what may be large: the answers of a chunk can be more than the memory of an isolate.
-    return { ...taken, submission: { ...submission, messages: [], output: undefined } };
+    if (isTerminal(status) || earlier === batch) return;
+    this.#store.batches.adopt(batch, submission);
+    const waiting = earlier === undefined ? undefined : this.#store.batches.forget(earlier);
+    const { outbox, clock } = this.#ledger;
+    if (waiting) outbox.enqueue(crypto.randomUUID(), waiting, endedEvent(earlier, clock.now()));
   }
 
   /** The end, if there is nothing to wait for. If not, one event is sent when there is: it commits with the last end, or the first failure. */

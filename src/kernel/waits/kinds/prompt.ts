@@ -5,14 +5,12 @@
 
 import type { UIMessage } from "ai";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
-import type { SubmitMessagesOptions, SubmitMessagesResult } from "../../submissions/index.ts";
-import type { AnswerSpec, Submission } from "../../submissions/internal.ts";
+import type { SubmitMessagesOptions } from "../../submissions/index.ts";
+import type { AnswerSpec, IntakeResult, Submission } from "../../submissions/internal.ts";
 import {
   isTerminal,
   MAIN,
   type PromptEnd,
-  repair,
-  resultOf,
   type Submissions,
   shortEndOf,
 } from "../../submissions/internal.ts";
@@ -57,19 +55,14 @@ export class PromptKind implements WaitKind {
     const proof = crypto.randomUUID();
     const notify = (id: string) => [destinationOf(workflow, eventTypeOf(id), proof)];
     if ("problem" in request) {
-      const { problem: error } = request;
-      const { ledger } = this.submissions.engine;
-      const [entry] = await this.submissions.takeAll(() => {
-        const old = ledger.store.find(refuses);
-        const taken = old && repair(ledger, old, { run, error, notify });
-        return [taken && { taken, options: {} }];
-      });
-      return entry ? this.#receiptOf(resultOf(entry.taken), proof) : null;
+      const repair = { run, error: request.problem, notify };
+      const [taken] = await this.submissions.accept([{ submissionId: refuses, repair }]);
+      return taken ? this.#receiptOf(taken, proof) : null;
     }
     const { messages, thinkKey: _, thread = MAIN, ...settings } = request;
     const options = { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify };
-    const result = await this.submissions.accept(withIds(messages), options);
-    return this.#receiptOf(result, proof);
+    const [taken] = await this.submissions.accept([{ messages: withIds(messages), options }]);
+    return this.#receiptOf(taken as IntakeResult, proof);
   }
 
   check({ waitId }: WaitRef): Promise<PromptEnd | null> {
@@ -96,7 +89,7 @@ export class PromptKind implements WaitKind {
   }
 
   async #receiptOf(
-    { submissionId, status, accepted }: SubmitMessagesResult,
+    { submission: { submissionId, status }, accepted }: IntakeResult,
     drawn: string,
   ): Promise<WaitReceipt<PromptEnd>> {
     const eventType = eventTypeOf(submissionId);

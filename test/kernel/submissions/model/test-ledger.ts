@@ -5,10 +5,12 @@
  */
 
 import { runDurableObjectAlarm } from "cloudflare:test";
-import type { Turn } from "../../../../src/kernel/submissions/internal.ts";
+import type { SubmitMessagesOptions, Turn } from "../../../../src/kernel/submissions/internal.ts";
 import type { SubmissionStatus } from "../../../../src/kernel/submissions/states.ts";
+import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/types.ts";
 import { givenLedger } from "../../../support/given.ts";
 import {
+  acceptOne,
   again,
   forever,
   jobOf,
@@ -143,8 +145,11 @@ export class TestLedger {
     const { delayMs: delay, maxDelayMs: maxDelay } = this.rules.debounce;
     return within(this.#stub, async ({ submissions }) => {
       // A structured answer cannot be requested by the app's own verb.
-      const verb = turn.answers ? "accept" : "submit";
-      return submissions[verb](messages, {
+      const submit = (options: InternalSubmitOptions & SubmitMessagesOptions) =>
+        turn.answers
+          ? acceptOne(submissions, messages, options)
+          : submissions.submit(messages, options);
+      return submit({
         ...(!isKnown && debounce === undefined && { submissionId: id }),
         ...(key !== undefined && { idempotencyKey: key }),
         ...(delayMs !== undefined && {
@@ -159,7 +164,7 @@ export class TestLedger {
         retry: { afterSideEffects, ...(maxAttempts !== undefined && { maxAttempts }) },
         ...(turn.answers && { answer: { schema: {} } }),
       })
-        .then((reply) => this.#checked(this.#named(reply, id), verb === "submit"))
+        .then((reply) => this.#checked(this.#named(reply, id), !turn.answers))
         .catch((error: Error) => ({ refused: error.name }));
     });
   }

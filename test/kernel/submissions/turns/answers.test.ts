@@ -13,6 +13,7 @@ import {
 import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/types.ts";
 import { givenLedger, message, until } from "../../../support/given.ts";
 import {
+  acceptOne,
   again,
   arrived,
   crashOne,
@@ -141,7 +142,7 @@ describe("O4: an answer comes back whole", () => {
     ] as const) {
       await answering(stub, "x".repeat(length));
       await within(stub, ({ submissions }) =>
-        submissions.accept([asked], { ...ANSWERED, submissionId }),
+        acceptOne(submissions, [asked], { ...ANSWERED, submissionId }),
       );
       await expectState(stub, submissionId, "completed");
     }
