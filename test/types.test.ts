@@ -17,6 +17,7 @@ import type { Json } from "../src/core/json.ts";
 import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
 import * as object from "../src/hosts/object/index.ts";
+import { capabilitiesOf } from "../src/hosts/public.ts";
 import * as think from "../src/hosts/think/index.ts";
 import {
   type Approval,
@@ -186,11 +187,12 @@ it("results keep their types over RPC", () => {
   type Inspected = Awaited<ReturnType<typeof inspect>>;
   expectTypeOf<Inspected>().not.toBeNever();
   expectTypeOf<NonNullable<Inspected>["status"]>().toEqualTypeOf<SubmissionInspection["status"]>();
-  const approvals = () => env.ThinkAgent.getByName("types").listApprovals();
+  const approvals = () => capabilitiesOf(env.ThinkAgent.getByName("types")).approvals.list();
   type Listed = Awaited<ReturnType<typeof approvals>>["items"][number];
   expectTypeOf<Listed["payload"]>().toEqualTypeOf<Approval["payload"]>();
   expectTypeOf<Listed["data"]>().toEqualTypeOf<Approval["data"]>();
-  const decide = () => env.ThinkAgent.getByName("types").grantApproval("x", { payload: [1] });
+  const decide = () =>
+    capabilitiesOf(env.ThinkAgent.getByName("types")).approvals.grant("x", { payload: [1] });
   type Decided = Extract<Awaited<ReturnType<typeof decide>>, { outcome: "decided" }>;
   expectTypeOf<Decided["approval"]["schema"]>().toEqualTypeOf<Approval["schema"]>();
 });
@@ -237,10 +239,12 @@ it("L7: the messages of a thread are UIMessages, also over RPC", () => {
 });
 
 it("L7: all times of a record are epoch milliseconds, also over RPC", () => {
-  type Run = OverStub<"triggerScheduledTask">;
+  const schedules = (stub: DurableObjectStub<TriageAgent>) => capabilitiesOf(stub).schedules;
+  type Schedules = ReturnType<typeof schedules>;
+  type Run = Awaited<ReturnType<Schedules["trigger"]>>;
   expectTypeOf<Run["scheduledFor"]>().toEqualTypeOf<number>();
   expectTypeOf<Run["endedAt"]>().toEqualTypeOf<number | undefined>();
-  expectTypeOf<OverStub<"skipNextScheduledRun">>().toExtend<number | null>();
+  expectTypeOf<Schedules["skipNext"]>().returns.resolves.toEqualTypeOf<number | null>();
   const options = (given: ListSubmissionsOptions) => given;
   options({ createdAfter: new Date(), createdBefore: Date.now() });
   options({ createdAfter: "2026-01-05T09:00:00Z" });
@@ -443,24 +447,24 @@ class StampedAgent extends DurableThink<Cloudflare.Env> {
 
 it("the verbs for operators keep their types over RPC", () => {
   type Stub = DurableObjectStub<TriageAgent>;
-  type Remote<Name extends keyof Stub> = Stub[Name] extends (...args: never[]) => infer Called
-    ? Awaited<Called>
-    : never;
+  const operations = (agent: Stub) => capabilitiesOf(agent).operations;
+  type Verbs = ReturnType<typeof operations>;
+  type Remote<Name extends keyof Verbs> = Awaited<ReturnType<Verbs[Name]>>;
   expectTypeOf<Remote<"operate">>().toExtend<OperateResult>();
   expectTypeOf<Remote<"operate">["count"]>().toEqualTypeOf<number>();
-  expectTypeOf<Remote<"listOperatorActions">>().toExtend<Page<AuditEntry>>();
+  expectTypeOf<Remote<"listActions">>().toExtend<Page<AuditEntry>>();
   expectTypeOf<Remote<"listThreads">["items"][number]["open"]>().toEqualTypeOf<number>();
   expectTypeOf<Remote<"listThreadMessages">["items"][number]["role"]>().toEqualTypeOf<string>();
-  expectTypeOf<Remote<"listWorkflowInstances">["cursor"]>().toEqualTypeOf<string | undefined>();
-  expectTypeOf<NonNullable<Remote<"inspectWorkflowInstance">>>().toExtend<WorkflowDetails>();
+  expectTypeOf<Remote<"listWorkflows">["cursor"]>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<NonNullable<Remote<"inspectWorkflow">>>().toExtend<WorkflowDetails>();
   const action = { do: "cancel", submissionId: "s" } as const;
-  const asked = (agent: Stub) => agent.operate({ action, by: "ada", reason: "why" });
+  const asked = (agent: Stub) => operations(agent).operate({ action, by: "ada", reason: "why" });
   const mistaken = (agent: Stub) =>
     // @ts-expect-error there is no such action
-    agent.operate({ action: { do: "destroy" }, by: "ada", reason: "why" });
+    operations(agent).operate({ action: { do: "destroy" }, by: "ada", reason: "why" });
   const nameless = (agent: Stub) =>
     // @ts-expect-error it says who acts
-    agent.operate({ action, reason: "why" });
+    operations(agent).operate({ action, reason: "why" });
   expectTypeOf([asked, mistaken, nameless]).toBeArray();
 });
 

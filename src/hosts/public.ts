@@ -39,3 +39,11 @@ export {
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
 export { NotSupportedByHostError } from "./support.ts";
+export {
+  type ApprovalVerbs,
+  capabilitiesOf,
+  type InboundVerbs,
+  type OperationVerbs,
+  type OutboxVerbs,
+  type ScheduleVerbs,
+} from "./verbs.ts";

@@ -3,26 +3,26 @@
 import type { AgentPathStep } from "agents";
 import type { UIMessage } from "ai";
 import { preview } from "../core/json.ts";
-import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
   AcceptRequest,
   ApprovalLinkOptions,
+  Inbound,
   InstalledInbound,
   LinkAnswer,
   LinkCall,
   Links,
-  ListInboundOptions,
   RefusedRequests,
-  ReplayFilter,
 } from "../inbound/index.ts";
-import type { Kernel, RunWorkflow } from "../kernel/index.ts";
-import type {
-  DeadLetterFilter,
-  ListDeadLettersOptions,
-  ListDeliveriesOptions,
-  Outbox,
-} from "../kernel/outbox/index.ts";
+import {
+  CAPABILITY_VERBS,
+  type CapabilityName,
+  type Kernel,
+  type RunWorkflow,
+  remoteOf,
+  type VerbOf,
+} from "../kernel/index.ts";
+import type { Outbox } from "../kernel/outbox/index.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
@@ -37,12 +37,7 @@ import type {
   WaitForSubmissionOptions,
 } from "../kernel/submissions/index.ts";
 import { checkThread } from "../kernel/submissions/internal.ts";
-import type {
-  GrantApprovalOptions,
-  ListApprovalsOptions,
-  RejectApprovalOptions,
-} from "../kernel/waits/index.ts";
-import type { Filters, OperateRequest, PageOptions } from "../operator/index.ts";
+import type { Approvals } from "../kernel/waits/index.ts";
 import type { Operations } from "../operator/internal.ts";
 import type { Scheduler } from "../scheduler/index.ts";
 import type { FollowOptions } from "../streams/index.ts";
@@ -51,6 +46,19 @@ import type { ThreadMessage } from "./sdk/threads.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
 export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
+
+export interface OutboxVerbs extends Pick<Outbox, "put" | VerbOf<"outbox">> {}
+export interface ApprovalVerbs extends Pick<Approvals, VerbOf<"approvals">> {}
+export interface ScheduleVerbs extends Pick<Scheduler, VerbOf<"schedules">> {}
+export interface InboundVerbs extends Pick<Inbound, VerbOf<"inbound">> {}
+export interface OperationVerbs extends Pick<Operations, VerbOf<"operations">> {}
+
+/**
+ * The capabilities of the agent behind a stub, such as those of a Durable Object, of `getAgentByName()` and `getSubAgentByName()`.
+ * Makes no call; each verb is one. An error keeps its `name` and fields, not its class.
+ * @example const { items } = await capabilitiesOf(stub).outbox.listDeadLetters();
+ */
+export const capabilitiesOf = remoteOf<Pick<AgentVerbs, CapabilityName>>;
 
 /** What each feature adds to an agent. */
 type Installed = {
@@ -65,9 +73,24 @@ type Installed = {
 function featureOf<Name extends keyof Installed>(
   agent: AgentVerbs,
   feature: Name,
-  verb: string,
+  usedBy: string,
 ): Installed[Name] {
-  return agent[CAPABILITIES].features.get(feature, `${verb}()`) as Installed[Name];
+  return agent[CAPABILITIES].features.get(feature, usedBy) as Installed[Name];
+}
+
+/** A verb of a capability by its whole name, such as `outbox.stats`; undefined for what is none. */
+function verbOf(agent: AgentVerbs, name: string): ((...args: never[]) => unknown) | undefined {
+  const [capability, verb] = String(name).split(".", 2) as [CapabilityName, string];
+  const verbs: readonly string[] | undefined = Object.hasOwn(CAPABILITY_VERBS, capability)
+    ? CAPABILITY_VERBS[capability]
+    : undefined;
+  if (!verbs?.includes(verb)) return undefined;
+  // By the agent's property, which its class may override.
+  const capabilities = agent[capability] as unknown as Record<
+    string,
+    (...args: never[]) => unknown
+  >;
+  return capabilities[verb]?.bind(capabilities);
 }
 
 /** Copies the verbs to the prototype of a host's class. */
@@ -77,10 +100,13 @@ export function addVerbs(host: { readonly prototype: object }): void {
 }
 
 export abstract class AgentVerbs {
-  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
-  abstract readonly outbox: Outbox;
   /** @internal */
   abstract readonly [CAPABILITIES]: Kernel;
+
+  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. Lists deliveries and dead letters, and sends them again. */
+  get outbox(): OutboxVerbs {
+    return this[CAPABILITIES].outbox;
+  }
 
   // Submissions
 
@@ -182,7 +208,7 @@ export abstract class AgentVerbs {
     submissionId: string,
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array> | null> {
-    return featureOf(this, "followers", "followSubmission").submission(submissionId, options);
+    return featureOf(this, "followers", "followSubmission()").submission(submissionId, options);
   }
 
   /** Follows all submissions of a thread, those that are open and later ones, as {@link followSubmission} does. It has no end. */
@@ -190,12 +216,12 @@ export abstract class AgentVerbs {
     thread: string,
     options: FollowOptions = {},
   ): Promise<ReadableStream<Uint8Array>> {
-    return featureOf(this, "followers", "followThread").thread(thread, options);
+    return featureOf(this, "followers", "followThread()").thread(thread, options);
   }
 
   /** Follows an approval until it is decided. Returns null for an unknown one. @throws TooManyFollowersError */
   async followApproval(approvalId: string): Promise<ReadableStream<Uint8Array> | null> {
-    return featureOf(this, "followers", "followApproval").approvalEvents(approvalId);
+    return featureOf(this, "followers", "followApproval()").approvalEvents(approvalId);
   }
 
   /** Deletes an ended submission. Returns whether there was one. */
@@ -230,33 +256,9 @@ export abstract class AgentVerbs {
 
   // Approvals
 
-  /**
-   * Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending.
-   * @throws InvalidApprovalError for an unknown option or an invalid one
-   */
-  listApprovals(options?: ListApprovalsOptions) {
-    return this[CAPABILITIES].approvals.list(options);
-  }
-
-  /** One approval, or null for an unknown id. A decided one is kept for 30 days. */
-  inspectApproval(approvalId: string) {
-    return this[CAPABILITIES].approvals.inspect(approvalId);
-  }
-
-  /**
-   * Approves durably, and notifies the workflow. The first decision counts: a later one returns `already_decided` and changes
-   * nothing. Your app checks who may decide. If the workflow's schema refuses the payload later, the approval becomes `refused`
-   * and a new one with a `refusal` is opened; `onApproval()` is called for both.
-   * @throws InvalidApprovalError for a payload that does not match the approval's schema; it stays pending then. Over RPC an
-   *   error keeps its `name` and fields, not its class
-   */
-  grantApproval(approvalId: string, options?: GrantApprovalOptions) {
-    return this[CAPABILITIES].approvals.grant(approvalId, options);
-  }
-
-  /** Rejects durably, and notifies the workflow: as {@link grantApproval}, without a payload. */
-  rejectApproval(approvalId: string, options?: RejectApprovalOptions) {
-    return this[CAPABILITIES].approvals.reject(approvalId, options);
+  /** Approvals that `step.approval()` of this agent's workflows has asked for. From elsewhere: {@link capabilitiesOf}. */
+  get approvals(): ApprovalVerbs {
+    return this[CAPABILITIES].approvals;
   }
 
   /**
@@ -270,134 +272,20 @@ export abstract class AgentVerbs {
     decision: "grant" | "reject",
     options?: ApprovalLinkOptions,
   ): Promise<string> {
-    const links = featureOf(this, "signedLinks", "approvalLink");
+    const links = featureOf(this, "signedLinks", "approvalLink()");
     return links.approvalLink(approvalId, decision, options);
   }
 
-  // Scheduled tasks. Each method throws FeatureNotInstalledError without schedules().
+  // Scheduled tasks
+
+  /** The declared tasks and their runs. @throws FeatureNotInstalledError without schedules() */
+  get schedules(): ScheduleVerbs {
+    return featureOf(this, "schedules", "agent.schedules");
+  }
 
   /** Reads `getScheduledTasks()` again. Call it when what that method reads has changed; each start of the agent does so itself. */
   async internal_reconcileScheduledTasks() {
-    return featureOf(this, "schedules", "internal_reconcileScheduledTasks").reconcile();
-  }
-
-  /** The declared tasks: their next occurrences, how their runs ended, and what is wrong with them. */
-  async listScheduledTasks(options?: { occurrences?: number }) {
-    return featureOf(this, "schedules", "listScheduledTasks").list(options);
-  }
-
-  /** One task, or null for an id that is not declared. */
-  async inspectScheduledTask(taskId: string, options?: { occurrences?: number }) {
-    return featureOf(this, "schedules", "inspectScheduledTask").inspect(taskId, options);
-  }
-
-  /** Runs of a task, newest first. */
-  async listScheduledRuns(taskId: string, options?: { limit?: number; before?: Instant }) {
-    return featureOf(this, "schedules", "listScheduledRuns").runs(taskId, options);
-  }
-
-  /** Stops a task from firing until it is resumed; the note says why. */
-  async pauseScheduledTask(taskId: string, note?: string) {
-    return featureOf(this, "schedules", "pauseScheduledTask").pause(taskId, note);
-  }
-
-  /** Lets a paused task fire again, from its first occurrence after now. */
-  async resumeScheduledTask(taskId: string) {
-    return featureOf(this, "schedules", "resumeScheduledTask").resume(taskId);
-  }
-
-  /** Runs a task now, even if it is paused. The same key again returns the same run. */
-  async triggerScheduledTask(taskId: string, options?: { key?: string }) {
-    return featureOf(this, "schedules", "triggerScheduledTask").trigger(taskId, options);
-  }
-
-  /** Runs the occurrences of a past period, except those that have run. */
-  async backfillScheduledTask(taskId: string, range: { from: Instant; to: Instant }) {
-    return featureOf(this, "schedules", "backfillScheduledTask").backfill(taskId, range);
-  }
-
-  /** Skips the next occurrence of a task. Returns the time of that occurrence, or null if there is none. */
-  async skipNextScheduledRun(taskId: string) {
-    return featureOf(this, "schedules", "skipNextScheduledRun").skipNext(taskId);
-  }
-
-  // Outbox
-
-  /**
-   * Lists deliveries, newest first: waiting, dead and discarded ones, and those delivered ones that are kept.
-   * @throws InvalidFilterError for an unknown option or an invalid value
-   * @example const { items } = await agent.listDeliveries({ submissionId })
-   */
-  listDeliveries(options?: ListDeliveriesOptions) {
-    return this[CAPABILITIES].outbox.listDeliveries(options);
-  }
-
-  /** The state of a delivery; null for an unknown id, or for a delivered one that is not kept. */
-  inspectDelivery(id: string) {
-    return this[CAPABILITIES].outbox.inspect(id);
-  }
-
-  /** The whole event of a delivery that was sent as a reference; null for an unknown id. */
-  readDelivery(id: string) {
-    return this[CAPABILITIES].outbox.read(id);
-  }
-
-  /** How many deliveries wait, and how many are dead letters. */
-  outboxStats() {
-    return this[CAPABILITIES].outbox.stats();
-  }
-
-  /** Dead letters, newest first. */
-  listDeadLetters(options?: ListDeadLettersOptions) {
-    return this[CAPABILITIES].outbox.listDeadLetters(options);
-  }
-
-  /** How many dead letters there are. */
-  countDeadLetters(filter?: DeadLetterFilter) {
-    return this[CAPABILITIES].outbox.countDeadLetters(filter);
-  }
-
-  /** Sends a dead letter again. Returns whether it is sent: false for an unknown id, and for one to a disabled endpoint. */
-  redriveDeadLetter(id: string) {
-    return this[CAPABILITIES].outbox.redrive(id);
-  }
-
-  /**
-   * Sends dead letters again: since a time, for a destination, or all. Returns how many are sent.
-   * Those to disabled endpoints stay dead letters, and so do those that may have been delivered, without `isUncertain: true`.
-   */
-  redriveDeadLetters(filter: DeadLetterFilter) {
-    return this[CAPABILITIES].outbox.redriveAll(filter);
-  }
-
-  /** Deletes a dead letter. Returns whether there was one. */
-  deleteDeadLetter(id: string) {
-    return this[CAPABILITIES].outbox.deleteDeadLetter(id);
-  }
-
-  /** Deletes the dead letters of before a time. Returns how many were deleted. */
-  deleteDeadLetters(options: { before: Instant }) {
-    return this[CAPABILITIES].outbox.deleteDeadLetters(options);
-  }
-
-  /** The state of a webhook's URL. */
-  inspectEndpoint(url: string) {
-    return this[CAPABILITIES].outbox.inspectEndpoint(url);
-  }
-
-  /** The URLs of webhooks that are not healthy. */
-  listEndpoints(page?: PageOptions) {
-    return this[CAPABILITIES].outbox.listEndpoints(page);
-  }
-
-  /** Sends to a webhook's URL again, starting with its dead letters. Returns how many dead letters are sent. */
-  enableEndpoint(url: string) {
-    return this[CAPABILITIES].outbox.enableEndpoint(url);
-  }
-
-  /** Sends nothing more to a webhook's URL until it is enabled again. */
-  disableEndpoint(url: string, reason?: string) {
-    return this[CAPABILITIES].outbox.disableEndpoint(url, reason);
+    return featureOf(this, "schedules", "internal_reconcileScheduledTasks()").reconcile();
   }
 
   // Workflows
@@ -440,81 +328,17 @@ export abstract class AgentVerbs {
    * @throws InvalidDeliveryError, or the error of storage; nothing is stored then
    */
   async acceptDelivery(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
-    return featureOf(this, "inbound", "acceptDelivery").log.accept(request);
+    return featureOf(this, "inbound", "acceptDelivery()").log.accept(request);
   }
 
-  /** Deliveries that receivers have offered, newest first, without their bodies. @throws InvalidInboundFilterError */
-  async listInboundDeliveries(options?: ListInboundOptions) {
-    return featureOf(this, "inbound", "listInboundDeliveries").log.list(options);
+  /** The log of what receivers have offered. @throws FeatureNotInstalledError without inbound() */
+  get inbound(): InboundVerbs {
+    return featureOf(this, "inbound", "agent.inbound").log;
   }
 
-  /** One delivery with its body and what it has started; null if it is unknown. */
-  async inspectInboundDelivery(source: string, id: string) {
-    return featureOf(this, "inbound", "inspectInboundDelivery").log.inspect(source, id);
-  }
-
-  /**
-   * Offers a delivery of the log to its handler in this Worker again. One whose handler has not ended, or that was filtered,
-   * keeps its id, and its accepted calls are not run again. Another one becomes a new delivery. Returns null for an unknown one.
-   * @throws ReplayError if this Worker has no such source, or the log no longer has the body
-   */
-  async replayInboundDelivery(source: string, id: string) {
-    return featureOf(this, "inbound", "replayInboundDelivery").log.replay(source, id);
-  }
-
-  /**
-   * Replays up to `limit` deliveries, by default those whose handler has not ended, the oldest first. Call it with the `cursor`
-   * of the result to continue.
-   * @throws InvalidInboundFilterError
-   */
-  async replayInboundDeliveries(filter?: ReplayFilter) {
-    return featureOf(this, "inbound", "replayInboundDeliveries").log.replayMany(filter);
-  }
-
-  // For operators: `operator()` of `perdure/operator` calls these methods. Each throws FeatureNotInstalledError without operations().
-
-  /** Counts, and what is wrong with its evidence, likely cause and remedy. Computed from rows; writes nothing. */
-  async healthReport() {
-    return featureOf(this, "operations", "healthReport").healthReport();
-  }
-
-  /**
-   * Does what an operator asks for, and records it in the audit log. A filter is worked off in pages: call it again with the
-   * `cursor` of the result.
-   * @throws InvalidOperationError; nothing is stored then
-   */
-  async operate(request: OperateRequest) {
-    return featureOf(this, "operations", "operate").operate(request);
-  }
-
-  /** The audit log of {@link operate}, newest first. */
-  async listOperatorActions(page?: PageOptions) {
-    return featureOf(this, "operations", "listOperatorActions").listActions(page);
-  }
-
-  /** The threads that submissions have used, the latest first. */
-  async listThreads(page?: PageOptions) {
-    return featureOf(this, "operations", "listThreads").listThreads(page);
-  }
-
-  /** The messages of a thread in pages, the last first: {@link threadMessages} returns all at once, which RPC limits to 32 MiB. */
-  async listThreadMessages(thread: string, page?: PageOptions) {
-    return featureOf(this, "operations", "listThreadMessages").listThreadMessages(thread, page);
-  }
-
-  /** The workflows that this agent has started and still tracks, newest first. */
-  async listWorkflowInstances(options?: Filters["workflows"] & PageOptions) {
-    return featureOf(this, "operations", "listWorkflowInstances").listWorkflows(options);
-  }
-
-  /** One workflow with its steps, or null for an id that is not tracked. */
-  async inspectWorkflowInstance(workflowId: string) {
-    return featureOf(this, "operations", "inspectWorkflowInstance").inspectWorkflow(workflowId);
-  }
-
-  /** Everything of a submission as spans, or null for an unknown id. */
-  async traceSubmission(submissionId: string) {
-    return featureOf(this, "operations", "traceSubmission").traceSubmission(submissionId);
+  /** What operators see and do. `operator()` of `perdure/operator` calls it. @throws FeatureNotInstalledError without operations() */
+  get operations(): OperationVerbs {
+    return featureOf(this, "operations", "agent.operations");
   }
 
   /**
@@ -523,7 +347,7 @@ export abstract class AgentVerbs {
    * @throws Error for a call that the agent does not know
    */
   async callKernel(name: string, ...args: unknown[]): Promise<object | null | void> {
-    const call = this[CAPABILITIES].calls.get(name);
+    const call = this[CAPABILITIES].calls.get(name) ?? verbOf(this, name);
     if (call) return call(...(args as never[])) as object | null | void;
     throw new Error(
       `The agent does not know the call ${preview(name)}. Deploy the agent, its workflows and its receivers with one version of Perdure.`,
@@ -532,6 +356,6 @@ export abstract class AgentVerbs {
 
   /** For `links()` of `perdure/webhooks`: does what a signed link asks for. @throws FeatureNotInstalledError without signedLinks() */
   async followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
-    return featureOf(this, "signedLinks", "followLink").follow(path, call);
+    return featureOf(this, "signedLinks", "followLink()").follow(path, call);
   }
 }

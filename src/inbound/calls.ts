@@ -30,6 +30,12 @@ export function methodOf(agent: object, verb: unknown, ordinal: number): Method 
       `Invalid call ${ordinal + 1} of a delivery, ${preview(verb)}: a handler may make ${MAX_CALLS} calls. Pass many items to one call, e.g. submitMany().`,
     );
   }
+  const { callKernel } = agent as {
+    callKernel?: (verb: string, ...args: unknown[]) => Promise<unknown>;
+  };
+  // Of a capability, such as `approvals.grant`. The agent refuses those that it does not have.
+  if (typeof verb === "string" && verb.includes(".") && callKernel)
+    return async (...args) => callKernel.call(agent, verb, ...args);
   const isName = typeof verb === "string" && !RESERVED.has(verb) && !(verb in Object.prototype);
   if (isName) {
     for (

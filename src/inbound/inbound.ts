@@ -133,7 +133,7 @@ export class Inbound extends LifecycleCapability {
 
   /** A delivery with its body; null if it is unknown. @throws InvalidInboundFilterError */
   async inspect(source: string, id: string): Promise<InspectedDelivery | null> {
-    checkRef("inspectInboundDelivery()", source, id);
+    checkRef("inbound.inspect()", source, id);
     await this.lifecycle.ready();
     const found = this.#store.inspect(source, id);
     return found ? shown(found) : null;
@@ -169,7 +169,7 @@ export class Inbound extends LifecycleCapability {
    * @throws ReplayError, InvalidInboundFilterError; nothing is stored then
    */
   async replay(source: string, id: string): Promise<ReplayResult | null> {
-    checkRef("replayInboundDelivery()", source, id);
+    checkRef("inbound.replay()", source, id);
     await this.lifecycle.ready();
     const found = this.#store.inspect(source, id);
     if (!found) return null;

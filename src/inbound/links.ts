@@ -17,13 +17,7 @@ import { InvalidOptionError, invalidMessage, invalidOption } from "../core/optio
 import { secretIn } from "../core/secrets.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
 import { bindingsOf, isAlike, NAMESPACE } from "../kernel/outbox/internal.ts";
-import {
-  type Approval,
-  type ApprovalDecisionResult,
-  type GrantApprovalOptions,
-  InvalidApprovalError,
-  type RejectApprovalOptions,
-} from "../kernel/waits/index.ts";
+import { type Approvals, InvalidApprovalError } from "../kernel/waits/index.ts";
 import type { InstalledInbound } from "./feature.ts";
 import type { LinkAnswer, LinkCall } from "./protocol.ts";
 
@@ -98,11 +92,7 @@ export function signedLinks(settings: LinkSettings): Feature<"signedLinks", Link
 }
 
 /** Verbs of the agent, which the app may override. */
-type Decides = {
-  inspectApproval(approvalId: string): Promise<Approval | null>;
-  grantApproval(id: string, options: GrantApprovalOptions): Promise<ApprovalDecisionResult>;
-  rejectApproval(id: string, options: RejectApprovalOptions): Promise<ApprovalDecisionResult>;
-};
+type Decides = { readonly approvals: Pick<Approvals, "inspect" | "grant" | "reject"> };
 
 type AnswersLinks = {
   followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
@@ -220,12 +210,12 @@ export class Links {
       const inbound = this.kernel.features.get("inbound", "A URL of step.webhook()");
       return { received: await (inbound as InstalledInbound).stepWaits.receive(call) };
     }
-    const verbs = this.kernel.verbs as Decides;
+    const { approvals } = this.kernel.verbs as Decides;
     const { approvalId } = call;
-    if (call.do === "inspect") return { approval: await verbs.inspectApproval(approvalId) };
+    if (call.do === "inspect") return { approval: await approvals.inspect(approvalId) };
     const { by, payload } = call;
-    if (call.do === "reject") return { decided: await verbs.rejectApproval(approvalId, { by }) };
+    if (call.do === "reject") return { decided: await approvals.reject(approvalId, { by }) };
     const options = { by, ...(payload !== undefined && { payload }) };
-    return { decided: await verbs.grantApproval(approvalId, options) };
+    return { decided: await approvals.grant(approvalId, options) };
   }
 }

@@ -74,11 +74,13 @@ export async function offer(
   const caller = new Proxy(
     {},
     {
-      // `then` is read by every await.
-      get: (_target, verb) =>
-        typeof verb === "symbol" || verb === "then"
-          ? undefined
-          : (...args: unknown[]) => call(verb, args),
+      get: (_target, verb) => {
+        // `then` is read by every await.
+        if (typeof verb === "symbol" || verb === "then") return undefined;
+        // A verb of a capability: it has its own name in the log.
+        if (verb === "callKernel") return (name: string, ...args: unknown[]) => call(name, args);
+        return (...args: unknown[]) => call(verb, args);
+      },
     },
   );
   try {

@@ -176,13 +176,13 @@ const invalidFilter = (_: string, message: string) => new InvalidInboundFilterEr
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readPage(options: ListInboundOptions) {
-  const { limit, cursor, ...filter } = readFilter(PAGED, "listInboundDeliveries()", options);
+  const { limit, cursor, ...filter } = readFilter(PAGED, "inbound.list()", options);
   return { selection: { ...selectionOf(filter), isUnfinished: false }, limit, cursor };
 }
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readReplay(options: ReplayFilter, matches?: Matches) {
-  const { limit, cursor, ...filter } = readFilter(REPLAY, "replayInboundDeliveries()", options);
+  const { limit, cursor, ...filter } = readFilter(REPLAY, "inbound.replayMany()", options);
   const selection = selectionOf(filter);
   return { selection: { ...selection, isUnfinished: !selection.verdicts, matches }, limit, cursor };
 }

@@ -1,5 +1,12 @@
 /** What other modules use of the kernel. */
 
+export {
+  CAPABILITY_VERBS,
+  type CapabilityName,
+  type Remote,
+  remoteOf,
+  type VerbOf,
+} from "./capabilities.ts";
 export { type Feature, FeatureNotInstalledError } from "./features.ts";
 export type { HostAgent } from "./host-agent.ts";
 export {

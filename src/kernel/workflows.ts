@@ -118,7 +118,7 @@ export class Workflows {
       return { ...exists, error: new WorkflowExistsError(start.destination, { holder }) };
     }
     if (isDead && !accepts) {
-      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with redriveDeadLetter(${JSON.stringify(key)}), or delete the dead letter.`;
+      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with outbox.redrive(${JSON.stringify(key)}), or delete the dead letter.`;
       return { ...exists, error: new Error(problem) };
     }
     if (!stored) outbox.put(start);
@@ -264,7 +264,7 @@ export class Workflows {
       look();
       if (++seconds < WAIT_S) return;
       console.warn(
-        `[perdure] workflow ${name} ${id} has not started within ${WAIT_S} s. It is retried; inspectDelivery(${JSON.stringify(key)}) has the reason.`,
+        `[perdure] workflow ${name} ${id} has not started within ${WAIT_S} s. It is retried; outbox.inspect(${JSON.stringify(key)}) has the reason.`,
       );
       started.resolve();
     }, 1_000);
@@ -369,6 +369,6 @@ function instanceKey({ workflow, instance }: InstanceOf): string {
 
 /** For example, a deploy has renamed the agent's class or its binding since the start was stored. */
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
-  const remedy = `After a deploy that puts this right, start it with redriveDeadLetter(${JSON.stringify(deliveryId)}).`;
+  const remedy = `After a deploy that puts this right, start it with outbox.redrive(${JSON.stringify(deliveryId)}).`;
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
 }

@@ -32,7 +32,7 @@ export async function listThreads(
   { capabilities, storage }: OperatedAgent,
   page: PageOptions = {},
 ): Promise<Page<ThreadSummary>> {
-  const name = "options of listThreads()";
+  const name = "options of operations.listThreads()";
   const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
   await capabilities.submissions.ready();
   const { threads, next } = threadPage(storage.sql, limit, cursor);
@@ -55,7 +55,7 @@ export async function listThreadMessages(
   page: PageOptions = {},
 ): Promise<Page<ThreadMessage>> {
   readOptions(ID, thread, "thread", invalidOperation);
-  const name = "options of listThreadMessages()";
+  const name = "options of operations.listThreadMessages()";
   // The cursor is the number of older messages.
   const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
   const all: readonly ThreadMessage[] = await agent.threadMessages(thread);
@@ -98,7 +98,7 @@ export async function listWorkflows(
   operated: OperatedAgent,
   options: Filters["workflows"] & PageOptions = {},
 ): Promise<Page<WorkflowSummary>> {
-  const name = "options of listWorkflowInstances()";
+  const name = "options of operations.listWorkflows()";
   const read = readOptions(WORKFLOWS, options, name, invalidOperation);
   const { status: wanted, workflow, limit, cursor } = read;
   const { host, capabilities } = operated;

@@ -102,7 +102,7 @@ export class ApprovalError extends Error {
   override name = "ApprovalError";
   constructor(
     message: string,
-    /** The approval at the agent: see `agent.inspectApproval(approvalId)`. */
+    /** The approval at the agent: see `agent.approvals.inspect(approvalId)`. */
     readonly approvalId: string,
     cause?: unknown,
   ) {
@@ -178,7 +178,7 @@ export class WebhookTimeoutError extends WebhookError {
   ) {
     const remedy = refused
       ? `The last one that came was refused: ${refused.message}`
-      : "Compare from, type and match with listInboundDeliveries() of the agent, or set a longer timeout.";
+      : "Compare from, type and match with inbound.list() of the agent, or set a longer timeout.";
     const time = durationText(timeoutMs);
     const which = refused ? "No delivery that the schema accepts" : "No delivery";
     super(

@@ -182,8 +182,8 @@ export interface ThinkWorkflowSteps {
   ): Promise<PromptAllResults<Schema, OnError>>;
 
   /**
-   * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
-   * `rejectApproval()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
+   * Asks a person at the agent, durably, and waits for the decision: `agent.approvals` has `list()`, `grant()` and
+   * `reject()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
    * over what is still pending where it asks the same, and asks again for what was decided before. Uses of one name in
    * one run need different keys. No event and no click can answer another approval; the payload matches `schema`. A
    * payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again,

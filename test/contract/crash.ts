@@ -1,6 +1,7 @@
 /** The object crashes at any write or delivery: what every host promises of a turn, a workflow, a cancellation and an approval. */
 
 import { expect, it } from "vitest";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { method } from "../../src/kernel/outbox/index.ts";
 import { ask, type CrashScenario, crashAtEveryWrite } from "../../src/testing/index.ts";
 import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
@@ -147,15 +148,18 @@ function scenariosOf(host: ContractHost): Scenario[] {
       prepare: async (stub, { id }) => {
         const verbs = stub as unknown as Verbs;
         await run(() => ({ step: "approval" }))(verbs, id);
-        await until(async () => (await verbs.listApprovals()).items.length > 0);
+        await until(async () => (await capabilitiesOf(verbs).approvals.list()).items.length > 0);
       },
       steps: [
         step(async (verbs) => {
           const {
             items: [asked],
-          } = await verbs.listApprovals();
+          } = await capabilitiesOf(verbs).approvals.list();
           // Without one, the decision was stored before the crash.
-          if (asked) await verbs.grantApproval(asked.approvalId, { payload: { amount: 5 } });
+          if (asked)
+            await capabilitiesOf(verbs).approvals.grant(asked.approvalId, {
+              payload: { amount: 5 },
+            });
         }),
       ],
       isOver,

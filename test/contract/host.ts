@@ -15,14 +15,8 @@ export type Verbs = Pick<
   | "followApproval"
   | "followSubmission"
   | "followThread"
-  | "grantApproval"
-  | "healthReport"
   | "inspectSubmission"
-  | "listApprovals"
-  | "listScheduledRuns"
-  | "listScheduledTasks"
   | "listSubmissions"
-  | "listWorkflowInstances"
   | "retrySubmission"
   | "runWorkflow"
   | "submissionStats"
@@ -30,7 +24,6 @@ export type Verbs = Pick<
   | "submitMessages"
   | "terminateWorkflow"
   | "threadMessages"
-  | "triggerScheduledTask"
   | "waitForSubmission"
 > &
   Pick<HostAgent, "pauseWorkflow" | "restartWorkflow" | "resumeWorkflow"> & {

@@ -4,6 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { version } from "../../package.json";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { webhook } from "../../src/kernel/outbox/index.ts";
 import type { OriginParams } from "../../src/workflow/durable-workflow.ts";
 import { message, until } from "../support/given.ts";
@@ -46,16 +47,20 @@ async function work(stub: Stub): Promise<void> {
     stub.submitMessages([message(script, `m-${id}`)], { submissionId: id, ...options });
   await stub.runWorkflow("OBJECT_WORKFLOW", { step: "approval" }, { id: APPROVAL });
   await stub.acceptDelivery(delivery());
-  await stub.pauseScheduledTask("ask", "for now");
-  await stub.triggerScheduledTask("note", { key: "recorded" });
+  await capabilitiesOf(stub).schedules.pause("ask", "for now");
+  await capabilitiesOf(stub).schedules.trigger("note", { key: "recorded" });
   await submit("completed", { text: "done" }, { thread: "done", notify: webhook(HOOK, SECRET) });
   await submit("failed", { fail: "broken" }, { thread: "failed", notify: webhook(GONE, SECRET) });
-  await until(async () => (await stub.outboxStats()).deadLetters === 1);
+  await until(async () => (await capabilitiesOf(stub).outbox.stats()).deadLetters === 1);
   await until(async () => requests.includes(HOOK));
-  await until(async () => (await stub.listApprovals()).items.length === 1);
+  await until(async () => (await capabilitiesOf(stub).approvals.list()).items.length === 1);
   const cancel = { do: "cancel", submissionId: "cancelled" } as const;
   await submit("cancelled", {}, { notBefore: Date.now() + 3_600_000 });
-  await stub.operate({ action: cancel, by: "ada", reason: "not needed" });
+  await capabilitiesOf(stub).operations.operate({
+    action: cancel,
+    by: "ada",
+    reason: "not needed",
+  });
   await submit("pending", { text: "later" }, { notBefore: Date.now() + 10_000, thread: "later" });
   const charge = { name: "charge", input: { account: "stored" } };
   await submit("running", { tool: charge, text: "paid", delayMs: 1_000 }, { thread: "running" });
@@ -119,27 +124,31 @@ it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async
   expect(charges.get("stored")).toBeUndefined();
   expect(await ended("completed")).toMatchObject({ output: "done" });
   expect(await ended("cancelled")).toMatchObject({ status: "aborted" });
-  await until(async () => (await restarted.outboxStats()).waiting === 0);
+  await until(async () => (await capabilitiesOf(restarted).outbox.stats()).waiting === 0);
   expect(requests).toEqual([HOOK]);
-  expect((await restarted.listDeadLetters()).items).toMatchObject([{ attempts: 1 }]);
+  expect((await capabilitiesOf(restarted).outbox.listDeadLetters()).items).toMatchObject([
+    { attempts: 1 },
+  ]);
   expect(await restarted.acceptDelivery(delivery())).toMatchObject({ verdict: "duplicate" });
-  expect((await restarted.listInboundDeliveries()).items).toMatchObject([{ duplicates: 1 }]);
-  const task = await restarted.inspectScheduledTask("ask");
+  expect((await capabilitiesOf(restarted).inbound.list()).items).toMatchObject([{ duplicates: 1 }]);
+  const task = await capabilitiesOf(restarted).schedules.inspect("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });
-  await restarted.triggerScheduledTask("note", { key: "recorded" });
-  expect(await restarted.listScheduledRuns("note")).toHaveLength(1);
+  await capabilitiesOf(restarted).schedules.trigger("note", { key: "recorded" });
+  expect(await capabilitiesOf(restarted).schedules.runs("note")).toHaveLength(1);
   const {
     items: [approval],
-  } = await restarted.listApprovals();
+  } = await capabilitiesOf(restarted).approvals.list();
   const { approvalId = "none" } = approval ?? {};
   expect(dump).toContain(approvalId);
   const payload = { amount: 1 };
-  const decision = await restarted.grantApproval(approvalId, { payload });
+  const decision = await capabilitiesOf(restarted).approvals.grant(approvalId, { payload });
   expect(decision.outcome).toBe("decided");
   const { output } = await until(async () => {
     const found = await instance.status();
     return found.status === "complete" && found;
   });
   expect(output).toMatchObject({ approved: true, payload });
-  expect((await restarted.listOperatorActions()).items).toMatchObject([{ by: "ada" }]);
+  expect((await capabilitiesOf(restarted).operations.listActions()).items).toMatchObject([
+    { by: "ada" },
+  ]);
 });

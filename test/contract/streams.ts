@@ -2,6 +2,7 @@
 
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import { expect, it } from "vitest";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { type FollowEvent, readFollowed } from "../../src/streams/events.ts";
 import { modelCalls } from "../../src/testing/index.ts";
 import { message, refusal, until } from "../support/given.ts";
@@ -256,12 +257,12 @@ export function streamsContract(host: ContractHost): void {
       const {
         items: [asked],
       } = await until(async () => {
-        const found = await verbs.listApprovals();
+        const found = await capabilitiesOf(verbs).approvals.list();
         return found.items.length > 0 && found;
       });
       const { approvalId = "" } = asked ?? {};
       const following = read(await verbs.followApproval(approvalId));
-      await verbs.grantApproval(approvalId, { payload: { amount: 5 } });
+      await capabilitiesOf(verbs).approvals.grant(approvalId, { payload: { amount: 5 } });
       const statuses = (await following).map((event) =>
         event.type === "approval" ? event.approval.status : event.type,
       );

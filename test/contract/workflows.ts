@@ -1,6 +1,7 @@
 /** The guarantees of workflows, approvals and schedules, for every host. */
 
 import { expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { ask, modelCalls } from "../../src/testing/index.ts";
 import { refusal, until } from "../support/given.ts";
 import { type ContractHost, Given, supports } from "./host.ts";
@@ -77,15 +78,22 @@ export function workflowsContract(host: ContractHost): void {
     const {
       items: [asked],
     } = await until(async () => {
-      const found = await verbs.listApprovals();
+      const found = await capabilitiesOf(verbs).approvals.list();
       return found.items.length > 0 && found;
     });
     const { approvalId = "" } = asked ?? {};
-    const refused = await refusal(verbs.grantApproval(approvalId, { payload: { amount: "x" } }));
+    const refused = await refusal(
+      capabilitiesOf(verbs).approvals.grant(approvalId, { payload: { amount: "x" } }),
+    );
     expect(refused.name).toBe("InvalidApprovalError");
-    const granted = await verbs.grantApproval(approvalId, { payload: { amount: 5 }, by: "ada" });
+    const granted = await capabilitiesOf(verbs).approvals.grant(approvalId, {
+      payload: { amount: 5 },
+      by: "ada",
+    });
     expect(granted.outcome).toBe("decided");
-    expect((await verbs.grantApproval(approvalId)).outcome).toBe("already_decided");
+    expect((await capabilitiesOf(verbs).approvals.grant(approvalId)).outcome).toBe(
+      "already_decided",
+    );
     expect(await agent.output(id)).toMatchObject({ approved: true, payload: { amount: 5 } });
   });
 
@@ -109,17 +117,21 @@ export function workflowsContract(host: ContractHost): void {
     const {
       items: [asked],
     } = await until(async () => {
-      const found = await verbs.listApprovals();
+      const found = await capabilitiesOf(verbs).approvals.list();
       return found.items.length > 0 && found;
     });
     await verbs.pauseWorkflow(id);
     const instance = await host.workflows.get(id);
     await until(async () => (await instance.status()).status === "paused");
     await verbs.resumeWorkflow(id);
-    await verbs.grantApproval(asked?.approvalId ?? "", { payload: { amount: 5 } });
+    await capabilitiesOf(verbs).approvals.grant(asked?.approvalId ?? "", {
+      payload: { amount: 5 },
+    });
     expect(await agent.output(id)).toMatchObject({ approved: true });
     const [listed] = await until(async () => {
-      const { items } = await verbs.listWorkflowInstances({ status: "complete" });
+      const { items } = await capabilitiesOf(verbs).operations.listWorkflows({
+        status: "complete",
+      });
       return items.length > 0 && items;
     });
     expect(listed).toMatchObject({ workflowId: id });
@@ -138,7 +150,7 @@ export function workflowsContract(host: ContractHost): void {
       "WorkflowExistsError",
     );
     expect(await agent.output(id)).toBe("one");
-    const { items } = await verbs.listWorkflowInstances({ status: "complete" });
+    const { items } = await capabilitiesOf(verbs).operations.listWorkflows({ status: "complete" });
     expect(items.map(({ workflowId }) => workflowId)).toEqual([id]);
   });
 
@@ -154,7 +166,9 @@ export function workflowsContract(host: ContractHost): void {
     expect(await agent.output(returned)).toBe("returned");
     const failed = await run(agent, { step: "none", error: "no stock" });
     await until(async () => {
-      const { findings, counts } = await (await agent.verbs()).healthReport();
+      const { findings, counts } = await capabilitiesOf(
+        await agent.verbs(),
+      ).operations.healthReport();
       if (!findings.some(({ code }) => code === "workflow-failed")) return false;
       expect(counts.workflows).toEqual({ complete: 1, errored: 1 });
       return true;
@@ -165,9 +179,9 @@ export function workflowsContract(host: ContractHost): void {
   it("S1 S5: a triggered task runs once for its key, and its prompt is a submission", async () => {
     const agent = given();
     const verbs = await agent.verbs();
-    await verbs.triggerScheduledTask("note", { key: "k" });
-    await verbs.triggerScheduledTask("note", { key: "k" });
-    await verbs.triggerScheduledTask("ask", { key: "k" });
+    await capabilitiesOf(verbs).schedules.trigger("note", { key: "k" });
+    await capabilitiesOf(verbs).schedules.trigger("note", { key: "k" });
+    await capabilitiesOf(verbs).schedules.trigger("ask", { key: "k" });
     await until(() => taskRuns.get(agent.name)?.length);
     const [asked] = await until(async () => {
       const found = await verbs.listSubmissions({ status: "completed" });
@@ -176,7 +190,7 @@ export function workflowsContract(host: ContractHost): void {
     expect(asked).toMatchObject({ output: "You said: Write the digest." });
     expect(taskRuns.get(agent.name)).toHaveLength(1);
     await until(async () => {
-      const [last] = await verbs.listScheduledRuns("ask");
+      const [last] = await capabilitiesOf(verbs).schedules.runs("ask");
       return last?.status === "completed";
     });
   });
@@ -187,7 +201,7 @@ export function workflowsContract(host: ContractHost): void {
     const prompt = ask({ ...unique(), text: "fine" });
     await agent.output(await run(agent, { step: "text", prompt }));
     await until(async () => {
-      const { findings } = await verbs.healthReport();
+      const { findings } = await capabilitiesOf(verbs).operations.healthReport();
       return findings.length === 0;
     });
   });

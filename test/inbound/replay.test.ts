@@ -44,7 +44,7 @@ const listed = (stub: InboundStub, source: string) =>
 
 afterEach(() => handlers.clear());
 
-describe("replayInboundDelivery()", () => {
+describe("inbound.replay()", () => {
   it("I7: a refused delivery is offered under its own id, and accepted once", async () => {
     const { source, stub, of } = given((delivery, agent) => agent.note(JSON.stringify(delivery)));
     const delivery = of("d1");
@@ -337,7 +337,7 @@ describe("replayInboundDelivery()", () => {
   });
 });
 
-describe("replayInboundDeliveries()", () => {
+describe("inbound.replayMany()", () => {
   it("I7: replays those that were refused, the oldest first, and nothing twice", async () => {
     const { source, stub, of } = given(({ id }, agent) => agent.note(id));
     for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));

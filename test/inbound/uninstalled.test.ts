@@ -1,6 +1,7 @@
 /** What a class gets that does not install inbound() or signedLinks(). */
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { inbound, signedLinks } from "../../src/inbound/index.ts";
 import { operations } from "../../src/operator/operations.ts";
 import { refusal } from "../support/given.ts";
@@ -29,21 +30,33 @@ const waitOf = (request: object) => ({
 });
 
 describe("without inbound()", () => {
+  it.each([["acceptDelivery", [{ delivery: DELIVERY }]]] as const)(
+    "%s() throws an error with the line to add",
+    async (verb, args) => {
+      const error = await inObject((ctx, given) => {
+        const { durable } = plainObject(ctx, given, []);
+        return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+      });
+      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
+      expect(error.message).toContain(`${verb}() needs inbound(). `);
+      expect(error.message).toContain(LINE);
+      expect(error.message).toContain(ENTRY);
+    },
+  );
+
   it.each([
-    ["acceptDelivery", [{ delivery: DELIVERY }]],
-    ["listInboundDeliveries", []],
-    ["inspectInboundDelivery", ["github", "d1"]],
-    ["replayInboundDelivery", ["github", "d1"]],
-    ["replayInboundDeliveries", []],
-  ] as const)("%s() throws an error with the line to add", async (verb, args) => {
+    ["list", []],
+    ["inspect", ["github", "d1"]],
+    ["replay", ["github", "d1"]],
+    ["replayMany", []],
+  ] as const)("inbound.%s() throws an error with the line to add", async (verb, args) => {
     const error = await inObject((ctx, given) => {
-      const { durable } = plainObject(ctx, given, []);
-      return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+      const { inbound: remote } = capabilitiesOf(plainObject(ctx, given, []).durable);
+      return refusal((remote[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
-    expect(error.message).toContain(`${verb}() needs inbound(). `);
+    expect(error.message).toContain("agent.inbound needs inbound(). ");
     expect(error.message).toContain(LINE);
-    expect(error.message).toContain(ENTRY);
   });
 
   it("W1: step.webhook() is refused with the line to add, and stores nothing", async () => {
@@ -63,9 +76,11 @@ describe("without inbound()", () => {
     const [report, one, many] = await inObject(async (ctx, given) => {
       const { durable: agent } = plainObject(ctx, given, [operations()]);
       const act = (action: object) =>
-        agent.operate({ action, reason: "again", by: "sam" } as never).catch((error) => error);
+        agent.operations
+          .operate({ action, reason: "again", by: "sam" } as never)
+          .catch((error) => error);
       return [
-        await agent.healthReport(),
+        await agent.operations.healthReport(),
         await act({ do: "replay", source: "github", id: "d1" }),
         await act({ do: "replay", filter: {} }),
       ] as const;
@@ -83,7 +98,7 @@ describe("without inbound()", () => {
     onTestFinished(() => warn.mockRestore());
     const rows = await inObject(async (ctx, given) => {
       const { durable } = plainObject(ctx, given, [inbound()]);
-      const call = { ordinal: 1, verb: "listApprovals", args: [] };
+      const call = { ordinal: 1, verb: "approvals.list", args: [] };
       await durable.acceptDelivery({ delivery: DELIVERY, call });
       await plainObject(ctx, given, []).lifecycle.start();
       return ctx.storage.sql.exec("SELECT id FROM perdure_inbound").toArray();

@@ -5,6 +5,7 @@ import { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { DurableAgent } from "../../src/hosts/agent/index.ts";
 import { durable } from "../../src/hosts/object/index.ts";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import type { Feature } from "../../src/kernel/features.ts";
 import { operations } from "../../src/operator/operations.ts";
 import { defineScheduledTasks, schedules } from "../../src/scheduler/index.ts";
@@ -22,22 +23,21 @@ const messageOf = async (work: () => unknown) =>
 
 describe("without schedules()", () => {
   it.each([
-    ["listScheduledTasks", []],
-    ["inspectScheduledTask", ["digest"]],
-    ["listScheduledRuns", ["digest"]],
-    ["pauseScheduledTask", ["digest"]],
-    ["resumeScheduledTask", ["digest"]],
-    ["triggerScheduledTask", ["digest"]],
-    ["backfillScheduledTask", ["digest", { from: 0, to: 1 }]],
-    ["skipNextScheduledRun", ["digest"]],
-    ["internal_reconcileScheduledTasks", []],
-  ] as const)("%s() throws an error with the line to add", async (verb, args) => {
+    ["list", []],
+    ["inspect", ["digest"]],
+    ["runs", ["digest"]],
+    ["pause", ["digest"]],
+    ["resume", ["digest"]],
+    ["trigger", ["digest"]],
+    ["backfill", ["digest", { from: 0, to: 1 }]],
+    ["skipNext", ["digest"]],
+  ] as const)("schedules.%s() throws an error with the line to add", async (verb, args) => {
     const error = await inObject((ctx, given) => {
-      const made = plainObject(ctx, given, []).durable;
-      return refusal((made[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+      const { schedules: remote } = capabilitiesOf(plainObject(ctx, given, []).durable);
+      return refusal((remote[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "schedules" });
-    expect(error.message).toContain(`${verb}() needs schedules(). `);
+    expect(error.message).toContain("agent.schedules needs schedules(). ");
     expect(error.message).toContain(LINE);
     expect(error.message).toContain(ENTRY);
   });
@@ -64,7 +64,7 @@ describe("without schedules()", () => {
           }
         }
         const { durable: made } = new Reports(ctx, given);
-        return (await made.listScheduledTasks()).map(({ taskId }) => taskId);
+        return (await made.schedules.list()).map(({ taskId }) => taskId);
       });
     expect(await messageOf(() => withMethod([]))).toContain(
       "getScheduledTasks() needs schedules()",
@@ -76,7 +76,10 @@ describe("without schedules()", () => {
     const [report, acted] = await inObject(async (ctx, given) => {
       const { durable: agent } = plainObject(ctx, given, [operations()]);
       const of = { action: { do: "pause-task", taskId: "digest" }, reason: "noise", by: "sam" };
-      return [await agent.healthReport(), await agent.operate(of as never)] as const;
+      return [
+        await agent.operations.healthReport(),
+        await agent.operations.operate(of as never),
+      ] as const;
     });
     expect(report.findings).toEqual([]);
     expect(report.counts.tasks).toEqual({ active: 0, paused: 0, finished: 0, invalid: 0 });
@@ -109,7 +112,7 @@ describe("stored work of a feature that is no longer installed", () => {
     inObject(async (ctx, given) => {
       const before = plainObject(ctx, given, [schedules({ tasks })]);
       await before.lifecycle.start();
-      await before.durable.listScheduledTasks();
+      await before.durable.schedules.list();
       between(ctx.storage.sql);
       const again = plainObject(ctx, given, after);
       await again.lifecycle.start();

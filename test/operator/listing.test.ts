@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import { inspectWorkflow } from "../../src/operator/listing.ts";
 import { operatedOf } from "../../src/operator/operated.ts";
@@ -36,7 +37,10 @@ async function allThreads(agent: Agent, limit: number): Promise<ThreadSummary[]>
   const all: ThreadSummary[] = [];
   let cursor: string | undefined;
   do {
-    const page = await agent.listThreads({ limit, ...(cursor !== undefined && { cursor }) });
+    const page = await capabilitiesOf(agent).operations.listThreads({
+      limit,
+      ...(cursor !== undefined && { cursor }),
+    });
     all.push(...page.items);
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -61,8 +65,10 @@ describe("threads", () => {
       { thread: "isolated", open: 0, total: 1 },
     ]);
     const [latest] = await agent.listSubmissions({ limit: 1 });
-    expect((await agent.listThreads()).items[0]?.lastAt).toBe(latest?.createdAt);
-    expect(await givenThink().listThreads()).toEqual({ items: [] });
+    expect((await capabilitiesOf(agent).operations.listThreads()).items[0]?.lastAt).toBe(
+      latest?.createdAt,
+    );
+    expect(await capabilitiesOf(givenThink()).operations.listThreads()).toEqual({ items: [] });
   });
 
   it("have messages in pages, the last first, which end early where messages are large", async () => {
@@ -79,7 +85,10 @@ describe("threads", () => {
       const pages: string[][] = [];
       let cursor: string | undefined;
       do {
-        const page = await agent.listThreadMessages("t", { limit, ...(cursor && { cursor }) });
+        const page = await capabilitiesOf(agent).operations.listThreadMessages("t", {
+          limit,
+          ...(cursor && { cursor }),
+        });
         pages.push(page.items.map(({ id }) => id));
         cursor = page.cursor;
       } while (cursor !== undefined);
@@ -89,9 +98,13 @@ describe("threads", () => {
     expect(Math.max(...(await walk(3)))).toBe(3);
     // Their texts, and the answers that repeat them, have 8,400,000 characters in all.
     expect((await walk(100)).length).toBe(3);
-    expect(await agent.listThreadMessages("none")).toEqual({ items: [] });
-    expect(await agent.listThreadMessages("t", { cursor: "0" })).toEqual({ items: [] });
-    const refused = await refusal(agent.listThreadMessages(7 as never));
+    expect(await capabilitiesOf(agent).operations.listThreadMessages("none")).toEqual({
+      items: [],
+    });
+    expect(await capabilitiesOf(agent).operations.listThreadMessages("t", { cursor: "0" })).toEqual(
+      { items: [] },
+    );
+    const refused = await refusal(capabilitiesOf(agent).operations.listThreadMessages(7 as never));
     expect(refused.message).toMatch(/^Invalid thread 7: expected/);
   });
 
@@ -99,7 +112,7 @@ describe("threads", () => {
     timeout: 60_000,
   }, async () => {
     const agent = givenThink();
-    await agent.listThreads();
+    await capabilitiesOf(agent).operations.listThreads();
     const [took, read] = await inside(agent, async (object, storage) => {
       storage.sql.exec(
         `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 120000)
@@ -108,11 +121,11 @@ describe("threads", () => {
       );
       object.meter.reset();
       const startedAt = Date.now();
-      const { items, cursor } = await object.listThreads({ limit: 100 });
+      const { items, cursor } = await object.operations.listThreads({ limit: 100 });
       expect(items).toHaveLength(100);
       expect(items[0]).toEqual({ thread: "thread 0", open: 0, total: 100, lastAt: 120_000 });
       expect(cursor).toBeDefined();
-      await object.listThreads({ limit: 100, cursor: cursor as string });
+      await object.operations.listThreads({ limit: 100, cursor: cursor as string });
       return [Date.now() - startedAt, object.meter.read().rowsRead] as const;
     });
     // SQLite reads each row, and sorts it by its thread.
@@ -124,11 +137,13 @@ describe("threads", () => {
     [{ limit: 0 }, /^Invalid limit 0: expected a whole number from 1 to 100/],
     [{ limit: 101 }, /^Invalid limit 101/],
     [{ cursor: "x" }, /^Invalid cursor "x": expected the cursor of an earlier page/],
-    [{ before: 1 }, /^Unknown option "before" in options of listThreads\(\)/],
-    [null, /^Invalid options of listThreads\(\) null/],
+    [{ before: 1 }, /^Unknown option "before" in options of operations\.listThreads\(\)/],
+    [null, /^Invalid options of operations\.listThreads\(\) null/],
   ])("invalid options %j are refused", async (options, expected) => {
     const agent = givenThink();
-    const error = await refusal(agent.listThreads(options as PageOptions));
+    const error = await refusal(
+      capabilitiesOf(agent).operations.listThreads(options as PageOptions),
+    );
     expect(error).toMatchObject({ name: "InvalidOperationError" });
     expect(error.message).toMatch(expected);
   });
@@ -141,22 +156,26 @@ describe("workflows", () => {
     const { agent, id } = workflow;
     for (let one = 0; one < 3; one++)
       await agent.startScripted(`missing-${id}-${one}`).catch(() => {});
-    const all = await agent.listWorkflowInstances({ limit: 2 });
+    const all = await capabilitiesOf(agent).operations.listWorkflows({ limit: 2 });
     expect(all.items).toHaveLength(2);
     const cursor = all.cursor as string;
-    const rest = await agent.listWorkflowInstances({ limit: 2, cursor });
+    const rest = await capabilitiesOf(agent).operations.listWorkflows({ limit: 2, cursor });
     const ids = [...all.items, ...rest.items].map(({ workflowId }) => workflowId);
     expect(new Set(ids).size).toBe(4);
-    const approvals = await agent.listWorkflowInstances({ workflow: "APPROVAL_WORKFLOW" });
+    const approvals = await capabilitiesOf(agent).operations.listWorkflows({
+      workflow: "APPROVAL_WORKFLOW",
+    });
     expect(approvals.items).toMatchObject([{ workflowId: id, workflow: "APPROVAL_WORKFLOW" }]);
-    expect(await agent.listWorkflowInstances({ status: ["paused"] })).toEqual({ items: [] });
+    expect(await capabilitiesOf(agent).operations.listWorkflows({ status: ["paused"] })).toEqual({
+      items: [],
+    });
     for (const [options, expected] of [
       [{ status: "lost" }, /^Invalid status "lost": expected one or more of queued/],
       [{ status: [] }, /^Invalid status/],
       [{ cursor: "x" }, /^Invalid cursor "x": expected the cursor of an earlier page/],
       [{ name: "x" }, /^Unknown option "name"/],
     ] as const) {
-      const error = await refusal(agent.listWorkflowInstances(options as never));
+      const error = await refusal(capabilitiesOf(agent).operations.listWorkflows(options as never));
       expect(error).toMatchObject({ name: "InvalidOperationError" });
       expect(error.message).toMatch(expected);
     }
@@ -200,10 +219,10 @@ describe("workflows", () => {
     const {
       items: [approval],
     } = await until(async () => {
-      const found = await agent.listApprovals();
+      const found = await capabilitiesOf(agent).approvals.list();
       return found.items.length > 0 && found;
     });
-    const details = await agent.inspectWorkflowInstance(id);
+    const details = await capabilitiesOf(agent).operations.inspectWorkflow(id);
     expect(details).toMatchObject({ workflowId: id, workflow: "SCRIPTED_WORKFLOW" });
     const steps = details?.steps ?? [];
     expect(steps.map(({ name, kind, status }) => [name, kind, status])).toEqual([
@@ -224,13 +243,13 @@ describe("workflows", () => {
     expect(steps[3]?.submissionIds).toHaveLength(2);
     expect(steps[5]?.approvalId).toBe(approval?.approvalId);
     expect(steps.every(({ startedAt }) => startedAt > 0)).toBe(true);
-    await agent.grantApproval(approval?.approvalId as string);
+    await capabilitiesOf(agent).approvals.grant(approval?.approvalId as string);
     await workflow.output();
-    const ended = await agent.inspectWorkflowInstance(id);
+    const ended = await capabilitiesOf(agent).operations.inspectWorkflow(id);
     expect(ended).toMatchObject({ status: "complete", output: { answer: expect.any(String) } });
     expect(ended?.steps.at(-1)).toMatchObject({ name: "decide", status: "approved" });
-    expect(await agent.inspectWorkflowInstance("none")).toBeNull();
-    const error = await refusal(agent.inspectWorkflowInstance(7 as never));
+    expect(await capabilitiesOf(agent).operations.inspectWorkflow("none")).toBeNull();
+    const error = await refusal(capabilitiesOf(agent).operations.inspectWorkflow(7 as never));
     expect(error).toMatchObject({ name: "InvalidOperationError" });
     await workflow[Symbol.asyncDispose]();
   });

@@ -247,10 +247,10 @@ function app(Base: typeof Think<Cloudflare.Env>, workflow: Binding) {
 
     /** When the declared tasks are due. */
     async armedTasks(): Promise<{ taskId: string; at: number }[]> {
-      if ("listScheduledTasks" in this) {
+      if ("schedules" in this) {
         type Listed = { taskId: string; next: number | null };
-        const list = this.listScheduledTasks as () => Promise<Listed[]>;
-        const tasks = await list.call(this);
+        const schedules = this.schedules as { list(): Promise<Listed[]> };
+        const tasks = await schedules.list();
         return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next }] : []));
       }
       const schedules = await this.listSchedules();

@@ -14,6 +14,7 @@ import type { WorkflowCallback } from "agents/workflows";
 import { tool, type UIMessage } from "ai";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
+import { capabilitiesOf } from "../../src/hosts/public.ts";
 import {
   type Approval,
   DurableThink,
@@ -183,7 +184,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   /** The tasks of a sub-agent, as it has them. */
   async tasksOfChild(name: string) {
     const child = await this.subAgent(ThinkAgent, name);
-    return child.listScheduledTasks();
+    return capabilitiesOf(child).schedules.list();
   }
 
   /** A destination that takes nothing. */
@@ -363,7 +364,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   /** What a sub-agent tracks of a workflow. */
   async workflowOfChild(name: string, id: string): Promise<string | undefined> {
     const child = await this.subAgent(ThinkAgent, name);
-    const [found] = (await child.listWorkflowInstances()).items;
+    const [found] = (await capabilitiesOf(child).operations.listWorkflows()).items;
     return found?.workflowId === id ? found.status : undefined;
   }
 

@@ -186,9 +186,9 @@ function soaking(host: abstract new (...args: never[]) => object) {
 
     /** Grants all pending approvals, and returns their number. */
     async grantAll(): Promise<number> {
-      const { items: waiting } = await this.listApprovals();
+      const { items: waiting } = await this.approvals.list();
       for (const { approvalId } of waiting) {
-        await this.grantApproval(approvalId, { payload: { amount: 1 }, by: "ada" });
+        await this.approvals.grant(approvalId, { payload: { amount: 1 }, by: "ada" });
       }
       return waiting.length;
     }
@@ -214,8 +214,8 @@ function soaking(host: abstract new (...args: never[]) => object) {
     }
 
     async pauseTasks(): Promise<void> {
-      for (const { taskId } of await this.listScheduledTasks()) {
-        await this.pauseScheduledTask(taskId, "the soak is over");
+      for (const { taskId } of await this.schedules.list()) {
+        await this.schedules.pause(taskId, "the soak is over");
       }
     }
 

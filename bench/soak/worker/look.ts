@@ -7,14 +7,14 @@ import type { Look } from "../words.ts";
 const RUNS = 200;
 
 export async function lookAt(
-  agent: Pick<DurableThink, "name" | "listScheduledTasks" | "listScheduledRuns" | "threadMessages">,
+  agent: Pick<DurableThink, "name" | "schedules" | "threadMessages">,
   storage: DurableObjectStorage,
 ): Promise<Look> {
   const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
     storage.sql.exec<Row>(query).toArray();
-  const tasks = await agent.listScheduledTasks();
+  const tasks = await agent.schedules.list();
   const runs = await Promise.all(
-    tasks.map(({ taskId }) => agent.listScheduledRuns(taskId, { limit: RUNS })),
+    tasks.map(({ taskId }) => agent.schedules.runs(taskId, { limit: RUNS })),
   );
   const idsOf = (messages: readonly { id: string }[]) => messages.map(({ id }) => id);
   return {

@@ -81,7 +81,7 @@ export class Shop extends DurableThink<Env> {
   async inspect(orderId: string) {
     const {
       items: [approval],
-    } = await this.listApprovals({ workflowId: orderId });
+    } = await this.approvals.list({ workflowId: orderId });
     const { status, output, error } = await this.getWorkflowStatus("ORDER", orderId);
     const link =
       approval && (await this.approvalLink(approval.approvalId, "grant", { expiresIn: "1 day" }));

@@ -44,7 +44,7 @@ export class Desk extends DurableThink<Env> {
   @callable()
   async recent() {
     const submissions = await this.listSubmissions({ thread: "customers", limit: 20 });
-    const { items: approvals } = await this.listApprovals({
+    const { items: approvals } = await this.approvals.list({
       status: ["pending", "approved", "rejected"],
     });
     return { submissions, approvals };
@@ -53,8 +53,8 @@ export class Desk extends DurableThink<Env> {
   @callable()
   async decide(approvalId: string, isApproved: boolean): Promise<void> {
     const by = "the page";
-    if (isApproved) await this.grantApproval(approvalId, { by });
-    else await this.rejectApproval(approvalId, { by });
+    if (isApproved) await this.approvals.grant(approvalId, { by });
+    else await this.approvals.reject(approvalId, { by });
   }
 
   // Every connection may see everything here. In an app, check `connection.state`.

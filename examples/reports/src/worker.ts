@@ -12,6 +12,7 @@ import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "perdure/object";
 import { defineScheduledTasks, schedules } from "perdure/scheduler";
 import { ScriptedModel } from "perdure/testing";
+import { capabilitiesOf } from "perdure/think";
 import { DurableWorkflow, type DurableWorkflowStep } from "perdure/workflow";
 
 interface Env extends Cloudflare.Env {
@@ -72,7 +73,7 @@ export default {
     const reports = env.REPORTS.getByName("main");
     if (what === "reports") return Response.json(await reports.reports());
     if (what !== "nightly" || key === "") return new Response("Not found", { status: 404 });
-    await reports.triggerScheduledTask("nightly", { key });
+    await capabilitiesOf(reports).schedules.trigger("nightly", { key });
     return Response.json({ triggered: key });
   },
 } satisfies ExportedHandler<Env>;

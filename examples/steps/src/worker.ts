@@ -9,6 +9,7 @@
  */
 
 import { getAgentByName } from "agents";
+import { capabilitiesOf } from "perdure/think";
 import type { Env } from "./agents.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
@@ -35,9 +36,10 @@ export default {
     const [what = "", name = "", id] = new URL(request.url).pathname.slice(1).split("/");
     const desk = await getAgentByName(env.Desk, "front");
     if (what === "health") return Response.json({ ok: true });
-    if (what === "approvals" && name === "") return Response.json(await desk.listApprovals());
+    if (what === "approvals" && name === "")
+      return Response.json(await capabilitiesOf(desk).approvals.list());
     if (what === "approvals") {
-      return Response.json(await desk.grantApproval(name, await request.json()));
+      return Response.json(await capabilitiesOf(desk).approvals.grant(name, await request.json()));
     }
     const binding = EXAMPLES[name];
     if (what !== "run" || binding === undefined) {

@@ -76,7 +76,7 @@ export class TriageAgent extends DurableThink<Env> {
 
   /** What has become of each delivery. `platform` also asks Workflows itself. */
   async report({ platform }: { platform: boolean }) {
-    const { items: approvals } = await this.listApprovals({
+    const { items: approvals } = await this.approvals.list({
       status: ["pending", "approved"],
       limit: 100,
     });
@@ -107,7 +107,7 @@ export class TriageAgent extends DurableThink<Env> {
 
   /** The deliveries of the log, each with the workflow that it started. */
   async #started() {
-    const { items } = await this.listInboundDeliveries({ verdict: "accepted", limit: 100 });
+    const { items } = await this.inbound.list({ verdict: "accepted", limit: 100 });
     return items.flatMap(({ id: delivery, calls: [call] }) =>
       call?.kind === "workflow" ? { delivery, workflowId: call.workflowId } : [],
     );

@@ -6,7 +6,7 @@ import type { LanguageModel, ToolSet } from "ai";
 import type { Problem } from "../../core/problems.ts";
 import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
@@ -49,8 +49,6 @@ export class DurableAgent<
 
   /** Where the conversations are kept; the app may keep others in it. */
   readonly sessions = new Sessions();
-  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
-  readonly outbox: Outbox;
   /** @internal */
   readonly [CAPABILITIES]: Kernel;
 
@@ -81,7 +79,6 @@ export class DurableAgent<
       options,
     );
     this[CAPABILITIES] = kernel;
-    this.outbox = kernel.outbox;
   }
 
   #turns() {

@@ -7,7 +7,7 @@ import type { LanguageModel, OutputInterface, ToolSet } from "ai";
 import type { Problem } from "../../core/problems.ts";
 import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
@@ -52,8 +52,6 @@ export class DurableChatAgent<
   /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
   static readonly features: readonly Feature[] = [];
 
-  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
-  readonly outbox: Outbox;
   /** @internal */
   readonly [CAPABILITIES]: Kernel;
   readonly #host: ChatHost;
@@ -86,7 +84,6 @@ export class DurableChatAgent<
       options,
     );
     this[CAPABILITIES] = kernel;
-    this.outbox = kernel.outbox;
     this.#host = kernel.threads;
   }
 

@@ -7,7 +7,7 @@ import { invalidOption } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
 import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
@@ -46,8 +46,6 @@ export class DurableHarness<
   /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
   static readonly features: readonly Feature[] = [];
 
-  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
-  readonly outbox: Outbox;
   /** @internal */
   readonly [CAPABILITIES]: Kernel;
 
@@ -76,7 +74,6 @@ export class DurableHarness<
       options,
     );
     this[CAPABILITIES] = kernel;
-    this.outbox = kernel.outbox;
   }
 
   #turns() {

@@ -6,8 +6,12 @@ import { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import { type Kernel, kernelOf } from "../../kernel/index.ts";
-import type { Outbox } from "../../kernel/outbox/index.ts";
+import {
+  CAPABILITY_VERBS,
+  type CapabilityName,
+  type Kernel,
+  kernelOf,
+} from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval, StoredKind } from "../../kernel/waits/index.ts";
 import { announceApproval } from "../agent/approval-clients.ts";
@@ -25,7 +29,6 @@ export type LifecycleDurableObject = DurableObject & { readonly lifecycle: Lifec
 
 /** The verbs of a durable object, for its own code and over RPC. */
 export class Durable extends AgentVerbs {
-  readonly outbox: Outbox;
   /** @internal */
   readonly [CAPABILITIES]: Kernel;
   /** @internal */
@@ -82,7 +85,6 @@ export class Durable extends AgentVerbs {
     );
     kernel.waits.install("agent-tool", NO_AGENT_TOOLS);
     this[CAPABILITIES] = kernel;
-    this.outbox = kernel.outbox;
   }
 
   #turns(object: LifecycleDurableObject, settings: Settings, sessions: Sessions) {
@@ -147,7 +149,7 @@ const NO_AGENT_TOOLS: StoredKind = {
 const OBJECTS = new WeakMap<object, Durable>();
 
 /** Over RPC an object has these methods, if its class calls {@link durable}. Declare them with `interface MyObject extends DurableVerbs {}`. */
-export type DurableVerbs = Omit<Durable, "outbox" | "agent" | typeof CAPABILITIES>;
+export type DurableVerbs = Omit<Durable, CapabilityName | "agent" | typeof CAPABILITIES>;
 
 /**
  * Makes the turns of a Durable Object durable: submissions, threads, workflows that wait for them, approvals and an
@@ -181,7 +183,7 @@ export function durable(object: LifecycleDurableObject, options: DurableOptions)
 function addToClass(prototype: object): void {
   for (const verbs of [Durable.prototype, AgentVerbs.prototype]) {
     for (const verb of Object.getOwnPropertyNames(verbs)) {
-      if (verb in prototype) continue;
+      if (verb in prototype || verb in CAPABILITY_VERBS) continue;
       const value = async function (this: LifecycleDurableObject, ...args: unknown[]) {
         // RPC does not start the Lifecycle.
         await this.lifecycle.start();

@@ -6,7 +6,7 @@ import type { UIMessage } from "ai";
 import type { Problem } from "../../core/problems.ts";
 import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
@@ -50,8 +50,6 @@ export class DurableThink<
   /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
   static readonly features: readonly Feature[] = [];
 
-  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
-  readonly outbox: Outbox;
   /** @internal */
   readonly [CAPABILITIES]: Kernel;
   readonly #host: ThinkHost;
@@ -77,7 +75,6 @@ export class DurableThink<
     );
     kernel.waits.install("prompt", new ThinkPromptKind(kernel.threads.submissions));
     this[CAPABILITIES] = kernel;
-    this.outbox = kernel.outbox;
     this.#host = kernel.threads;
   }
 

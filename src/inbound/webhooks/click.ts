@@ -5,7 +5,7 @@ import type { ApprovalDecisionResult } from "../../kernel/waits/index.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 import { type AgentCalls, invalid } from "./preset.ts";
 
-/** The approval of a button, as `onApproval()` and `listApprovals()` have it. */
+/** The approval of a button, as `onApproval()` and `approvals.list()` have it. */
 export type ButtonApproval = { readonly approvalId: string; readonly title: string | null };
 
 export type ButtonOptions = {
@@ -103,7 +103,7 @@ export function approvalClicks<Body>(
 
 async function decided({ approvalId, decision, by }: ApprovalClick, agent: AgentCalls) {
   try {
-    const result = await agent[`${decision}Approval`]?.(approvalId, { by });
+    const result = await agent.callKernel?.(`approvals.${decision}`, approvalId, { by });
     const { approval } = result as Partial<Extract<ApprovalDecisionResult, { approval: unknown }>>;
     return { approval, problem: "This approval does not exist any more." };
   } catch (error) {

@@ -333,10 +333,10 @@ export class Outbox extends Capability {
   }
 
   /** The whole event of a delivery, e.g. of one that was sent as a reference; null for an unknown id. */
-  async read<Event = Json>(id: string): Promise<Event | null> {
+  async read(id: string): Promise<Json> {
     checkId("read()", id);
     const payload = (await this.#ready()).entries.read(id);
-    return payload === undefined ? null : (JSON.parse(payload) as Event);
+    return payload === undefined ? null : (JSON.parse(payload) as Json);
   }
 
   /**

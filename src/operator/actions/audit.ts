@@ -86,7 +86,7 @@ export async function listActions(
   const { limit, cursor = Number.MAX_SAFE_INTEGER } = readOptions(
     SEQ_PAGE,
     page,
-    "options of listOperatorActions()",
+    "options of operations.listActions()",
     invalidOperation,
   );
   const { sql } = storage;

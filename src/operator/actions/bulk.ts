@@ -239,12 +239,12 @@ function deadLetterFilter(action: DeadLetterAction, cursor: string | undefined, 
 
 /** With a cause, a page: the events of all would be read. */
 async function countDeadLetters(
-  { agent }: OperatedAgent,
+  { agent, capabilities }: OperatedAgent,
   action: DeadLetterAction,
   cursor: string | undefined,
 ): Promise<Counted> {
   const matches = matcherOf(action);
-  const page = await agent.listDeadLetters(
+  const page = await agent.outbox.listDeadLetters(
     deadLetterFilter(action, cursor, matches ? PAGE : SHOWN),
   );
   const found = page.items.filter(({ lastError }) => matches?.(lastError) !== false);
@@ -252,8 +252,8 @@ async function countDeadLetters(
   if (matches) return { count: found.length, rows, cursor: page.cursor };
   const count =
     action.do === "redrive"
-      ? agent.outbox.countRedrivable(action.filter)
-      : agent.countDeadLetters(action.filter);
+      ? capabilities.outbox.countRedrivable(action.filter)
+      : agent.outbox.countDeadLetters(action.filter);
   return { count: await count, rows };
 }
 
@@ -265,12 +265,12 @@ async function deadLetterPage(
   const { agent } = operated;
   const page = new Page(operated);
   const change = async (id: string) => {
-    if (action.do === "delete-dead-letter") return agent.deleteDeadLetter(id);
-    if (await agent.redriveDeadLetter(id)) return true;
-    if ((await agent.inspectDelivery(id))?.state === "dead") throw DISABLED;
+    if (action.do === "delete-dead-letter") return agent.outbox.deleteDeadLetter(id);
+    if (await agent.outbox.redrive(id)) return true;
+    if ((await agent.outbox.inspect(id))?.state === "dead") throw DISABLED;
     return false;
   };
-  const found = await agent.listDeadLetters(deadLetterFilter(action, cursor, PAGE));
+  const found = await agent.outbox.listDeadLetters(deadLetterFilter(action, cursor, PAGE));
   const matches = matcherOf(action);
   for (const { id, diedAt, lastError } of found.items) {
     if (matches?.(lastError) === false) continue;

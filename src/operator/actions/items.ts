@@ -74,18 +74,18 @@ function retriedBy(operated: OperatedAgent, submissionId: string): string | unde
 const redrive: ItemVerb<DeliveryAction> = {
   id: ({ deliveryId }) => deliveryId,
   async look({ agent, clock }, { deliveryId }) {
-    const found = await agent.inspectDelivery(deliveryId);
+    const found = await agent.outbox.inspect(deliveryId);
     if (!found) return NOT_FOUND;
     if (found.state === "waiting") return found.dueAt > clock.now() ? done() : UNCHANGED;
     return found.state === "dead" ? done() : UNCHANGED;
   },
   async act({ agent }, { deliveryId }) {
-    if (await agent.redriveDeadLetter(deliveryId)) return done();
-    const found = await agent.inspectDelivery(deliveryId);
+    if (await agent.outbox.redrive(deliveryId)) return done();
+    const found = await agent.outbox.inspect(deliveryId);
     if (!found) return NOT_FOUND;
     return found.state === "dead" ? failed(deliveryId, DISABLED) : UNCHANGED;
   },
-  after: ({ agent }, { deliveryId }) => agent.inspectDelivery(deliveryId),
+  after: ({ agent }, { deliveryId }) => agent.outbox.inspect(deliveryId),
 };
 
 /** Why a dead letter was not redriven. */
@@ -94,29 +94,29 @@ export const DISABLED = new Error("Its endpoint is disabled. Enable the endpoint
 const deleteDeadLetter: ItemVerb<DeliveryAction> = {
   id: ({ deliveryId }) => deliveryId,
   async look({ agent }, { deliveryId }) {
-    const found = await agent.inspectDelivery(deliveryId);
+    const found = await agent.outbox.inspect(deliveryId);
     return found?.state === "dead" ? done() : NOT_FOUND;
   },
   act: async ({ agent }, { deliveryId }) =>
-    (await agent.deleteDeadLetter(deliveryId)) ? done() : NOT_FOUND,
+    (await agent.outbox.deleteDeadLetter(deliveryId)) ? done() : NOT_FOUND,
   after: async () => undefined,
 };
 
 const endpoint = {
   id: ({ url }: EndpointAction) => url,
-  after: ({ agent }: OperatedAgent, { url }: EndpointAction) => agent.inspectEndpoint(url),
+  after: ({ agent }: OperatedAgent, { url }: EndpointAction) => agent.outbox.inspectEndpoint(url),
 };
 
 const enableEndpoint: ItemVerb<EndpointAction> = {
   ...endpoint,
   async look({ agent }, { url }) {
-    const { state } = await agent.inspectEndpoint(url);
+    const { state } = await agent.outbox.inspectEndpoint(url);
     return state === "healthy" ? UNCHANGED : done();
   },
   act: (operated, action) =>
     oneByOne(operated, `endpoint ${action.url}`, async () => {
       const effect = await enableEndpoint.look(operated, action);
-      if (effect.outcome === "done") await operated.agent.enableEndpoint(action.url);
+      if (effect.outcome === "done") await operated.agent.outbox.enableEndpoint(action.url);
       return effect;
     }),
 };
@@ -124,13 +124,14 @@ const enableEndpoint: ItemVerb<EndpointAction> = {
 const disableEndpoint: ItemVerb<EndpointAction> = {
   ...endpoint,
   async look({ agent }, { url }) {
-    const { state } = await agent.inspectEndpoint(url);
+    const { state } = await agent.outbox.inspectEndpoint(url);
     return state === "disabled" ? UNCHANGED : done();
   },
   act: (operated, action, { reason }) =>
     oneByOne(operated, `endpoint ${action.url}`, async () => {
       const effect = await disableEndpoint.look(operated, action);
-      if (effect.outcome === "done") await operated.agent.disableEndpoint(action.url, reason);
+      if (effect.outcome === "done")
+        await operated.agent.outbox.disableEndpoint(action.url, reason);
       return effect;
     }),
 };
@@ -138,9 +139,9 @@ const disableEndpoint: ItemVerb<EndpointAction> = {
 const replay: ItemVerb<ReplayAction> = {
   id: ({ source, id }) => `${source}/${id}`,
   look: async ({ agent }, { source, id }) =>
-    (await agent.inspectInboundDelivery(source, id)) ? done() : NOT_FOUND,
+    (await agent.inbound.inspect(source, id)) ? done() : NOT_FOUND,
   async act({ agent }, { source, id }) {
-    const replayed = await agent.replayInboundDelivery(source, id);
+    const replayed = await agent.inbound.replay(source, id);
     if (!replayed) return NOT_FOUND;
     const { verdict, error } = replayed;
     if (verdict === "refused") {
@@ -148,7 +149,7 @@ const replay: ItemVerb<ReplayAction> = {
     }
     return verdict === "accepted" ? done() : UNCHANGED;
   },
-  after: ({ agent }, { source, id }) => agent.inspectInboundDelivery(source, id),
+  after: ({ agent }, { source, id }) => agent.inbound.inspect(source, id),
 };
 
 type Decision = Of<"approve"> | Of<"reject">;
@@ -168,24 +169,25 @@ function effectOf(result: ApprovalDecisionResult, action: Decision["do"]): Effec
 const approval = {
   id: ({ approvalId }: Decision) => approvalId,
   async look({ agent }: OperatedAgent, { approvalId, do: action }: Decision) {
-    const found = await agent.inspectApproval(approvalId);
+    const found = await agent.approvals.inspect(approvalId);
     return found ? decisionOn(found, action) : NOT_FOUND;
   },
-  after: ({ agent }: OperatedAgent, { approvalId }: Decision) => agent.inspectApproval(approvalId),
+  after: ({ agent }: OperatedAgent, { approvalId }: Decision) =>
+    agent.approvals.inspect(approvalId),
 };
 
 const approve: ItemVerb<Of<"approve">> = {
   ...approval,
   async act({ agent }, { approvalId, payload }, { by, reason }) {
     const options = { by, reason, ...(payload !== undefined && { payload }) };
-    return effectOf(await agent.grantApproval(approvalId, options), "approve");
+    return effectOf(await agent.approvals.grant(approvalId, options), "approve");
   },
 };
 
 const reject: ItemVerb<Of<"reject">> = {
   ...approval,
   act: async ({ agent }, { approvalId }, { by, reason }) =>
-    effectOf(await agent.rejectApproval(approvalId, { by, reason }), "reject"),
+    effectOf(await agent.approvals.reject(approvalId, { by, reason }), "reject"),
 };
 
 const clearThread: ItemVerb<Of<"clear-thread">> = {

@@ -10,7 +10,7 @@ type Of<Name extends Action["do"]> = Extract<Action, { readonly do: Name }>;
 
 const task = {
   id: ({ taskId }: TaskAction) => taskId,
-  after: ({ agent }: OperatedAgent, { taskId }: TaskAction) => agent.inspectScheduledTask(taskId),
+  after: ({ agent }: OperatedAgent, { taskId }: TaskAction) => agent.schedules.inspect(taskId),
 };
 
 /** An action that depends on the state of its task: each finds what the one before has done. */
@@ -19,7 +19,7 @@ function onTask(
   verb: (operated: OperatedAgent, action: TaskAction, reason: string) => Promise<Effect>,
 ): ItemVerb<TaskAction> {
   const look = async ({ agent }: OperatedAgent, { taskId }: TaskAction): Promise<Effect> => {
-    const found = await agent.inspectScheduledTask(taskId);
+    const found = await agent.schedules.inspect(taskId);
     if (!found) return NOT_FOUND;
     return found.state === "invalid" || wouldDo(found.state) ? done() : UNCHANGED;
   };
@@ -37,7 +37,7 @@ function onTask(
 const pauseTask = onTask(
   (state) => state !== "paused",
   async ({ agent }, { taskId }, reason) => {
-    await agent.pauseScheduledTask(taskId, reason);
+    await agent.schedules.pause(taskId, reason);
     return done();
   },
 );
@@ -45,7 +45,7 @@ const pauseTask = onTask(
 const resumeTask = onTask(
   (state) => state === "paused",
   async ({ agent }, { taskId }) => {
-    await agent.resumeScheduledTask(taskId);
+    await agent.schedules.resume(taskId);
     return done();
   },
 );
@@ -53,18 +53,18 @@ const resumeTask = onTask(
 const skipNext = onTask(
   (state) => state === "active",
   async ({ agent }, { taskId }) =>
-    (await agent.skipNextScheduledRun(taskId)) === null ? UNCHANGED : done(),
+    (await agent.schedules.skipNext(taskId)) === null ? UNCHANGED : done(),
 );
 
 const triggerTask: ItemVerb<TaskAction> = {
   ...task,
   look: async ({ agent }, { taskId }) =>
-    (await agent.inspectScheduledTask(taskId)) ? done() : NOT_FOUND,
+    (await agent.schedules.inspect(taskId)) ? done() : NOT_FOUND,
   async act(operated, action, { auditId }) {
     const { agent } = operated;
     const found = await triggerTask.look(operated, action);
     if (found.outcome === "not-found") return found;
-    const run = await agent.triggerScheduledTask(action.taskId, { key: `operator-${auditId}` });
+    const run = await agent.schedules.trigger(action.taskId, { key: `operator-${auditId}` });
     return run.status === "skipped" ? UNCHANGED : done();
   },
 };
@@ -72,14 +72,14 @@ const triggerTask: ItemVerb<TaskAction> = {
 const backfill: ItemVerb<Of<"backfill">> = {
   ...task,
   async look({ agent, capabilities }, { taskId, from, to }) {
-    if (!(await agent.inspectScheduledTask(taskId))) return NOT_FOUND;
+    if (!(await agent.schedules.inspect(taskId))) return NOT_FOUND;
     const scheduler = capabilities.features.get("schedules", "backfill") as Scheduler;
     const count = await scheduler.countBackfill(taskId, { from, to });
     return count > 0 ? done(count) : UNCHANGED;
   },
   async act({ agent }, { taskId, from, to }) {
-    if (!(await agent.inspectScheduledTask(taskId))) return NOT_FOUND;
-    const { queued } = await agent.backfillScheduledTask(taskId, { from, to });
+    if (!(await agent.schedules.inspect(taskId))) return NOT_FOUND;
+    const { queued } = await agent.schedules.backfill(taskId, { from, to });
     return queued > 0 ? done(queued) : UNCHANGED;
   },
 };

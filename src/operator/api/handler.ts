@@ -3,6 +3,8 @@
 import { bytesUpTo } from "../../core/bytes-up-to.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { remoteOf } from "../../kernel/index.ts";
+import type { Operated, OperatedVerbs } from "../operated.ts";
 import type {
   AgentRef,
   Collections,
@@ -180,7 +182,7 @@ export async function answerAs<Env>(
   checkNoParameters(searchParams);
   const stub = await stubOf(options, env, { agent, name });
   const body = await bodyOf(request);
-  return answer(await acted(stub.operate({ ...body, by: identity.id })));
+  return answer(await acted(stub.operations.operate({ ...body, by: identity.id })));
 }
 
 /** An action that takes longer continues. */
@@ -218,7 +220,7 @@ async function read(
   const [collection = "", id, part, ...more] = path;
   if (collection === "report" && id === undefined) {
     checkNoParameters(search);
-    return stub.healthReport();
+    return stub.operations.healthReport();
   }
   if (!Object.hasOwn(LISTS, collection)) throw notFound(`The list ${JSON.stringify(collection)}`);
   const name = collection as keyof Collections;
@@ -226,7 +228,7 @@ async function read(
   if (id === "" || more.length > 0) throw notFound(`The path ${path.join("/")}`);
   if (name === "submissions" && part === "trace") {
     checkNoParameters(search);
-    return found(await stub.traceSubmission(id), id);
+    return found(await stub.operations.traceSubmission(id), id);
   }
   const list =
     Object.hasOwn(PARTS, `${name}/${part}`) && PARTS[`${name}/${part}` as keyof typeof PARTS];
@@ -262,7 +264,17 @@ function stubIn<Env>(
   { agent, name }: AgentRef,
 ): Stub {
   const found: ReturnType<typeof namespace> | undefined = namespace(env);
-  if (typeof found?.getByName === "function") return found.getByName(name) as unknown as Stub;
+  if (typeof found?.getByName === "function") {
+    const stub = found.getByName(name) as unknown as Pick<
+      OperatedVerbs,
+      "listSubmissions" | "inspectSubmission"
+    >;
+    return {
+      ...remoteOf<Operated>(stub),
+      listSubmissions: (options) => stub.listSubmissions(options),
+      inspectSubmission: (id) => stub.inspectSubmission(id),
+    };
+  }
   throw unreachable(
     `This Worker has no Durable Object binding for the agent ${JSON.stringify(agent)}. Add it to its configuration, and deploy it.`,
   );
@@ -319,7 +331,7 @@ async function reportAll<Env>(
   send?: Send,
 ): Promise<Report> {
   const ask = async (ref: AgentRef) =>
-    stubIn(options.agents[ref.agent] as OperatedAgents<Env>, env, ref).healthReport();
+    stubIn(options.agents[ref.agent] as OperatedAgents<Env>, env, ref).operations.healthReport();
   const times = { timeoutMs: TIME_LIMIT_MS, budgetMs: REPORT_MS };
   const report = await reportOf(page, ask, times, Date.now(), send);
   // Where agents are slow, the next report covers those that were not asked.

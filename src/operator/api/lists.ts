@@ -1,19 +1,14 @@
 /** Each list of an agent as pages, and its items, by the agent's verbs. */
 
+import type { Remote } from "../../kernel/index.ts";
 import type { ListScanLimitError } from "../../kernel/submissions/index.ts";
-import type { OperatedVerbs } from "../operated.ts";
+import type { Operated, OperatedVerbs } from "../operated.ts";
 import type { Collections, Details, Page, Parts } from "../protocol.ts";
 import { invalidCursor } from "./errors.ts";
 import type { Query } from "./query.ts";
 
-/** A stub: the verbs that the API calls. A result comes as a promise. */
-export type Stub = {
-  readonly [Verb in keyof OperatedVerbs]: OperatedVerbs[Verb] extends (
-    ...args: infer Args
-  ) => infer Result
-    ? (...args: Args) => Promise<Awaited<Result>>
-    : never;
-};
+/** A stub, and the capabilities behind it. A result comes as a promise. */
+export type Stub = Remote<Operated> & Pick<OperatedVerbs, "listSubmissions" | "inspectSubmission">;
 
 type Lists = {
   readonly [Name in keyof Collections]: (
@@ -51,37 +46,33 @@ export const LISTS: Lists = {
     const isMore = rest.items.length > 0 || rest.cursor !== undefined;
     return pageOf(items, isMore ? last : undefined);
   },
-  approvals: (stub, query) => stub.listApprovals({ status: APPROVALS, ...query }),
-  inbound: (stub, query) => stub.listInboundDeliveries(query),
-  deliveries: (stub, query) => stub.listDeliveries(query),
-  "dead-letters": (stub, query) => stub.listDeadLetters(query),
-  endpoints: (stub, query) => stub.listEndpoints(query),
+  approvals: (stub, query) => stub.approvals.list({ status: APPROVALS, ...query }),
+  inbound: (stub, query) => stub.inbound.list(query),
+  deliveries: (stub, query) => stub.outbox.listDeliveries(query),
+  "dead-letters": (stub, query) => stub.outbox.listDeadLetters(query),
+  endpoints: (stub, query) => stub.outbox.listEndpoints(query),
   tasks: async (stub, query) =>
-    after(
-      await stub.listScheduledTasks({ occurrences: OCCURRENCES }),
-      query,
-      ({ taskId }) => taskId,
-    ),
-  workflows: (stub, query) => stub.listWorkflowInstances(query),
-  threads: (stub, query) => stub.listThreads(query),
-  actions: (stub, query) => stub.listOperatorActions(query),
+    after(await stub.schedules.list({ occurrences: OCCURRENCES }), query, ({ taskId }) => taskId),
+  workflows: (stub, query) => stub.operations.listWorkflows(query),
+  threads: (stub, query) => stub.operations.listThreads(query),
+  actions: (stub, query) => stub.operations.listActions(query),
 };
 
 export const ITEMS: Items = {
   submissions: (stub, id) => stub.inspectSubmission(id),
-  approvals: (stub, id) => stub.inspectApproval(id),
-  inbound: (stub, source, id) => stub.inspectInboundDelivery(source, id),
+  approvals: (stub, id) => stub.approvals.inspect(id),
+  inbound: (stub, source, id) => stub.inbound.inspect(source, id),
   deliveries: deliveryOf,
   "dead-letters": deliveryOf,
-  endpoints: (stub, url) => stub.inspectEndpoint(url),
-  tasks: (stub, id) => stub.inspectScheduledTask(id, { occurrences: OCCURRENCES }),
-  workflows: (stub, id) => stub.inspectWorkflowInstance(id),
+  endpoints: (stub, url) => stub.outbox.inspectEndpoint(url),
+  tasks: (stub, id) => stub.schedules.inspect(id, { occurrences: OCCURRENCES }),
+  workflows: (stub, id) => stub.operations.inspectWorkflow(id),
 };
 
 export const PARTS: PartLists = {
   "tasks/runs": async (stub, taskId, { limit, cursor }) => {
     const before = positionOf(cursor);
-    const found = await stub.listScheduledRuns(taskId, {
+    const found = await stub.schedules.runs(taskId, {
       limit: limit + 1,
       ...(before !== undefined && { before }),
     });
@@ -92,11 +83,11 @@ export const PARTS: PartLists = {
     const items = found.slice(0, most);
     return pageOf(items, found.length > limit ? String(items.at(-1)?.scheduledFor) : undefined);
   },
-  "threads/messages": (stub, thread, query) => stub.listThreadMessages(thread, query),
+  "threads/messages": (stub, thread, query) => stub.operations.listThreadMessages(thread, query),
 };
 
 async function deliveryOf(stub: Stub, id: string): Promise<Details["deliveries"] | null> {
-  const [state, event] = await Promise.all([stub.inspectDelivery(id), stub.readDelivery(id)]);
+  const [state, event] = await Promise.all([stub.outbox.inspect(id), stub.outbox.read(id)]);
   return (
     state && {
       id,

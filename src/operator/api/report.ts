@@ -65,7 +65,7 @@ async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
   try {
     const report = await withTimeout(answer, timeoutMs);
     if (Array.isArray(report?.findings)) return { report };
-    return { unreachable: `healthReport() returned ${preview(report)}` };
+    return { unreachable: `operations.healthReport() returned ${preview(report)}` };
   } catch (error) {
     const { name, message } = failureOf(error);
     return { unreachable: message, errorName: name };

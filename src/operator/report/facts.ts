@@ -36,7 +36,7 @@ export async function readFacts(
   operated: OperatedAgent,
   now: number,
 ): Promise<{ facts: ReportFacts; broken: BrokenPart[] }> {
-  const { agent, host, capabilities, storage, env } = operated;
+  const { host, capabilities, storage, env } = operated;
   const broken: BrokenPart[] = [];
   const read = async <Facts>(part: Part, work: () => Promise<Facts>): Promise<Facts | undefined> =>
     work().catch((error: unknown) => {
@@ -48,7 +48,7 @@ export async function readFacts(
     read("submissions", async () =>
       submissionFacts(await capabilities.submissions.engine.factSource(), now),
     ),
-    read("outbox", async () => outboxFacts(await agent.outbox.factSource())),
+    read("outbox", async () => outboxFacts(await capabilities.outbox.factSource())),
     read("inbound", async () => inboundOf(operated)?.log.facts(now)),
     read("waits", async () => {
       await capabilities.submissions.ready();
@@ -100,10 +100,9 @@ async function alarmFacts(
   operated: OperatedAgent,
   { submissions, outbox, waits, scheduler }: ReportFacts,
 ): Promise<AlarmFacts> {
-  const { agent, capabilities } = operated;
-  const { submissions: ledger, waits: gate } = capabilities;
+  const { submissions: ledger, outbox: sending, waits: gate } = operated.capabilities;
   const tasks = schedulerOf(operated);
-  const modules = [ledger, agent.outbox, gate, ...(tasks ? [tasks] : [])];
+  const modules = [ledger, sending, gate, ...(tasks ? [tasks] : [])];
   const wakes = await Promise.all(modules.map((module) => module.inspectWake()));
   const times = [
     ...(submissions?.open ?? []).map(({ createdAt }) => createdAt),

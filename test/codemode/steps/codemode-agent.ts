@@ -120,7 +120,7 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
   }
 
   /** Open approvals: their ids, and what they are about. */
-  async approvals(): Promise<{ waitId: string; title: string }[]> {
+  async openApprovals(): Promise<{ waitId: string; title: string }[]> {
     const { items: open } = await this[CAPABILITIES].waits.list({
       kind: "approval",
       isOpen: true,
@@ -133,7 +133,7 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
   }
 
   async approvalsOfChild() {
-    return (await this.subAgent(CodemodeAgent, "child")).approvals();
+    return (await this.subAgent(CodemodeAgent, "child")).openApprovals();
   }
 
   async settle(waitId: string, status: "completed" | "rejected", reason?: string): Promise<void> {

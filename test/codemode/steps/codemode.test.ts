@@ -115,7 +115,7 @@ describe("an approval", () => {
     const first = await code.approval();
     await code.agent().settle(first.waitId, "completed");
     const second = await until(async () => {
-      const open = await code.agent().approvals();
+      const open = await code.agent().openApprovals();
       return open.find(({ waitId }) => waitId !== first.waitId);
     });
     await code.agent().settle(first.waitId, "completed");
@@ -186,7 +186,7 @@ describe("an approval", () => {
     await code.agent().approveDirectly(execution?.id ?? "");
     await code.agent().nudge();
     expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
-    expect(await code.agent().approvals()).toEqual([]);
+    expect(await code.agent().openApprovals()).toEqual([]);
     expect(times("charge", code.order)).toBe(1);
   });
 });
@@ -259,7 +259,7 @@ describe("an end from outside", () => {
     await code.approval();
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
-    expect(await code.agent().approvals()).toEqual([]);
+    expect(await code.agent().openApprovals()).toEqual([]);
     expect(times("charge", code.order)).toBe(0);
   });
 
@@ -274,7 +274,7 @@ describe("an end from outside", () => {
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     isOver = true;
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
-    expect(await code.agent().approvals()).toEqual([]);
+    expect(await code.agent().openApprovals()).toEqual([]);
   });
 
   it("W5: terminateWorkflow() rejects the action that waits", async () => {
@@ -283,7 +283,7 @@ describe("an end from outside", () => {
     await code.approval();
     await code.agent().terminate(code.id);
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
-    expect(await code.agent().approvals()).toEqual([]);
+    expect(await code.agent().openApprovals()).toEqual([]);
     expect(times("charge", code.order)).toBe(0);
   });
 });

@@ -37,7 +37,7 @@ export function givenCode(hooks: CodemodeHooks = {}) {
     env.CodemodeAgent.getByName(name) as unknown as DurableObjectStub<CodemodeAgent>;
   const approval = () =>
     until(async () => {
-      const [first] = await agent().approvals();
+      const [first] = await agent().openApprovals();
       return first;
     });
   return {

@@ -110,7 +110,7 @@ describe("L6: the agent dies", () => {
       .die()
       .catch(() => undefined);
     await code.revived();
-    expect(await code.agent().approvals()).toEqual([before]);
+    expect(await code.agent().openApprovals()).toEqual([before]);
     await code.approve();
     expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
     expect(times("charge", code.order)).toBe(1);

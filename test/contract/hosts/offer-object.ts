@@ -76,7 +76,7 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
     return new Response(`request to ${this.lifecycle.name}`);
   }
   /** A method with the name of a verb. */
-  async healthReport() {
+  async submissionStats() {
     return "own" as never;
   }
   async note(text: string) {

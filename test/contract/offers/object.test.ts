@@ -64,14 +64,14 @@ it("Streams of the app keep their own chunks", async () => {
 });
 
 it("a method of the class with the name of a verb wins", async () => {
-  expect(await given().healthReport()).toBe("own");
+  expect(await given().submissionStats()).toBe("own");
 });
 
 it("two classes keep their own options", async () => {
   const other = env.OtherObject.getByName(`other-${crypto.randomUUID()}`);
   const { submissionId } = await other.submitMessages([message("Hello")]);
   expect(await other.waitForSubmission(submissionId)).toMatchObject({ output: "other" });
-  expect(await other.healthReport()).not.toBe("own");
+  expect(await other.submissionStats()).not.toBe("own");
 });
 
 it("durable() is refused on an object without a Lifecycle, and when called twice", async () => {

@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import { describe, expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type {
   Approval,
   ApprovalMessage,
@@ -50,7 +51,7 @@ describe("approvals", () => {
     const first = await workflow.pending();
     const client = await connected(workflow.agent, `${workflow.agent.name}`);
     const sent = () => client.messages.map(({ approval }) => approval as Approval);
-    await workflow.agent.grantApproval(first.approvalId, { by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId, { by: "ada" });
     await until(() => sent().some(({ status }) => status === "expired"));
     await until(() => approvals.length === 5);
     await workflow.agent.terminate(workflow.id);
@@ -79,7 +80,11 @@ describe("approvals", () => {
     const { approvalId } = await workflow.pending();
     const client = await connected(workflow.agent, `${workflow.agent.name}`);
     const payload = { amount: 10, note: SECRET };
-    await workflow.agent.grantApproval(approvalId, { payload, by: SECRET, reason: SECRET });
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId, {
+      payload,
+      by: SECRET,
+      reason: SECRET,
+    });
     await workflow.output();
     await until(() => client.messages.length === 1);
     const approval = { approvalId, status: "approved", title: "Refund" };
@@ -101,7 +106,7 @@ describe("approvals", () => {
       await connected(workflow.agent, `${name}?_pk=admin`),
       await connected(workflow.agent, `${name}?_pk=other`),
     ];
-    await workflow.agent.rejectApproval(approvalId);
+    await capabilitiesOf(workflow.agent).approvals.reject(approvalId);
     await until(() => admin.messages.length > 0 && other.messages.length > 0);
     await workflow.output();
     expect(asked).toBe(2);
@@ -132,7 +137,7 @@ describe("approvals", () => {
       });
       const { approvalId } = await workflow.pending();
       const client = await connected(workflow.agent, `${workflow.agent.name}`);
-      await workflow.agent.rejectApproval(approvalId);
+      await capabilitiesOf(workflow.agent).approvals.reject(approvalId);
       await until(() => client.messages.length > 0 && approvals.length === 2);
       expect(JSON.stringify(client.messages)).not.toContain(SECRET);
       logged.mockRestore();
@@ -147,7 +152,7 @@ describe("approvals", () => {
         work((await agent.subAgent(ThinkAgent, "child")) as unknown as ThinkAgent),
       );
     appHooks.set("child", { shouldSendApproval: (_, { id }) => id === "admin" });
-    await atChild((child) => child.listApprovals());
+    await atChild((child) => capabilitiesOf(child).approvals.list());
     const path = `${parent.name}/sub/think-agent/child`;
     const admin = await connected(parent, `${path}?_pk=admin`);
     const other = await connected(parent, `${path}?_pk=other`);
@@ -157,8 +162,8 @@ describe("approvals", () => {
     await atChild(async (child) => {
       const {
         items: [approval],
-      } = await child.listApprovals();
-      await child.rejectApproval(approval?.approvalId ?? "");
+      } = await capabilitiesOf(child).approvals.list();
+      await capabilitiesOf(child).approvals.reject(approval?.approvalId ?? "");
     });
     await until(() => admin.messages.length === 2 && other.messages.length === 2);
     expect(other.messages.map(({ approval }) => approval.status)).toEqual(["pending", "rejected"]);
@@ -176,8 +181,8 @@ describe("approvals", () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }], {
       onApproval: async ({ approvalId, status, workflow: { stepName } }, agent) => {
         if (status !== "pending") return;
-        if (stepName === "first") await agent.grantApproval(approvalId, { by: "the app" });
-        else await agent.rejectApproval(approvalId, { by: "the app" });
+        if (stepName === "first") await agent.approvals.grant(approvalId, { by: "the app" });
+        else await agent.approvals.reject(approvalId, { by: "the app" });
       },
     });
     expect((await workflow.output()).outcomes).toMatchObject([
@@ -194,7 +199,7 @@ describe("approvals", () => {
       },
     });
     const { approvalId } = await workflow.pending();
-    await workflow.agent.grantApproval(approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
     const ours = logged.mock.calls.filter((call) => String(call[1]).includes("the app's own"));
     expect(ours).toHaveLength(2);
@@ -207,7 +212,7 @@ describe("approvals", () => {
     subscribe("agents:lifecycle", note);
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId: waitId } = await workflow.pending();
-    await workflow.agent.rejectApproval(waitId);
+    await capabilitiesOf(workflow.agent).approvals.reject(waitId);
     await workflow.output();
     unsubscribe("agents:lifecycle", note);
     const { name } = workflow.agent;
@@ -225,8 +230,10 @@ it("W3: waitForApproval() and approveWorkflow() of agents still work", async () 
   const { approvalId } = await workflow.pending();
   // It is for the other one, and waits for it.
   await workflow.agent.approveWorkflow(workflow.id, { metadata: { by: "eve" } });
-  expect(await workflow.agent.inspectApproval(approvalId)).toMatchObject({ status: "pending" });
-  await workflow.agent.rejectApproval(approvalId);
+  expect(await capabilitiesOf(workflow.agent).approvals.inspect(approvalId)).toMatchObject({
+    status: "pending",
+  });
+  await capabilitiesOf(workflow.agent).approvals.reject(approvalId);
   expect(await workflow.output()).toMatchObject({
     outcomes: [{ approved: false }],
     metadata: { by: "eve" },
@@ -261,7 +268,7 @@ describe("an invalid request is refused at the call, and nothing is stored", () 
     expect(error.message).toContain("errored");
     expect(error.message).toContain(text);
     expect(error.message).toContain('step.approval("wait")');
-    expect((await workflow.agent.listApprovals()).items).toEqual([]);
+    expect((await capabilitiesOf(workflow.agent).approvals.list()).items).toEqual([]);
     expect((await env.APPROVAL_WORKFLOW.get(workflow.id)).id).toBe(workflow.id);
   });
 });
@@ -450,7 +457,7 @@ describe("submissions", () => {
         run((await agent.subAgent(ThinkAgent, "seen")) as unknown as ThinkAgent),
       );
     appHooks.set("seen", { shouldSendSubmission: () => true });
-    await work((child) => child.listApprovals());
+    await work((child) => capabilitiesOf(child).approvals.list());
     const path = `${parent.name}/sub/think-agent/seen`;
     const { messages, close } = await connected<Sent>(parent, path, TYPES);
     const script = { first: "Hm. ", delayMs: 300, text: "Done." };

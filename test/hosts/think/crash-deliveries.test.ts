@@ -1,5 +1,6 @@
 /** An agent crashes at any write or delivery while it accepts inbound deliveries. What they start is started once. */
 
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { handlers } from "../../../src/inbound/offer.ts";
 import { differs } from "../../support/crash/objects.ts";
 import {
@@ -28,7 +29,7 @@ const effects = new Map<string, number>();
 const messagesOf = (id: string) => [message(script(id), id)];
 const delivery = ({ id }: Run) => arrival(id, { source: SOURCE });
 const verdictsOf = async (agent: Agent) => {
-  const { items: deliveries } = await agent.listInboundDeliveries();
+  const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
   return deliveries.map(({ verdict, calls }) => [verdict, calls.length]);
 };
 
@@ -110,8 +111,10 @@ const DELIVERIES: readonly ThinkScenario[] = [
       ];
     },
   },
-  replay("replayInboundDelivery", (agent, { id }) => agent.replayInboundDelivery(SOURCE, id)),
-  replay("replayInboundDeliveries", (agent) => agent.replayInboundDeliveries({ source: SOURCE })),
+  replay("inbound.replay", (agent, { id }) => capabilitiesOf(agent).inbound.replay(SOURCE, id)),
+  replay("inbound.replayMany", (agent) =>
+    capabilitiesOf(agent).inbound.replayMany({ source: SOURCE }),
+  ),
 ];
 
 playThinkMatrix(PLAYED["crash-deliveries"], DELIVERIES);

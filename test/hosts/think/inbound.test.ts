@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { givenThink, message } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { thinkOptions } from "../../support/think-agent.ts";
@@ -27,7 +28,7 @@ describe("acceptDelivery() of an agent", () => {
       result: { ...(first as { result: object }).result, accepted: false },
     });
     expect(await agent.listSubmissions()).toHaveLength(1);
-    const { items: deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
     expect(deliveries).toMatchObject([
       { id, verdict: "accepted", duplicates: 1, calls: [{ kind: "submission", ordinal: 0 }] },
     ]);
@@ -59,7 +60,7 @@ describe("acceptDelivery() of an agent", () => {
       error: { name: "BacklogFullError" },
       retryAfter: 30,
     });
-    expect(await agent.inspectInboundDelivery("github", "d2")).toMatchObject({
+    expect(await capabilitiesOf(agent).inbound.inspect("github", "d2")).toMatchObject({
       verdict: "refused",
       error: { name: "BacklogFullError" },
       body: { id: "d2" },
@@ -81,7 +82,7 @@ describe("acceptDelivery() of an agent", () => {
     const result = `github-${id}`;
     expect(await agent.acceptDelivery(request)).toEqual({ verdict: "accepted", result });
     expect(await agent.acceptDelivery(request)).toEqual({ verdict: "duplicate", result });
-    expect((await agent.inspectInboundDelivery("github", id))?.calls).toEqual([
+    expect((await capabilitiesOf(agent).inbound.inspect("github", id))?.calls).toEqual([
       {
         kind: "workflow",
         ordinal: 0,
@@ -132,7 +133,7 @@ describe("acceptDelivery() of an agent", () => {
       `submitMessages github:${id}`,
       `runWorkflow github_1_${id} return`,
     ]);
-    const found = await agent.inspectInboundDelivery("github", id);
+    const found = await capabilitiesOf(agent).inbound.inspect("github", id);
     expect(found?.calls).toMatchObject([
       { kind: "submission", submissionIds: [submissionId] },
       { kind: "workflow", workflowId: `github_1_${id}` },

@@ -1,6 +1,7 @@
 /** The outbox as part of DurableThink. */
 
 import { describe, expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Problem } from "../../../src/hosts/think/index.ts";
 import { type DeadLetter, method, webhook } from "../../../src/kernel/outbox/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
@@ -20,16 +21,16 @@ describe("dead letters of a DurableThink", () => {
       attempts: 1,
       lastError: expect.stringContaining("not today"),
     } satisfies Partial<Record<keyof DeadLetter, unknown>>);
-    expect(await stub.countDeadLetters()).toBe(1);
-    const page = await stub.listDeadLetters();
+    expect(await capabilitiesOf(stub).outbox.countDeadLetters()).toBe(1);
+    const page = await capabilitiesOf(stub).outbox.listDeadLetters();
     expect(page.items.map(({ id }) => id)).toEqual([letter.id]);
-    expect(await stub.readDelivery(letter.id)).toEqual(letter.event);
-    expect(await stub.redriveDeadLetter(letter.id)).toBe(true);
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.redriveDeadLetters({ since: new Date(0) })).toBe(1);
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.deleteDeadLetter(letter.id)).toBe(true);
-    expect(await stub.countDeadLetters()).toBe(0);
+    expect(await capabilitiesOf(stub).outbox.read(letter.id)).toEqual(letter.event);
+    expect(await capabilitiesOf(stub).outbox.redrive(letter.id)).toBe(true);
+    await until(async () => (await capabilitiesOf(stub).outbox.countDeadLetters()) === 1);
+    expect(await capabilitiesOf(stub).outbox.redriveAll({ since: new Date(0) })).toBe(1);
+    await until(async () => (await capabilitiesOf(stub).outbox.countDeadLetters()) === 1);
+    expect(await capabilitiesOf(stub).outbox.deleteDeadLetter(letter.id)).toBe(true);
+    expect(await capabilitiesOf(stub).outbox.countDeadLetters()).toBe(0);
   });
 
   it("O3 L7: problems are logged once with the agent's name, and an overridden onProblem() replaces the log", async () => {
@@ -45,7 +46,7 @@ describe("dead letters of a DurableThink", () => {
     for (const stub of [loud, silent]) {
       const failing = message({ fail: `refused by ${stub.name}` });
       await stub.submitMessages([failing], { submissionId: "s", notify });
-      await until(async () => (await stub.countDeadLetters()) === 1);
+      await until(async () => (await capabilitiesOf(stub).outbox.countDeadLetters()) === 1);
     }
     await until(() => problems.length === 2);
     for (const spy of spies) spy.mockRestore();
@@ -65,14 +66,14 @@ describe("dead letters of a DurableThink", () => {
     const me = someReceiver();
     const hook = webhook(receiverUrl(`/flaky/${me}/1?status=410`), { secret: "HOOK_SECRET" });
     await stub.submitMessages([message("hello")], { notify: [hook] });
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect((await stub.listEndpoints()).items).toMatchObject([
+    await until(async () => (await capabilitiesOf(stub).outbox.countDeadLetters()) === 1);
+    expect((await capabilitiesOf(stub).outbox.listEndpoints()).items).toMatchObject([
       { url: hook.url, state: "disabled" },
     ]);
-    expect(await stub.enableEndpoint(hook.url)).toBe(1);
+    expect(await capabilitiesOf(stub).outbox.enableEndpoint(hook.url)).toBe(1);
     await until(async () => (await receivedBy(me)).length === 2);
-    await stub.disableEndpoint(hook.url, "by hand");
-    expect((await stub.listEndpoints()).items).toMatchObject([
+    await capabilitiesOf(stub).outbox.disableEndpoint(hook.url, "by hand");
+    expect((await capabilitiesOf(stub).outbox.listEndpoints()).items).toMatchObject([
       { state: "disabled", reason: "by hand" },
     ]);
   });

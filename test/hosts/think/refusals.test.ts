@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { workflow } from "../../../src/kernel/outbox/index.ts";
@@ -14,6 +15,7 @@ import type { ThinkAgent } from "../../support/think-agent.ts";
 /** The error of a verb, called by name with any arguments. */
 function errorOf(verb: string, ...args: unknown[]): Promise<Error> {
   return runInDurableObject<ThinkAgent, Error>(givenThink(), (agent) => {
+    if (verb.includes(".")) return refusal(agent.callKernel(verb, ...args));
     const method = Reflect.get(agent, verb) as (...given: unknown[]) => unknown;
     return refusal(Promise.resolve().then(() => method.apply(agent, args)));
   });
@@ -30,22 +32,22 @@ describe("L1: an id that cannot exist is refused", () => {
     ["clearThread", "InvalidSubmissionError"],
     ["cancelChat", "InvalidSubmissionError"],
     ["replyAttachments", "InvalidSubmissionError"],
-    ["inspectApproval", "InvalidApprovalError"],
-    ["grantApproval", "InvalidApprovalError"],
-    ["rejectApproval", "InvalidApprovalError"],
-    ["inspectScheduledTask", "InvalidOptionError"],
-    ["listScheduledRuns", "UnknownTaskError"],
-    ["pauseScheduledTask", "UnknownTaskError"],
-    ["resumeScheduledTask", "UnknownTaskError"],
-    ["triggerScheduledTask", "UnknownTaskError"],
-    ["skipNextScheduledRun", "UnknownTaskError"],
-    ["inspectDelivery", "InvalidFilterError"],
-    ["readDelivery", "InvalidFilterError"],
-    ["redriveDeadLetter", "InvalidFilterError"],
-    ["deleteDeadLetter", "InvalidFilterError"],
-    ["inspectEndpoint", "InvalidDestinationError"],
-    ["enableEndpoint", "InvalidDestinationError"],
-    ["disableEndpoint", "InvalidDestinationError"],
+    ["approvals.inspect", "InvalidApprovalError"],
+    ["approvals.grant", "InvalidApprovalError"],
+    ["approvals.reject", "InvalidApprovalError"],
+    ["schedules.inspect", "InvalidOptionError"],
+    ["schedules.runs", "UnknownTaskError"],
+    ["schedules.pause", "UnknownTaskError"],
+    ["schedules.resume", "UnknownTaskError"],
+    ["schedules.trigger", "UnknownTaskError"],
+    ["schedules.skipNext", "UnknownTaskError"],
+    ["outbox.inspect", "InvalidFilterError"],
+    ["outbox.read", "InvalidFilterError"],
+    ["outbox.redrive", "InvalidFilterError"],
+    ["outbox.deleteDeadLetter", "InvalidFilterError"],
+    ["outbox.inspectEndpoint", "InvalidDestinationError"],
+    ["outbox.enableEndpoint", "InvalidDestinationError"],
+    ["outbox.disableEndpoint", "InvalidDestinationError"],
     ["terminateWorkflow", "InvalidOptionError"],
   ];
   const TOO_LARGE = `https://a.example/${"x".repeat(10_000_000)}`;
@@ -62,11 +64,11 @@ describe("L1: an id that cannot exist is refused", () => {
     ["listSubmissions", { before: TOO_LARGE }, "InvalidSubmissionError"],
     ["listSubmissions", { thread: TOO_LARGE }, "InvalidSubmissionError"],
     ["listSubmissions", { metadata: { key: TOO_LARGE } }, "InvalidSubmissionError"],
-    ["listApprovals", { cursor: TOO_LARGE }, "InvalidApprovalError"],
-    ["listApprovals", { workflowId: TOO_LARGE }, "InvalidApprovalError"],
-    ["listDeliveries", { submissionId: TOO_LARGE }, "InvalidFilterError"],
-    ["listDeliveries", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
-    ["listDeadLetters", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
+    ["approvals.list", { cursor: TOO_LARGE }, "InvalidApprovalError"],
+    ["approvals.list", { workflowId: TOO_LARGE }, "InvalidApprovalError"],
+    ["outbox.listDeliveries", { submissionId: TOO_LARGE }, "InvalidFilterError"],
+    ["outbox.listDeliveries", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
+    ["outbox.listDeadLetters", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
   ])("%s() refuses one of 10 MB among its options (%#)", async (verb, options, name) => {
     expect(await errorOf(verb, options)).toMatchObject({ name });
   });
@@ -181,16 +183,16 @@ describe("without features", () => {
   };
   const line = "static readonly features = [operations()]";
 
-  it.each(["healthReport", "listThreads", "listOperatorActions"] as const)(
-    "%s() throws an error with the line to add",
+  it.each(["healthReport", "listThreads", "listActions"] as const)(
+    "operations.%s() throws an error with the line to add",
     async (verb) => {
       class Bare extends DurableThink {}
       const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), async (_, ctx) => {
         const agent = new Bare(ctx, env as Cloudflare.Env);
-        return refusal(agent[verb]());
+        return refusal(capabilitiesOf(agent).operations[verb]());
       });
       expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "operations" });
-      expect(error.message).toContain(`${verb}() needs operations()`);
+      expect(error.message).toContain("agent.operations needs operations()");
       expect(error.message).toContain(line);
     },
   );

@@ -4,6 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { Think } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { DurableThink, defineScheduledTasks } from "../../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { ScheduledTaskContext } from "../../../src/scheduler/index.ts";
@@ -45,11 +46,11 @@ describe("a prompt task", () => {
         },
       }),
     );
-    const run = await agent().triggerScheduledTask("digest", { key: "once" });
-    const again = await agent().triggerScheduledTask("digest", { key: "once" });
+    const run = await capabilitiesOf(agent()).schedules.trigger("digest", { key: "once" });
+    const again = await capabilitiesOf(agent()).schedules.trigger("digest", { key: "once" });
     expect(again.idempotencyKey).toBe(run.idempotencyKey);
     const ended = await until(async () => {
-      const [latest] = await agent().listScheduledRuns("digest");
+      const [latest] = await capabilitiesOf(agent()).schedules.runs("digest");
       return latest?.status === "completed" && latest;
     });
     const [submission, ...others] = await agent().listSubmissions();
@@ -77,11 +78,11 @@ describe("a prompt task", () => {
         tick: { schedule: EACH_SECOND, prompt: () => ask({ text: "tick" }), overlap: "allow" },
       }),
     );
-    await agent().listScheduledTasks();
+    await capabilitiesOf(agent()).schedules.list();
     await until(async () => (await agent().listSubmissions()).length >= 3);
-    await agent().pauseScheduledTask("tick", "seen enough");
+    await capabilitiesOf(agent()).schedules.pause("tick", "seen enough");
     const submissions = await agent().listSubmissions();
-    const runs = await agent().listScheduledRuns("tick");
+    const runs = await capabilitiesOf(agent()).schedules.runs("tick");
     const keys = new Set(submissions.map(({ idempotencyKey }) => idempotencyKey));
     expect(keys.size).toBe(submissions.length);
     expect(runs.map(({ idempotencyKey }) => idempotencyKey)).toEqual(
@@ -89,7 +90,7 @@ describe("a prompt task", () => {
     );
     const times = runs.map(({ scheduledFor }) => scheduledFor);
     expect(times.every((time) => time % 1_000 === 0)).toBe(true);
-    expect(await agent().inspectScheduledTask("tick")).toMatchObject({
+    expect(await capabilitiesOf(agent()).schedules.inspect("tick")).toMatchObject({
       state: "paused",
       paused: { by: "hand", note: "seen enough" },
       next: null,
@@ -101,13 +102,17 @@ describe("a prompt task", () => {
     const agent = givenTasks(() =>
       defineScheduledTasks({ slow: { schedule: YEARLY, prompt, overlap: "skip" } }),
     );
-    await agent().triggerScheduledTask("slow", { key: "first" });
+    await capabilitiesOf(agent()).schedules.trigger("slow", { key: "first" });
     await until(() => modelCalls.get(prompt));
-    expect((await agent().triggerScheduledTask("slow", { key: "second" })).status).toBe("skipped");
+    expect(
+      (await capabilitiesOf(agent()).schedules.trigger("slow", { key: "second" })).status,
+    ).toBe("skipped");
     await crash(agent());
-    expect((await agent().triggerScheduledTask("slow", { key: "third" })).status).toBe("skipped");
+    expect((await capabilitiesOf(agent()).schedules.trigger("slow", { key: "third" })).status).toBe(
+      "skipped",
+    );
     const runs = await until(async () => {
-      const all = await agent().listScheduledRuns("slow");
+      const all = await capabilitiesOf(agent()).schedules.runs("slow");
       return all.some(({ status }) => status === "completed") && all;
     }, 40_000);
     expect(runs.map(({ status }) => status).sort()).toEqual(["completed", "skipped", "skipped"]);
@@ -119,9 +124,9 @@ describe("a prompt task", () => {
     const agent = givenTasks(() =>
       defineScheduledTasks({ endless: { schedule: YEARLY, prompt, overlap: "cancelPrevious" } }),
     );
-    await agent().triggerScheduledTask("endless", { key: "first" });
+    await capabilitiesOf(agent()).schedules.trigger("endless", { key: "first" });
     await until(() => modelCalls.get(prompt));
-    await agent().triggerScheduledTask("endless", { key: "second" });
+    await capabilitiesOf(agent()).schedules.trigger("endless", { key: "second" });
     const statuses = await until(async () => {
       const all = (await agent().listSubmissions()).map(({ status }) => status).sort();
       return all.includes("aborted") && all;
@@ -152,10 +157,12 @@ describe("a handler task", () => {
         },
       }),
     );
-    const { next } = (await agent().inspectScheduledTask("customerDigest")) ?? {};
+    const { next } = (await capabilitiesOf(agent()).schedules.inspect("customerDigest")) ?? {};
     const to = new Date();
     const from = new Date(to.getTime() - 86_400_000);
-    expect(await agent().backfillScheduledTask("customerDigest", { from, to })).toMatchObject({
+    expect(
+      await capabilitiesOf(agent()).schedules.backfill("customerDigest", { from, to }),
+    ).toMatchObject({
       queued: 1,
     });
     await until(() => came.length === 2);
@@ -192,10 +199,10 @@ describe("a handler task", () => {
         }),
       { onError: (error) => void errors.push(error) },
     );
-    await agent().triggerScheduledTask("broken");
+    await capabilitiesOf(agent()).schedules.trigger("broken");
     await until(() => errors.length > 0);
     expect(errors).toMatchObject([{ message: "not today" }]);
-    expect(await agent().inspectScheduledTask("broken")).toMatchObject({
+    expect(await capabilitiesOf(agent()).schedules.inspect("broken")).toMatchObject({
       state: "active",
       next: expect.any(Number),
       counts: { failed: 1 },
@@ -215,7 +222,9 @@ describe("the declared tasks", () => {
         }) as never,
       { onError: (error) => void errors.push(error) },
     );
-    expect(await agent().inspectScheduledTask("good")).toMatchObject({ state: "active" });
+    expect(await capabilitiesOf(agent()).schedules.inspect("good")).toMatchObject({
+      state: "active",
+    });
     await until(() => errors.length > 0);
     expect(errors).toMatchObject([{ name: "InvalidTaskError", taskId: "bad" }]);
     expect(String(errors[0])).toContain('"bad"');
@@ -225,7 +234,7 @@ describe("the declared tasks", () => {
     const agent = givenTasks(() => ({
       old: { schedule: "every day at 09:00", handler: () => {} },
     }));
-    await agent().listScheduledTasks();
+    await capabilitiesOf(agent()).schedules.list();
     expect(await armedByThink(agent())).toEqual([]);
     // As if the app had extended Think until now.
     await runInDurableObject(agent(), (own) =>
@@ -233,7 +242,9 @@ describe("the declared tasks", () => {
     );
     expect(await armedByThink(agent())).toHaveLength(1);
     await crash(agent());
-    expect(await agent().listScheduledTasks()).toMatchObject([{ taskId: "old", state: "active" }]);
+    expect(await capabilitiesOf(agent()).schedules.list()).toMatchObject([
+      { taskId: "old", state: "active" },
+    ]);
     expect(await armedByThink(agent())).toEqual([]);
     await runInDurableObject(agent(), async (own) => {
       expect(Object.keys(await own.getScheduledTasks())).toEqual(["old"]);
@@ -256,7 +267,8 @@ describe("the declared tasks", () => {
         },
       },
     );
-    const ids = async () => (await agent().listScheduledTasks()).map(({ taskId }) => taskId);
+    const ids = async () =>
+      (await capabilitiesOf(agent()).schedules.list()).map(({ taskId }) => taskId);
     expect(await ids()).toEqual(["first"]);
     await runInDurableObject(agent(), async (own) => {
       own.sql`INSERT INTO reminders (id) VALUES ('second')`;
@@ -321,7 +333,7 @@ describe("schedules that Think accepts", () => {
         .then(() => undefined, String);
       const [schedule] = refused === undefined ? await own.listSchedules() : [];
       await own.internal_reconcileScheduledTasks();
-      const found = await own.inspectScheduledTask(id);
+      const found = await own.schedules.inspect(id);
       const { taskId, scheduledFor } = (schedule?.payload ?? {}) as Record<string, unknown>;
       return {
         think: taskId === id ? Number(scheduledFor) : (refused ?? "not armed"),

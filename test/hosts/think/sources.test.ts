@@ -8,6 +8,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { email } from "../../../src/inbound/webhooks/email/index.ts";
 import { queue } from "../../../src/inbound/webhooks/sources/queue.ts";
 import { scheduled } from "../../../src/inbound/webhooks/sources/scheduled.ts";
@@ -37,7 +38,7 @@ describe("sources of deliveries of an agent", () => {
     expect(explicitAcks).toEqual(["a", "a"]);
     expect(retryMessages.map(({ msgId }) => msgId)).toEqual(["b"]);
     expect(await agent.listSubmissions()).toMatchObject([{ idempotencyKey: "queue:a" }]);
-    const { items: deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
     expect(deliveries.map(({ id, verdict }) => [id, verdict])).toEqual([
       ["b", "refused"],
       ["a", "accepted"],
@@ -70,9 +71,9 @@ describe("sources of deliveries of an agent", () => {
     }
     const submissions = await agent.listSubmissions();
     expect(submissions).toMatchObject([{ thread: "q1@example.org", status: "pending" }]);
-    const { items: deliveries } = await agent.listInboundDeliveries();
+    const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
     expect(deliveries).toMatchObject([{ source: "email", verdict: "accepted", duplicates: 1 }]);
-    const stored = await agent.inspectInboundDelivery("email", deliveries[0]?.id ?? "");
+    const stored = await capabilitiesOf(agent).inbound.inspect("email", deliveries[0]?.id ?? "");
     expect(stored?.body).toMatchObject({ from: "ann@example.org", subject: "A question" });
   });
 });

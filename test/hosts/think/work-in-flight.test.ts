@@ -7,6 +7,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { reached } from "../../support/engine.ts";
 import { message, refusal, until } from "../../support/given.ts";
@@ -237,10 +238,9 @@ describe("L1: a submission that Think accepted before the change", () => {
     expect(await list({ before: "s2" })).toEqual(["s1", "s0"]);
     expect(await list({ metadata: { index: 1 } })).toEqual(["s1"]);
     const kindsOf = async (id: string) =>
-      (await moved.traceSubmission(id))?.spans.map(({ kind, endedAt }) => [
-        kind,
-        endedAt !== undefined,
-      ]);
+      (await capabilitiesOf(moved).operations.traceSubmission(id))?.spans.map(
+        ({ kind, endedAt }) => [kind, endedAt !== undefined],
+      );
     expect(await kindsOf("s1")).toEqual([
       ["submission", true],
       ["wait", true],
@@ -366,9 +366,9 @@ describe("S1: a task that Think has armed", () => {
     await app.changeAgent();
     await called(prompt);
     const moved = app.agent();
-    const [run, ...others] = await moved.listScheduledRuns("daily");
+    const [run, ...others] = await capabilitiesOf(moved).schedules.runs("daily");
     expect([run?.scheduledFor, others.length]).toEqual([due, 0]);
-    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
+    expect((await capabilitiesOf(moved).schedules.inspect("daily"))?.next).toBe(next);
     expect(await moved.listSubmissions()).toHaveLength(1);
   });
 
@@ -378,8 +378,8 @@ describe("S1: a task that Think has armed", () => {
     await app.agent().submitMessages([message(script())], { metadata });
     await app.changeAgent();
     const moved = app.agent();
-    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
-    expect(await moved.listScheduledRuns("daily")).toEqual([]);
+    expect((await capabilitiesOf(moved).schedules.inspect("daily"))?.next).toBe(next);
+    expect(await capabilitiesOf(moved).schedules.runs("daily")).toEqual([]);
     expect(await moved.listSubmissions()).toHaveLength(1);
   });
 
@@ -390,7 +390,7 @@ describe("S1: a task that Think has armed", () => {
     });
     const armed = await app.agent().nextSchedule();
     await app.changeAgent();
-    const [task] = await app.agent().listScheduledTasks();
+    const [task] = await capabilitiesOf(app.agent()).schedules.list();
     expect(task?.next).toBe(armed);
     expect(await app.agent().nextSchedule()).toBe(null);
   });

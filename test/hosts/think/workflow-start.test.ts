@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { workflow } from "../../../src/kernel/outbox/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
 import { creating, deadLetters, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";
@@ -34,7 +35,7 @@ function given() {
     completed: () =>
       until(async () => {
         // The alarm would start the agent, too, within 30 seconds.
-        await givenThink(name).outboxStats();
+        await capabilitiesOf(givenThink(name)).outbox.stats();
         const found = await tracked();
         return found?.status === "complete" && found;
       }),
@@ -42,7 +43,7 @@ function given() {
       inside((agent, ctx) => ctx.storage.transactionSync(() => work(agent))),
     rows: () =>
       inside(async (agent, { storage }) => {
-        await agent.outboxStats();
+        await agent.outbox.stats();
         return storage.sql.exec("SELECT id FROM perdure_outbox").toArray();
       }),
   };
@@ -102,7 +103,10 @@ describe("runWorkflow() of agents", () => {
     await inside((agent) => agent.deleteWorkflow(id));
     const error = await refusal(inside((agent) => run(agent, id)));
     expect(error.name).toBe("WorkflowExistsError");
-    expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+    expect(await capabilitiesOf(givenThink(name)).outbox.stats()).toEqual({
+      waiting: 0,
+      deadLetters: 0,
+    });
     expect(await inside((agent) => run(agent, id, { ifExists: "return" }))).toBe(id);
     expect(await inside((agent) => agent.getWorkflow(id)?.status)).toBe("complete");
     expect(effects).toHaveLength(1);
@@ -126,7 +130,7 @@ describe("runWorkflow() of agents", () => {
       }),
     );
     expect(error.message).toContain("Could not detect Agent binding name");
-    expect(await givenThink(name).countDeadLetters()).toBe(1);
+    expect(await capabilitiesOf(givenThink(name)).outbox.countDeadLetters()).toBe(1);
   });
 
   it("W6: a workflow of a sub-agent is started durably, and tracked there", async () => {
@@ -292,20 +296,20 @@ describe("an agent whose class was renamed", () => {
       void run(agent, id).catch(() => {});
       const key = `start:${id}`;
       await until(async () => {
-        const found = await agent.inspectDelivery(key);
+        const found = await agent.outbox.inspect(key);
         return found?.state === "waiting" && found.lastError;
       });
       rename(agent);
-      await agent.redriveDeadLetter(key);
+      await agent.outbox.redrive(key);
       return key;
     });
     const letter = await until(() => deadLetters.get(name));
     expect(letter.lastError).toMatch(/is named like its agent's class Renamed/);
-    expect(letter.lastError).toContain(`start it with redriveDeadLetter("${key}")`);
+    expect(letter.lastError).toContain(`start it with outbox.redrive("${key}")`);
     creating.delete(name);
     await inside((agent) => {
       Reflect.deleteProperty(agent, "selfPath");
-      return agent.redriveDeadLetter(key);
+      return agent.outbox.redrive(key);
     });
     await completed();
     expect(effects).toHaveLength(1);
@@ -386,7 +390,10 @@ describe("one id for two Workflows", () => {
     ]);
     await completed();
     expect(await rows()).toEqual([]);
-    expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+    expect(await capabilitiesOf(givenThink(name)).outbox.stats()).toEqual({
+      waiting: 0,
+      deadLetters: 0,
+    });
     await expectNoOther(id);
     // Also when the first one is tracked.
     expect(await refusal(inside((agent) => other(agent, id)))).toMatchObject(refused(id));
@@ -464,7 +471,7 @@ describe("one id for two Workflows", () => {
     const letter = await until(() => deadLetters.get(name));
     expect(await refusal(inside((agent) => other(agent, id)))).toMatchObject(refused(id));
     creating.delete(name);
-    await inside((agent) => agent.redriveDeadLetter(letter.id));
+    await inside((agent) => agent.outbox.redrive(letter.id));
     await completed();
     await expectNoOther(id);
   });
@@ -524,7 +531,7 @@ describe("a create() that never answers", () => {
         // Other attempts fail, or find the instance that it has created.
         const key = `start:${id}`;
         await until(async () => {
-          const found = await agent.inspectDelivery(key);
+          const found = await agent.outbox.inspect(key);
           return found === null || found.attempt > 2;
         });
       });
@@ -545,7 +552,7 @@ describe("a create() that never answers", () => {
 
 it("W6: a start in an asynchronous transaction that is rolled back happens whole or not at all", async () => {
   const { id, inside, name, effects, completed } = given();
-  await givenThink(name).outboxStats();
+  await capabilitiesOf(givenThink(name)).outbox.stats();
   const call = await inside(async (agent, { storage }) => {
     let started: Promise<string> | undefined;
     const transaction = storage.transaction(async () => {
@@ -565,7 +572,10 @@ it("W6: a start in an asynchronous transaction that is rolled back happens whole
     expect(call?.reason.message).toContain("the transaction was rolled back");
     expect(effects).toEqual([]);
   }
-  expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+  expect(await capabilitiesOf(givenThink(name)).outbox.stats()).toEqual({
+    waiting: 0,
+    deadLetters: 0,
+  });
 });
 
 describe("a crash", () => {
@@ -625,7 +635,7 @@ describe("a platform that fails", () => {
     // A second call knows of the first.
     expect((await refusal(inside((agent) => run(agent, id)))).name).toBe("WorkflowExistsError");
     isDown = false;
-    await inside((agent) => agent.redriveDeadLetter(`start:${id}`));
+    await inside((agent) => agent.outbox.redrive(`start:${id}`));
     await completed();
     expect(effects).toHaveLength(1);
   });
@@ -642,7 +652,7 @@ describe("a platform that fails", () => {
     expect(deadLetters.get(name)).toMatchObject({ id: key, event: { params: { n: 1 } } });
     creating.delete(name);
     const again = await refusal(inside((agent) => run(agent, id)));
-    expect(again.message).toContain(`redriveDeadLetter("${key}")`);
+    expect(again.message).toContain(`outbox.redrive("${key}")`);
     // A webhook that comes again, or an operator.
     expect(await inside((agent) => run(agent, id, { ifExists: "return" }))).toBe(id);
     await completed();
@@ -670,11 +680,11 @@ describe("outbox.put(workflow())", () => {
       id: key,
       lastError: expect.stringContaining("already_exists"),
     });
-    await inside((agent) => agent.deleteDeadLetter(key));
+    await inside((agent) => agent.outbox.deleteDeadLetter(key));
     await inside((agent) =>
       agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id, ifExists: "return" })),
     );
-    await until(async () => (await givenThink(name).inspectDelivery(key)) === null);
+    await until(async () => (await capabilitiesOf(givenThink(name)).outbox.inspect(key)) === null);
     expect(effects).toHaveLength(1);
   });
 });

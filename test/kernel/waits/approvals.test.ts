@@ -40,7 +40,7 @@ describe("W4: what a decision says is checked at the agent", () => {
       "an unknown name",
       { amount: 1 },
       "amount",
-      /Unknown option "amount" in options of grantApproval\(\)/,
+      /Unknown option "amount" in options of approvals.grant\(\)/,
     ],
     [
       "too much",

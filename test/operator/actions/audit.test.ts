@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { KEPT_ACTIONS } from "../../../src/operator/actions/audit.ts";
 import type { OperateRequest } from "../../../src/operator/protocol.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
@@ -45,10 +46,10 @@ describe("the audit log", () => {
       notBefore: later,
     });
     const action = { do: "cancel", submissionId } as const;
-    await refusal(givenThink(name).operate({ ...valid, action }));
+    await refusal(capabilitiesOf(givenThink(name)).operations.operate({ ...valid, action }));
     const items = await until(async () => {
-      const page = await givenThink(name)
-        .listOperatorActions()
+      const page = await capabilitiesOf(givenThink(name))
+        .operations.listActions()
         .catch(() => undefined);
       return page?.items;
     });
@@ -59,7 +60,7 @@ describe("the audit log", () => {
 
   it("keeps the newest 10,000 rows, and gives them in pages", { timeout: 60_000 }, async () => {
     const agent = givenThink();
-    await agent.operate(valid);
+    await capabilitiesOf(agent).operations.operate(valid);
     await inside(agent, (_, { sql }) => {
       sql.exec(
         `WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
@@ -68,14 +69,14 @@ describe("the audit log", () => {
         KEPT_ACTIONS,
       );
     });
-    await agent.operate(valid);
-    await agent.operate(valid);
+    await capabilitiesOf(agent).operations.operate(valid);
+    await capabilitiesOf(agent).operations.operate(valid);
     expect(await inside(agent, (_, storage) => countActions(storage))).toBe(KEPT_ACTIONS);
     const seen: string[] = [];
     let cursor: string | undefined;
     for (let page = 0; page < 3; page++) {
       const options = { limit: 3, ...(cursor !== undefined && { cursor }) };
-      const found = await agent.listOperatorActions(options);
+      const found = await capabilitiesOf(agent).operations.listActions(options);
       seen.push(...found.items.map(({ auditId }) => auditId));
       cursor = found.cursor;
     }
@@ -99,8 +100,8 @@ describe("the audit log", () => {
             )
             .filter((reason) => reason.trim() !== ""),
           async (by, reason) => {
-            const { auditId } = await object.operate({ ...valid, by, reason });
-            const [entry] = (await object.listOperatorActions({ limit: 1 })).items;
+            const { auditId } = await object.operations.operate({ ...valid, by, reason });
+            const [entry] = (await object.operations.listActions({ limit: 1 })).items;
             expect(entry).toMatchObject({ auditId, by, reason });
           },
         ),
@@ -192,7 +193,7 @@ describe("requests of untyped callers", () => {
   ])("%s is refused with a clear error, and nothing is stored", async (_, request, expected) => {
     const agent = givenThink();
     await inside(agent, async (object, storage) => {
-      const error = await refusal(object.operate(request as OperateRequest));
+      const error = await refusal(object.operations.operate(request as OperateRequest));
       expect(error).toMatchObject({ name: "InvalidOperationError" });
       expect(error.message).toMatch(expected);
       expect(countActions(storage)).toBe(0);
@@ -227,7 +228,7 @@ describe("requests of untyped callers", () => {
         fc.asyncProperty(request, async (asked) => {
           const before = countActions(storage);
           try {
-            const { outcome, auditId } = await object.operate(asked as OperateRequest);
+            const { outcome, auditId } = await object.operations.operate(asked as OperateRequest);
             expect(["done", "unchanged", "not-found", "failed"]).toContain(outcome);
             expect(countActions(storage)).toBe(before + (auditId === undefined ? 0 : 1));
           } catch (error) {
@@ -251,7 +252,7 @@ describe("requests of untyped callers", () => {
           return ++reads === 1 ? "none" : { toString: () => "other" };
         },
       };
-      const result = await object.operate({ ...valid, action: action as never });
+      const result = await object.operations.operate({ ...valid, action: action as never });
       expect(result.outcome).toBe("not-found");
       const thrown = {
         do: "cancel" as const,
@@ -259,7 +260,7 @@ describe("requests of untyped callers", () => {
           throw new Error("boom");
         },
       };
-      const error = await refusal(object.operate({ ...valid, action: thrown }));
+      const error = await refusal(object.operations.operate({ ...valid, action: thrown }));
       expect(error).toMatchObject({ name: "InvalidOperationError" });
     });
   });

@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { method } from "../../../src/kernel/outbox/index.ts";
 import { operate } from "../../../src/operator/actions/operate.ts";
@@ -22,7 +23,7 @@ function act(
   action: Action,
   more: Partial<OperateRequest> = {},
 ): Promise<OperateResult> {
-  return agent.operate({ action, by, reason, ...more });
+  return capabilitiesOf(agent).operations.operate({ action, by, reason, ...more });
 }
 
 /** All pages of a bulk action. */
@@ -81,7 +82,7 @@ describe("cancelling by a filter", () => {
     expect(pages.map(({ count }) => count)).toEqual([100, 100, 50]);
     expect(await statuses(agent)).toEqual({ aborted: 250, pending: 1 });
     expect(await act(agent, action)).toMatchObject({ outcome: "unchanged", count: 0, failed: [] });
-    const { items } = await agent.listOperatorActions();
+    const { items } = await capabilitiesOf(agent).operations.listActions();
     expect(items.map(({ count }) => count)).toEqual([0, 50, 100, 100]);
     expect(items[1]).toMatchObject({ by, reason, action, outcome: "done" });
   });
@@ -111,8 +112,8 @@ describe("cancelling by a filter", () => {
     const { cursor } = first;
     await refusal(act(givenThink(name), action, cursor === undefined ? {} : { cursor }));
     const before = await until(() =>
-      givenThink(name)
-        .listOperatorActions()
+      capabilitiesOf(givenThink(name))
+        .operations.listActions()
         .catch(() => undefined),
     );
     expect(before.items.map(({ outcome }) => outcome)).toEqual(["started", "done"]);
@@ -121,7 +122,7 @@ describe("cancelling by a filter", () => {
     expect(sum(pages)).toBe(dry.count);
     expect(dry.count).toBeLessThanOrEqual(150);
     expect(await statuses(givenThink(name))).toEqual({ aborted: 250 });
-    const after = await givenThink(name).listOperatorActions();
+    const after = await capabilitiesOf(givenThink(name)).operations.listActions();
     expect(after.items.at(-2)?.outcome).toBe("started");
   });
 
@@ -218,7 +219,7 @@ describe("retrying by a filter", () => {
     expect(page).toMatchObject({ outcome: "done", count: 1 });
     expect(page.failed).toHaveLength(4);
     expect(page.failed[0]?.error).toMatch(/maxPending|pending/);
-    const { items } = await agent.listOperatorActions();
+    const { items } = await capabilitiesOf(agent).operations.listActions();
     expect(items[0]?.error).toMatch(/^4 failed\. The first one: /);
   });
 });
@@ -234,17 +235,19 @@ describe("dead letters by a filter", () => {
         }
       });
     });
-    await until(async () => (await agent.countDeadLetters()) === 230);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 230);
     const redrive = { do: "redrive", filter: { destination: method("onEnd") } } as const;
     expect(await act(agent, redrive, { dryRun: true })).toMatchObject({ count: 230 });
     const since = Date.now();
     const pages = await actOnAll(agent, redrive);
     expect(sum(pages)).toBe(230);
-    await until(async () => (await agent.countDeadLetters({ since })) === 230);
+    await until(
+      async () => (await capabilitiesOf(agent).outbox.countDeadLetters({ since })) === 230,
+    );
     const remove = { do: "delete-dead-letter", filter: { since } } as const;
     expect(await act(agent, remove, { dryRun: true })).toMatchObject({ count: 230 });
     expect((await actOnAll(agent, remove)).map(({ count }) => count)).toEqual([100, 100, 30]);
-    expect(await agent.countDeadLetters()).toBe(0);
+    expect(await capabilitiesOf(agent).outbox.countDeadLetters()).toBe(0);
     expect(await act(agent, remove)).toMatchObject({ outcome: "unchanged", count: 0 });
   });
 });
@@ -279,12 +282,13 @@ describe("what it writes", () => {
     ];
     const written = await inside(agent, async (object) => {
       // The log of deliveries makes its table at its first use.
-      await object.listInboundDeliveries();
+      await object.inbound.list();
       object.meter.reset();
-      for (const action of actions) await object.operate({ action, by, reason, dryRun: true });
-      await object.listOperatorActions();
-      await object.listThreads();
-      await object.listWorkflowInstances();
+      for (const action of actions)
+        await object.operations.operate({ action, by, reason, dryRun: true });
+      await object.operations.listActions();
+      await object.operations.listThreads();
+      await object.operations.listWorkflows();
       return object.meter.read();
     });
     expect(written).toMatchObject({ rowsWritten: 0, setAlarms: 0, keysWritten: 0 });

@@ -1,5 +1,6 @@
 /** An agent crashes at any write while an operator acts on it, and the operator repeats the call. */
 
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Action } from "../../../src/operator/protocol.ts";
 import { PLAYED } from "../../hosts/think/crash-verbs.ts";
 import { differs } from "../../support/crash/objects.ts";
@@ -30,11 +31,11 @@ async function givenScheduled(agent: Agent, { id }: Run): Promise<void> {
 }
 
 const operate = (action: Action) => (agent: Agent) =>
-  agent.operate({ action, by, reason }) as never;
+  capabilitiesOf(agent).operations.operate({ action, by, reason }) as never;
 
 /** Each call has a row, and only those that a crash has ended are `started`. */
 async function logProblems(agent: Agent, starts: number): Promise<string[]> {
-  const { items } = await agent.listOperatorActions({ limit: 100 });
+  const { items } = await capabilitiesOf(agent).operations.listActions({ limit: 100 });
   const unfinished = items.filter(({ outcome }) => outcome === "started").length;
   const strange = items.filter((entry) => entry.by !== by || entry.reason !== reason);
   return [
@@ -46,8 +47,8 @@ async function logProblems(agent: Agent, starts: number): Promise<string[]> {
 
 const SCENARIOS: readonly ThinkScenario[] = [
   {
-    name: "L5 operate() that cancels all that a filter selects",
-    verbs: ["operate"],
+    name: "L5 operations.operate() that cancels all that a filter selects",
+    verbs: ["operations.operate"],
     soonAfter: SETTLED,
     stride: 13,
     // The wake for the scheduled time may lapse.
@@ -60,8 +61,8 @@ const SCENARIOS: readonly ThinkScenario[] = [
     ],
   },
   {
-    name: "L3 operate() that retries all that a filter selects",
-    verbs: ["operate"],
+    name: "L3 operations.operate() that retries all that a filter selects",
+    verbs: ["operations.operate"],
     soonAfter: ACCEPTED,
     stride: 61,
     prepare: async (agent, run) => {

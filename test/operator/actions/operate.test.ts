@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { method, webhook } from "../../../src/kernel/outbox/index.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
 import { ask } from "../../../src/testing/index.ts";
@@ -22,7 +23,7 @@ function act(
   action: Action,
   more: Partial<OperateRequest> = {},
 ): Promise<OperateResult> {
-  return agent.operate({ action, by, reason, ...more });
+  return capabilitiesOf(agent).operations.operate({ action, by, reason, ...more });
 }
 
 /** The outcomes of the same action as a dry run, then twice. */
@@ -36,14 +37,14 @@ async function outcomes(agent: Agent, action: Action): Promise<string[]> {
 }
 
 async function log(agent: Agent) {
-  return (await agent.listOperatorActions()).items;
+  return (await capabilitiesOf(agent).operations.listActions()).items;
 }
 
 async function givenDeadLetter(agent: Agent): Promise<string> {
   const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
   await agent.submitMessages([message("hello")], { notify });
-  await until(async () => (await agent.countDeadLetters()) === 1);
-  const { items: deadLetters } = await agent.listDeadLetters();
+  await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 1);
+  const { items: deadLetters } = await capabilitiesOf(agent).outbox.listDeadLetters();
   return deadLetters[0]?.id as string;
 }
 
@@ -116,7 +117,7 @@ describe("dead letters and endpoints", () => {
       act(agent, { do: "redrive", deliveryId }),
     ]);
     expect(results.map(({ outcome }) => outcome).sort()).toEqual(["done", "unchanged"]);
-    await until(async () => (await agent.countDeadLetters()) === 1);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 1);
     const remove = { do: "delete-dead-letter", deliveryId } as const;
     expect(await outcomes(agent, remove)).toEqual(["done", "not-found"]);
     expect(await outcomes(agent, { do: "redrive", deliveryId })).toEqual([
@@ -136,8 +137,8 @@ describe("dead letters and endpoints", () => {
     expect(twice[0].after).toMatchObject({ url, state: "disabled", reason });
     const notify = [webhook(url, { secret: "HOOK_SECRET" })];
     await agent.submitMessages([message("hello")], { notify });
-    await until(async () => (await agent.countDeadLetters()) === 1);
-    const [letter] = (await agent.listDeadLetters()).items;
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 1);
+    const [letter] = (await capabilitiesOf(agent).outbox.listDeadLetters()).items;
     const redrive = await act(agent, { do: "redrive", deliveryId: letter?.id as string });
     const error = "Its endpoint is disabled. Enable the endpoint first.";
     expect(redrive).toMatchObject({
@@ -252,7 +253,7 @@ describe("workflows", () => {
     expect(restarted).toMatchObject({ outcome: "done", after: { workflowId } });
     const terminated = await act(agent, { do: "terminate-workflow", workflowId });
     expect(terminated).toMatchObject({ outcome: "done", after: { status: "terminated" } });
-    expect((await agent.listApprovals()).items).toEqual([]);
+    expect((await capabilitiesOf(agent).approvals.list()).items).toEqual([]);
     expect(await outcomes(agent, { do: "terminate-workflow", workflowId })).toEqual([
       "unchanged",
       "unchanged",
@@ -326,7 +327,7 @@ describe("a restart from a step that waits at the agent", () => {
     const {
       items: [first],
     } = await until(async () => {
-      const pending = await agent.listApprovals();
+      const pending = await capabilitiesOf(agent).approvals.list();
       return pending.items.length > 0 && pending;
     });
     await act(agent, { do: "reject", approvalId: first?.approvalId as string });
@@ -337,7 +338,7 @@ describe("a restart from a step that waits at the agent", () => {
     const {
       items: [second],
     } = await until(async () => {
-      const pending = await agent.listApprovals();
+      const pending = await capabilitiesOf(agent).approvals.list();
       return pending.items.length > 0 && pending;
     });
     expect(second?.approvalId).not.toBe(first?.approvalId);
@@ -366,9 +367,15 @@ describe("threads", () => {
 
 it("an override of a verb by the app counts", async () => {
   const agent = env.DeliveryAgent.getByName(`d-${crypto.randomUUID()}`);
-  const result = await agent.operate({ action: { do: "cancel", submissionId: "x" }, by, reason });
+  const result = await capabilitiesOf(agent).operations.operate({
+    action: { do: "cancel", submissionId: "x" },
+    by,
+    reason,
+  });
   expect(result.outcome).toBe("not-found");
-  expect(await refusal(agent.operate({ action: {} as never, by, reason }))).toMatchObject({
+  expect(
+    await refusal(capabilitiesOf(agent).operations.operate({ action: {} as never, by, reason })),
+  ).toMatchObject({
     name: "InvalidOperationError",
   });
 });

@@ -1,6 +1,7 @@
 /** Inbound deliveries that operators replay: one, and all that a filter selects. */
 
 import { afterEach, describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { handlers } from "../../../src/inbound/offer.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
 import { givenThink, message } from "../../support/given.ts";
@@ -16,7 +17,12 @@ function act(
   action: Action,
   more: Partial<OperateRequest> = {},
 ): Promise<OperateResult> {
-  return agent.operate({ action, by: "ada", reason: "the handler is repaired", ...more });
+  return capabilitiesOf(agent).operations.operate({
+    action,
+    by: "ada",
+    reason: "the handler is repaired",
+    ...more,
+  });
 }
 
 /** A source whose handler submits a turn, except for the deliveries that it cannot take. */
@@ -68,7 +74,7 @@ describe("a replay", () => {
     handlers.clear();
     const missing = await act(agent, { do: "replay", source, id: "d0" });
     expect(missing.failed[0]?.error).toMatch(/no source of that name/);
-    const [entry] = (await agent.listOperatorActions()).items;
+    const [entry] = (await capabilitiesOf(agent).operations.listActions()).items;
     expect(entry).toMatchObject({ outcome: "failed", error: missing.failed[0]?.error });
   });
 

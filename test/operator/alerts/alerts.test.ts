@@ -5,6 +5,7 @@ import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import type { ModuleEvent } from "../../../src/core/lifecycle/events.ts";
 import { Durable } from "../../../src/hosts/object/index.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
@@ -41,7 +42,9 @@ const rowsOf = (stub: Stub) =>
 /** Plants a dead letter. */
 async function failed(stub: Stub): Promise<string> {
   const id = await inside(stub, (object) => object.fail());
-  await until(async () => (await stub.listDeadLetters()).items.some((one) => one.id === id));
+  await until(async () =>
+    (await capabilitiesOf(stub).outbox.listDeadLetters()).items.some((one) => one.id === id),
+  );
   await until(async () => (await jobsOf(stub)) > 0);
   return id;
 }
@@ -63,8 +66,8 @@ it("O1: announces a finding once, however often it is found, and its end once", 
       finding: { code: "dead-letters", severity: "error", evidence: { ids: [id] } },
     },
   ]);
-  for (const { id: letter } of (await stub.listDeadLetters()).items)
-    await stub.deleteDeadLetter(letter);
+  for (const { id: letter } of (await capabilitiesOf(stub).outbox.listDeadLetters()).items)
+    await capabilitiesOf(stub).outbox.deleteDeadLetter(letter);
   await wakeAll(stub);
   await until(async () => heardBy(name).length === 2);
   expect(heardBy(name)[1]).toMatchObject({ state: "over", finding: { code: "dead-letters" } });
@@ -72,7 +75,9 @@ it("O1: announces a finding once, however often it is found, and its end once", 
 
 it("does not announce a finding again that comes back within the quiet period", async () => {
   const { stub, name } = given({ quiet: "1 hour" });
-  await stub.deleteDeadLetter(await failed(stub).finally(() => wakeAll(stub)));
+  await capabilitiesOf(stub).outbox.deleteDeadLetter(
+    await failed(stub).finally(() => wakeAll(stub)),
+  );
   await until(async () => {
     await wakeAll(stub);
     return heardBy(name).length === 2;
@@ -120,8 +125,8 @@ it("sends webhooks the finding, and people a text with the cause, the fix and th
 /** The event of the alert's delivery. */
 async function alertIn(stub: Stub): Promise<unknown> {
   return until(async () => {
-    const { items: deliveries } = await stub.listDeliveries();
-    const { items: deadLetters } = await stub.listDeadLetters();
+    const { items: deliveries } = await capabilitiesOf(stub).outbox.listDeliveries();
+    const { items: deadLetters } = await capabilitiesOf(stub).outbox.listDeadLetters();
     const alert = [...deliveries, ...deadLetters].find(({ id }) => id.startsWith("alert:"));
     return alert && inside(stub, (object) => object.durable.outbox.read(alert.id));
   });
@@ -145,9 +150,12 @@ it("L9: an alert that cannot be delivered is announced once, and no more", async
   await failed(stub);
   for (let check = 0; check < 6; check++) {
     await wakeAll(stub);
-    await until(async () => (await stub.listDeliveries({ state: "waiting" })).items.length === 0);
+    await until(
+      async () =>
+        (await capabilitiesOf(stub).outbox.listDeliveries({ state: "waiting" })).items.length === 0,
+    );
   }
-  const { items: deadLetters } = await stub.listDeadLetters();
+  const { items: deadLetters } = await capabilitiesOf(stub).outbox.listDeadLetters();
   // The finding, the endpoint that is gone, and nothing about the message of that.
   expect(deadLetters.filter(({ id }) => id.startsWith("alert:")).length).toBeLessThanOrEqual(2);
 });
@@ -253,7 +261,9 @@ it("a sub-agent sends alerts in its own name, by a wake that its root agent keep
 it("O5: costs nothing without alerts, also when something fails", async () => {
   const { stub } = given(null);
   const id = await inside(stub, (object) => object.fail());
-  await until(async () => (await stub.listDeadLetters()).items.some((one) => one.id === id));
+  await until(async () =>
+    (await capabilitiesOf(stub).outbox.listDeadLetters()).items.some((one) => one.id === id),
+  );
   expect(await jobsOf(stub)).toBe(0);
   const tables = "SELECT 1 FROM sqlite_master WHERE name = 'perdure_alerts'";
   expect(await inside(stub, (_, { storage }) => storage.sql.exec(tables).toArray())).toEqual([]);

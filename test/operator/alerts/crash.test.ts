@@ -1,6 +1,7 @@
 /** An agent crashes at any write or delivery between a failure, its alert, and the alert's end. */
 
 import { env } from "cloudflare:workers";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { planned, playMatrix } from "../../support/crash/matrix.ts";
 import { differs, inObject, surely, wakeAll } from "../../support/crash/objects.ts";
 import { until } from "../../support/given.ts";
@@ -38,7 +39,7 @@ playMatrix(
         },
         async (stub, { id, stub: next }) => {
           repaired.add(await nameOf(next()));
-          await stub.redriveDeadLetter(id);
+          await capabilitiesOf(stub).outbox.redrive(id);
           await woken(next, 2);
         },
       ],

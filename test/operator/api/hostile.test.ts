@@ -8,6 +8,7 @@ import { OperatorClient, searchOf } from "../../../src/operator/client.ts";
 import { type Identity, type OperatedAgents, operator } from "../../../src/operator/index.ts";
 import type { Action } from "../../../src/operator/protocol.ts";
 import { givenAgent } from "../../support/think.ts";
+import { fakeStub } from "../fake-stub.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -22,7 +23,7 @@ type Handler = ReturnType<typeof serve>;
 
 /** @param stub what each instance answers; undefined: there is no binding */
 function serve(stub: object | undefined, can: Identity["can"] = "act", names: Names = ["main"]) {
-  const namespace = () => (stub && { getByName: () => stub }) as { getByName(): object };
+  const namespace = () => (stub && { getByName: () => fakeStub(stub) }) as { getByName(): object };
   return operator<Cloudflare.Env>({
     agents: { Fake: { namespace, names } },
     authorize: () => ({ id: "ops", can }),
@@ -90,7 +91,7 @@ describe("who acts", () => {
     async (action) => {
       const names = vi.fn(() => ({ items: ["main"] }));
       const operate = vi.fn();
-      const handler = serve({ operate }, "read", names);
+      const handler = serve({ "operations.operate": operate }, "read", names);
       for (const dryRun of [false, true]) {
         const act = clientOf(handler).act(MAIN, { action, reason: "a test", dryRun });
         await expect(act).rejects.toMatchObject({ status: 403, code: "ReadOnly" });
@@ -105,11 +106,15 @@ describe("who acts", () => {
     async (type) => {
       const operate = vi.fn();
       const init = { ...post("{}"), headers: { "content-type": type, authorization: "Bearer t" } };
-      expect(await send(serve({ operate }), `${API}/agents/Fake/main/actions`, init)).toMatchObject(
-        {
-          status: 415,
-        },
-      );
+      expect(
+        await send(
+          serve({ "operations.operate": operate }),
+          `${API}/agents/Fake/main/actions`,
+          init,
+        ),
+      ).toMatchObject({
+        status: 415,
+      });
       expect(operate).not.toHaveBeenCalled();
     },
   );
@@ -118,7 +123,11 @@ describe("who acts", () => {
     vi.useFakeTimers();
     const operate = vi.fn();
     const url = `${API}/agents/Fake/main/actions`;
-    const answered = send(serve({ operate }), url, post(new ReadableStream({})));
+    const answered = send(
+      serve({ "operations.operate": operate }),
+      url,
+      post(new ReadableStream({})),
+    );
     await vi.advanceTimersByTimeAsync(10_000);
     expect((await answered).status).toBe(408);
     expect(operate).not.toHaveBeenCalled();
@@ -126,7 +135,7 @@ describe("who acts", () => {
 
   it("an action that hangs is answered with the advice to read the audit log", async () => {
     vi.useFakeTimers();
-    const handler = serve({ operate: () => new Promise(() => {}) });
+    const handler = serve({ "operations.operate": () => new Promise(() => {}) });
     const answered = send(handler, `${API}/agents/Fake/main/actions`, post("{}"));
     await vi.advanceTimersByTimeAsync(10_000);
     const { status, body, headers } = await answered;
@@ -221,7 +230,7 @@ describe("paths", () => {
 
   it("a source with a slash is not split again", async () => {
     const inspectInboundDelivery = vi.fn(async () => ({}));
-    const handler = serve({ inspectInboundDelivery });
+    const handler = serve({ "inbound.inspect": inspectInboundDelivery });
     await send(handler, `${API}/agents/Fake/main/inbound/a%2Fb/c%2Fd`);
     expect(inspectInboundDelivery).toHaveBeenCalledExactlyOnceWith("a/b", "c/d");
     expect(await clientOf(handler).inspect(MAIN, "inbound", "no slash")).toBeNull();
@@ -265,7 +274,9 @@ describe("names and agents", () => {
   it("names() that fails hides no other agent, and is a finding of the report", async () => {
     const log = vi.spyOn(console, "error").mockReturnValue();
     const agent = (names: Names) => ({
-      namespace: () => ({ getByName: () => ({ healthReport: async () => ({ findings: [] }) }) }),
+      namespace: () => ({
+        getByName: () => fakeStub({ "operations.healthReport": async () => ({ findings: [] }) }),
+      }),
       names,
     });
     const broken = agent(() => Promise.reject(new Error("no directory")));
@@ -326,7 +337,7 @@ describe("names and agents", () => {
       const items = Array.from({ length: size }, (_each, nth) => `n${from + nth}`);
       return { items, cursor: String(from + size) };
     };
-    const handler = serve({ healthReport: async () => ({}) }, "read", names);
+    const handler = serve({ "operations.healthReport": async () => ({}) }, "read", names);
     expect((await send(handler, `${API}/agents/Fake/n9999/report`)).status).toBe(200);
     expect((await send(handler, `${API}/agents/Fake/n10000/report`)).status).toBe(404);
   });
@@ -344,7 +355,7 @@ describe("names and agents", () => {
     "an agent whose report is %o is a finding",
     async (report) => {
       const { verdict, findings } = await clientOf(
-        serve({ healthReport: async () => report }),
+        serve({ "operations.healthReport": async () => report }),
       ).report();
       expect([verdict, findings[0]?.code]).toEqual(["findings", "agent-unreachable"]);
     },
@@ -354,7 +365,7 @@ describe("names and agents", () => {
     vi.useFakeTimers();
     const names = Array.from({ length: 50 }, (_, n) => `a${n}`);
     const healthReport = vi.fn(() => new Promise(() => {}));
-    const client = clientOf(serve({ healthReport }, "read", names));
+    const client = clientOf(serve({ "operations.healthReport": healthReport }, "read", names));
     const first = client.report();
     await vi.advanceTimersByTimeAsync(20_000);
     const { agents, cursor } = await first;
@@ -431,7 +442,7 @@ describe("lists", () => {
             const least = rest[page.limit - 1]?.scheduledFor ?? Number.NEGATIVE_INFINITY;
             return rest.filter(({ scheduledFor }) => scheduledFor >= least);
           };
-          const client = clientOf(serve({ listScheduledRuns }));
+          const client = clientOf(serve({ "schedules.runs": listScheduledRuns }));
           const seen = await walk((cursor) =>
             client.parts(MAIN, "tasks/runs", "t", { limit, cursor }),
           );
@@ -445,7 +456,7 @@ describe("lists", () => {
     const ids = Array.from({ length: 1_000 }, (_, n) => String(n));
     const client = clientOf(
       serve({
-        listScheduledTasks: async () => ids.map((taskId) => ({ taskId })),
+        "schedules.list": async () => ids.map((taskId) => ({ taskId })),
       }),
     );
     for (const limit of [1, 7, 100]) {

@@ -15,6 +15,7 @@ import {
 } from "../../../src/operator/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { ended, givenAgent, submit } from "../../support/think.ts";
+import { fakeStub } from "../fake-stub.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -38,7 +39,7 @@ function serve(names: readonly string[], options: Options = {}) {
 
 /** Stubs of any behaviour. */
 function serveStubs(stubs: Readonly<Record<string, object>>, options: Options = {}) {
-  const getByName = vi.fn((name: string) => stubs[name] as object);
+  const getByName = vi.fn((name: string) => fakeStub(stubs[name] as object));
   const agents = { Fake: { namespace: () => ({ getByName }), names: Object.keys(stubs) } };
   return { handler: serve([], { agents, ...options }), getByName };
 }
@@ -139,7 +140,9 @@ describe("who is let in", () => {
   });
 
   it("a name that the app does not list creates no object", async () => {
-    const { handler, getByName } = serveStubs({ main: { healthReport: async () => ({}) } });
+    const { handler, getByName } = serveStubs({
+      main: { "operations.healthReport": async () => ({}) },
+    });
     for (const path of [
       "Fake/other",
       "Nope/main",
@@ -168,7 +171,7 @@ describe("who may act", () => {
       failed: [],
       request,
     }));
-    return { operate, handler: serveStubs({ main: { operate } }).handler };
+    return { operate, handler: serveStubs({ main: { "operations.operate": operate } }).handler };
   };
 
   it("a caller with a bearer token acts under the id of authorize()", async () => {
@@ -202,7 +205,10 @@ describe("who may act", () => {
 
   it("a page acts with its session's token from its own origin, and no other page does", async () => {
     const operate = vi.fn(async () => ({ outcome: "done" }));
-    const { handler } = serveStubs({ main: { operate } }, { authorize: () => OPS });
+    const { handler } = serveStubs(
+      { main: { "operations.operate": operate } },
+      { authorize: () => OPS },
+    );
     const session = await send(handler, "/perdure/api/session", {}, null);
     const { token } = session.body as { token: string };
     expect(token).toMatch(/^[0-9a-f]{64}$/);
@@ -259,7 +265,7 @@ describe("who may act", () => {
 
 describe("what agents answer", () => {
   const failing = (error: unknown) =>
-    serveStubs({ main: { healthReport: () => Promise.reject(error) } }).handler;
+    serveStubs({ main: { "operations.healthReport": () => Promise.reject(error) } }).handler;
   const named = (name: string, fields: object = {}) =>
     Object.assign(new Error("the agent's words"), { name, ...fields });
 
@@ -286,7 +292,9 @@ describe("what agents answer", () => {
 
   it("an agent that hangs ends with 503 after the time limit", async () => {
     vi.useFakeTimers();
-    const { handler } = serveStubs({ main: { healthReport: () => new Promise(() => {}) } });
+    const { handler } = serveStubs({
+      main: { "operations.healthReport": () => new Promise(() => {}) },
+    });
     const answered = send(handler, "/perdure/api/agents/Fake/main/report");
     await vi.advanceTimersByTimeAsync(10_000);
     expect(await answered).toMatchObject({ status: 503, body: { error: { name: "Unreachable" } } });
@@ -296,9 +304,9 @@ describe("what agents answer", () => {
   it("the report has what agents find, and a finding for each that does not answer", async () => {
     const finding = { code: "dead-letters", severity: "warning", evidence: { count: 1, ids: [] } };
     const { handler } = serveStubs({
-      good: { healthReport: async () => ({ findings: [] }) },
-      bad: { healthReport: async () => ({ findings: [finding] }) },
-      gone: { healthReport: () => Promise.reject(new Error("it cannot start")) },
+      good: { "operations.healthReport": async () => ({ findings: [] }) },
+      bad: { "operations.healthReport": async () => ({ findings: [finding] }) },
+      gone: { "operations.healthReport": () => Promise.reject(new Error("it cannot start")) },
     });
     const report = await clientOf(handler).report();
     expect(report.verdict).toBe("findings");
@@ -311,7 +319,9 @@ describe("what agents answer", () => {
 
   it("the report says what to add to a class that does not install operations()", async () => {
     const error = new FeatureNotInstalledError("operations", "healthReport()", "Fake");
-    const { handler } = serveStubs({ main: { healthReport: () => Promise.reject(error) } });
+    const { handler } = serveStubs({
+      main: { "operations.healthReport": () => Promise.reject(error) },
+    });
     expect((await clientOf(handler).report()).findings).toMatchObject([
       {
         code: "agent-unreachable",
@@ -329,9 +339,9 @@ describe("what agents answer", () => {
     const finding = { code: "dead-letters", severity: "warning", evidence: { count: 1, ids: [] } };
     const slow = Promise.withResolvers<object>();
     const { handler } = serveStubs({
-      slow: { healthReport: () => slow.promise },
-      good: { healthReport: async () => ({ findings: [finding] }) },
-      gone: { healthReport: () => Promise.reject(new Error("it cannot start")) },
+      slow: { "operations.healthReport": () => slow.promise },
+      good: { "operations.healthReport": async () => ({ findings: [finding] }) },
+      gone: { "operations.healthReport": () => Promise.reject(new Error("it cannot start")) },
     });
     const client = clientOf(handler);
     const seen: (string | undefined)[] = [];
@@ -363,7 +373,9 @@ describe("what agents answer", () => {
       const last = items.at(-1);
       return { items, ...(items.length === limit && last !== undefined && { cursor: last }) };
     };
-    const namespace = () => ({ getByName: () => ({ healthReport }) });
+    const namespace = () => ({
+      getByName: () => fakeStub({ "operations.healthReport": healthReport }),
+    });
     const handler = serve([], {
       agents: { Listed: { namespace, names: all.slice(0, 120) }, Paged: { namespace, names } },
     });

@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterEach, expect, it, vi } from "vitest";
 import { mcp, type OperatorMcpOptions, operatorMcp } from "../../../src/operator/mcp/index.ts";
+import { fakeStub } from "../fake-stub.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -14,7 +15,9 @@ type Options = Partial<OperatorMcpOptions<Cloudflare.Env>>;
 /** The token is what the caller may do. */
 const serverFor = (stub: object, options: Options = {}) =>
   operatorMcp<Cloudflare.Env>({
-    agents: { Support: { namespace: () => ({ getByName: () => stub }), names: ["main"] } },
+    agents: {
+      Support: { namespace: () => ({ getByName: () => fakeStub(stub) }), names: ["main"] },
+    },
     authorize: (request) => {
       const can = request.headers.get("authorization")?.slice("Bearer ".length);
       return can === "read" || can === "act" ? { id: "assistant", can } : null;
@@ -160,7 +163,7 @@ it("the server and its tools say that stored texts are data, and no instructions
 
 it("no tool decides an approval, whatever the options are", async () => {
   const operate = vi.fn();
-  const client = await clientOf(serverFor({ operate }, { write: true }));
+  const client = await clientOf(serverFor({ "operations.operate": operate }, { write: true }));
   const { tools } = await client.listTools();
   expect(tools.filter(({ name }) => /approv|reject|grant/i.test(name))).toEqual([]);
   for (const name of ["approve", "reject"]) {
@@ -176,7 +179,7 @@ it("reads through the operator API, with its checks and its messages", async () 
   const inspectSubmission = async (id: string) => (id === "s-1" ? { submissionId: id } : null);
   const healthReport = async () => ({ findings: [] });
   const client = await clientOf(
-    serverFor({ listSubmissions, inspectSubmission, healthReport }),
+    serverFor({ listSubmissions, inspectSubmission, "operations.healthReport": healthReport }),
     "read",
   );
   expect(await call(client, "list_agents")).toEqual({ items: [MAIN] });
@@ -205,7 +208,7 @@ it("reads through the operator API, with its checks and its messages", async () 
 
 it("acts under the caller's identity, with a reason", async () => {
   const operate = vi.fn(async () => ({ outcome: "done", count: 1, failed: [] }));
-  const client = await clientOf(serverFor({ operate }, { write: true }));
+  const client = await clientOf(serverFor({ "operations.operate": operate }, { write: true }));
   const reason = "it hangs";
   expect(await call(client, "cancel", { ...MAIN, submissionId: "s-1", reason })).toMatchObject({
     outcome: "done",
@@ -253,7 +256,7 @@ it("explains schedules, and finds sections of the documentation", async () => {
     limit: 3,
   });
   expect(sections).toHaveLength(3);
-  expect(JSON.stringify(sections)).toMatch(/redriveDeadLetter/);
+  expect(JSON.stringify(sections)).toMatch(/redriveAll|redrive/);
   expect(await call(client, "search_docs", { query: "zzzzqqqq" })).toEqual({ sections: [] });
 });
 
@@ -292,7 +295,10 @@ it("a page with large items is cut, its cursor goes on, and each item comes once
     return { items, ...(from + page.limit < all.length && { cursor }) };
   };
   const inspectApproval = async (id: string) => all.find((one) => one.approvalId === id) ?? null;
-  const client = await clientOf(serverFor({ listApprovals, inspectApproval }), "read");
+  const client = await clientOf(
+    serverFor({ "approvals.list": listApprovals, "approvals.inspect": inspectApproval }),
+    "read",
+  );
   type Listed = (typeof all)[number] & { omitted?: string[] };
   const seen: Listed[] = [];
   for (let cursor: string | undefined, pages = 0; ; pages++) {
@@ -322,7 +328,13 @@ it("a trace and a report that are too large are cut, and say so", async () => {
   }));
   const healthReport = async () => ({ findings: ["a"], counts: "x".repeat(300_000) });
   const traceSubmission = async () => ({ traceId: "t", spans });
-  const client = await clientOf(serverFor({ healthReport, traceSubmission }), "read");
+  const client = await clientOf(
+    serverFor({
+      "operations.healthReport": healthReport,
+      "operations.traceSubmission": traceSubmission,
+    }),
+    "read",
+  );
   const trace = await call(client, "trace", { ...MAIN, submissionId: "s" });
   expect(trace.spans.length).toBeGreaterThan(200);
   expect(trace.note).toContain(`${trace.spans.length} of 2000 spans.`);
@@ -335,7 +347,7 @@ it("a trace and a report that are too large are cut, and say so", async () => {
 it("a report of many agents goes on with its cursor", async () => {
   const names = Array.from({ length: 60 }, (_, nth) => `a${nth}`);
   const stub = { healthReport: async () => ({ findings: [] }) };
-  const agents = { Support: { namespace: () => ({ getByName: () => stub }), names } };
+  const agents = { Support: { namespace: () => ({ getByName: () => fakeStub(stub) }), names } };
   const client = await clientOf(serverFor({}, { agents }), "read");
   const first = await call(client, "report");
   expect(first.agents).toHaveLength(50);
@@ -349,7 +361,9 @@ it("an agent without operations() says what its class has to install, and anothe
   });
   const listThreads = () => Promise.reject(missing);
   const healthReport = () => Promise.reject(new Error("at row 7"));
-  const client = await clientOf(serverFor({ listThreads, healthReport }));
+  const client = await clientOf(
+    serverFor({ "operations.listThreads": listThreads, "operations.healthReport": healthReport }),
+  );
   expect(await call(client, "list", { ...MAIN, collection: "threads" })).toBe(missing.message);
   expect(await call(client, "report", MAIN)).not.toContain("at row 7");
   expect(log.mock.calls.join()).toContain("at row 7");

@@ -1,6 +1,8 @@
 /** What the report finds wrong with deliveries. */
 
 import { describe, expect, it, onTestFinished } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Destination } from "../../../src/kernel/outbox/index.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { traces } from "../../../src/operator/index.ts";
@@ -25,7 +27,7 @@ function givenSender(options: object = {}): Agent {
 
 /** Sends events, also to destinations that this Worker would refuse at the call, as a deploy before it has stored them. */
 function send(agent: Agent, to: Destination, count = 1, id: string = crypto.randomUUID()) {
-  return inside(agent, ({ outbox }) => {
+  return inside(agent, ({ [CAPABILITIES]: { outbox } }) => {
     for (let i = 0; i < count; i++) outbox.enqueue(`${id}-${i}`, to, '{"n":1}');
     outbox.flush();
     return `${id}-0`;
@@ -57,7 +59,7 @@ describe("findings of the outbox", () => {
     await send(agent, webhook(refusingUrl(), { secret: "HOOK_SECRET", policy: FAST }), 3);
     const finding = await found(agent, "destination-fails");
     expect(finding.evidence.lastError).toContain("could not be reached");
-    await agent.disableEndpoint(refusingUrl(), "the test has ended");
+    await capabilitiesOf(agent).outbox.disableEndpoint(refusingUrl(), "the test has ended");
   });
 
   it("destination-fails: the text that a receiver answers does not decide the cause", async () => {
@@ -67,7 +69,7 @@ describe("findings of the outbox", () => {
     const finding = await found(agent, "destination-fails");
     expect(finding.title).toContain("with 500.");
     expect(codesIn(await reportOf(agent))).toEqual(["destination-fails"]);
-    await agent.disableEndpoint(
+    await capabilitiesOf(agent).outbox.disableEndpoint(
       receiverUrl(`/status/500/nobody?body=${body}`),
       "the test has ended",
     );
@@ -94,7 +96,7 @@ describe("findings of the outbox", () => {
     const policy = { ...SLOW, timeout: 100 };
     const id = await send(agent, hook("/hang/nobody", "HOOK_SECRET", policy));
     await until(async () => {
-      const one = await agent.inspectDelivery(id);
+      const one = await capabilitiesOf(agent).outbox.inspect(id);
       return one?.state === "waiting" && one.lastError;
     });
     expect(codesIn(await reportOf(agent))).toEqual([]);
@@ -105,7 +107,7 @@ describe("findings of the outbox", () => {
     const policy = { ...FAST, maxAttempts: 2 };
     await send(agent, hook("/hang/nobody", "HOOK_SECRET", { ...policy, timeout: 100 }));
     await send(agent, hook("/status/504/nobody", "HOOK_SECRET", policy));
-    await until(async () => (await agent.countDeadLetters()) === 2);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 2);
     const { findings } = await reportOf(agent);
     const causes = findings.map(({ cause }) => cause.startsWith("The receiver answered too late"));
     expect(codesIn({ findings } as never)).toEqual(["dead-letters", "dead-letters"]);
@@ -164,7 +166,7 @@ describe("findings of the outbox", () => {
 
   it("endpoint-disabled: a URL that was disabled by hand is an information, and makes no verdict false", async () => {
     const agent = givenSender();
-    await agent.disableEndpoint(receiverUrl("/ok/by-hand"), "maintenance");
+    await capabilitiesOf(agent).outbox.disableEndpoint(receiverUrl("/ok/by-hand"), "maintenance");
     const report = await reportOf(agent);
     expect(report.findings).toMatchObject([
       {
@@ -192,7 +194,7 @@ describe("findings of the outbox", () => {
     const agent = givenSender();
     const me = someReceiver();
     await send(agent, hook(`/flaky/${me}/3?status=422`), 3);
-    await until(async () => (await agent.countDeadLetters()) === 3);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 3);
     const finding = await found(agent, "dead-letters");
     expect(finding.title).toMatch(/^3 deliveries to 127.0.0.1:\d+ are dead letters since .*422/);
     expect(finding.evidence.count).toBe(3);
@@ -205,14 +207,14 @@ describe("findings of the outbox", () => {
   it("uncertain-dead-letters: a dead letter that may have arrived is found, and has no action", async () => {
     const agent = givenSender();
     await send(agent, hook("/status/422/nobody"));
-    await until(async () => (await agent.countDeadLetters()) === 1);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 1);
     const query = "UPDATE perdure_dead_letters SET is_uncertain = 1";
     await inside(agent, (_, { storage }) => void storage.sql.exec(query));
     const finding = await found(agent, "uncertain-dead-letters");
     expect(finding.fix.action).toBeUndefined();
     expect(codesIn(await reportOf(agent))).toEqual(["uncertain-dead-letters"]);
     const [id = ""] = finding.evidence.ids;
-    await agent.deleteDeadLetter(id);
+    await capabilitiesOf(agent).outbox.deleteDeadLetter(id);
     await gone(agent, "uncertain-dead-letters");
   });
 
@@ -221,7 +223,7 @@ describe("findings of the outbox", () => {
     const to = hook("/status/500/nobody", "HOOK_SECRET", SLOW);
     const id = await send(agent, to, 8);
     await until(async () => {
-      const one = await agent.inspectDelivery(id);
+      const one = await capabilitiesOf(agent).outbox.inspect(id);
       return one?.state === "waiting" && one.lastError;
     });
     const finding = await found(agent, "outbox-near-limit");
@@ -237,7 +239,7 @@ describe("findings of the outbox", () => {
     await send(agent, to, 30);
     const query =
       "UPDATE perdure_outbox SET attempts = 9, last_error = 'host answered 500: request ' || id";
-    await until(async () => (await agent.outboxStats()).waiting === 30);
+    await until(async () => (await capabilitiesOf(agent).outbox.stats()).waiting === 30);
     await inside(agent, (_, { storage }) => void storage.sql.exec(query));
     const { findings } = await reportOf(agent);
     expect(findings).toHaveLength(1);
@@ -254,7 +256,7 @@ describe("findings of the outbox", () => {
     const notify = [hook("/status/503", "HOOK_SECRET", SLOW)];
     await agent.submitMessages([message("hello")], { submissionId: "waits", notify });
     const errors = async () =>
-      (await agent.listDeliveries()).items
+      (await capabilitiesOf(agent).outbox.listDeliveries()).items
         .filter(({ destination }) => destination.kind === "otlp")
         .map((each) => ("lastError" in each ? each.lastError : undefined));
     await until(async () => {

@@ -178,7 +178,7 @@ describe("findings of the storage", () => {
             key === "databaseSize" ? bytes : (own.exec.bind(own) as SqlStorage["exec"]),
         });
         const spy = vi.spyOn(engine, "factSource").mockResolvedValue({ ...source, sql });
-        const { findings } = await object.healthReport();
+        const { findings } = await object.operations.healthReport();
         spy.mockRestore();
         return findings.map(({ severity, title }) => [severity, title]);
       });

@@ -1,6 +1,8 @@
 /** What the fix of a finding changes: what the finding has counted, and nothing of another cause. */
 
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Destination } from "../../../src/kernel/outbox/index.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
@@ -96,11 +98,11 @@ describe("the fix of a finding", () => {
       secret: "HOOK_SECRET",
       policy: { backoff: { base: 10, cap: 10 } },
     });
-    await inside(agent, ({ outbox }) => {
+    await inside(agent, ({ [CAPABILITIES]: { outbox } }) => {
       for (const id of ["a", "b", "c"]) outbox.enqueue(id, to, '{"n":1}');
       outbox.flush();
     });
-    await until(async () => (await agent.countDeadLetters()) === 3);
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 3);
     const query = `UPDATE perdure_dead_letters SET last_error =
       iif(id = 'b', 'host answered 409: already charged', 'host answered 422: request ' || id || '1')`;
     await inside(agent, (_, { storage }) => void storage.sql.exec(query));
@@ -108,15 +110,17 @@ describe("the fix of a finding", () => {
     expect(finding).toMatchObject({ evidence: { count: 2 }, fix: { action: { do: "redrive" } } });
     expect(await rowsOf(agent, finding)).toEqual(["a", "c"]);
     await apply(agent, finding.fix.action);
-    await until(async () => (await agent.countDeadLetters()) === 3);
-    const kept = (await agent.listDeadLetters()).items.find(({ id }) => id === "b");
+    await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 3);
+    const kept = (await capabilitiesOf(agent).outbox.listDeadLetters()).items.find(
+      ({ id }) => id === "b",
+    );
     expect(kept?.lastError).toBe("host answered 409: already charged");
   });
 
   it("replays the deliveries of its cause, and none of another error or verdict of the same source", async () => {
     const agent = givenAgent();
     for (const id of ["r1", "r2"]) await agent.acceptDelivery(call(arrival(id), "notThere"));
-    await agent.acceptDelivery(call(arrival("other"), "grantApproval", ["none", 7]));
+    await agent.acceptDelivery(call(arrival("other"), "retrySubmission", [7]));
     const finding = await found(agent, "inbound-refused");
     expect(finding.evidence.count).toBe(2);
     expect(await rowsOf(agent, finding)).toEqual(["github/r1", "github/r2"]);
@@ -125,7 +129,7 @@ describe("the fix of a finding", () => {
   it("does not offer to disable the endpoint that has most deliveries, where it takes them", async () => {
     const agent = givenAgent({ outbox: { allowPrivateAddresses: true, maxWaiting: 4 } });
     const to = webhook(receiverUrl("/ok/waits"), { secret: "HOOK_SECRET" });
-    await inside(agent, ({ outbox }) => {
+    await inside(agent, ({ [CAPABILITIES]: { outbox } }) => {
       for (const id of ["a", "b", "c", "d"]) outbox.enqueue(id, to, '{"n":1}');
     });
     const finding = await found(agent, "outbox-near-limit");
@@ -142,7 +146,7 @@ describe("the fix of a finding", () => {
       { do: "retry", filter: { cause: [] } },
     ] as const) {
       const { message: text } = await inside(agent, (object) =>
-        refusal(object.operate({ action: action as never, ...request })),
+        refusal(object.operations.operate({ action: action as never, ...request })),
       );
       expect(text).toMatch(/cause/);
     }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import docs from "../../../docs/report.md?raw";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
 import { FINDINGS } from "../../../src/operator/report/codes.ts";
@@ -82,7 +83,7 @@ describe("the cost of a report", () => {
     );
     const agent = givenAgent({}, () => tasks);
     await agent.acceptDelivery(call(arrival("first"), "submissionStats"));
-    await agent.listScheduledTasks();
+    await capabilitiesOf(agent).schedules.list();
     const empty = await measured(agent);
     await fill(agent);
     const full = await measured(agent);
@@ -159,7 +160,7 @@ describe("a broken part", () => {
       throw new Error("no tasks today");
     });
     onTestFinished(() => void declared.delete(agent.name ?? ""));
-    await agent.disableEndpoint("https://hooks.example.com/", "maintenance");
+    await capabilitiesOf(agent).outbox.disableEndpoint("https://hooks.example.com/", "maintenance");
     const report = await reportOf(agent);
     expect(report.findings).toMatchObject([
       { code: "report-incomplete", evidence: { lastError: expect.stringContaining("no tasks") } },

@@ -1,6 +1,7 @@
 /** What the report finds wrong with scheduled tasks, and with the alarm. */
 
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { until } from "../../support/given.ts";
 import { type Agent, again, submit } from "../../support/think.ts";
 import {
@@ -33,7 +34,7 @@ describe("findings of scheduled tasks", () => {
   it("task-paused: a task that was paused by hand is an information, and resuming it fixes it", async () => {
     const agent = givenAgent({}, () => ({ digest: { schedule: YEARLY, handler: () => {} } }));
     expect(codesIn(await reportOf(agent))).toEqual([]);
-    await agent.pauseScheduledTask("digest", "holidays");
+    await capabilitiesOf(agent).schedules.pause("digest", "holidays");
     const finding = await found(agent, "task-paused");
     expect(finding.severity).toBe("info");
     expect(finding.title).toMatch(/^The task "digest" is paused since .* UTC by hand: holidays\.$/);
@@ -52,7 +53,7 @@ describe("findings of scheduled tasks", () => {
     const agent = givenAgent({}, () => ({
       digest: { schedule: YEARLY, handler: fail, pauseOnFailure: true, retry },
     }));
-    await agent.triggerScheduledTask("digest");
+    await capabilitiesOf(agent).schedules.trigger("digest");
     const finding = await found(agent, "task-paused");
     expect(finding).toMatchObject({
       severity: "error",
@@ -82,7 +83,7 @@ describe("findings of scheduled tasks", () => {
     const agent = givenAgent({}, () => ({
       digest: { schedule: YEARLY, handler, retry: { maxAttempts: 1 } },
     }));
-    await agent.triggerScheduledTask("digest");
+    await capabilitiesOf(agent).schedules.trigger("digest");
     const finding = await found(agent, "task-failing");
     expect(finding).toMatchObject({ severity: "warning", evidence: { lastError: "no database" } });
     isBroken = false;
@@ -103,8 +104,8 @@ describe("findings of scheduled tasks", () => {
     const agent = givenAgent({}, () => ({
       digest: { schedule: YEARLY, handler: () => end.promise, overlap: "queue" },
     }));
-    await agent.triggerScheduledTask("digest");
-    await agent.triggerScheduledTask("digest");
+    await capabilitiesOf(agent).schedules.trigger("digest");
+    await capabilitiesOf(agent).schedules.trigger("digest");
     const finding = await found(agent, "task-late", { later: 3 * MINUTE });
     expect(finding.cause).toContain("earlier run");
     end.resolve();
@@ -114,7 +115,7 @@ describe("findings of scheduled tasks", () => {
   it("task-missed: occurrences that the agent has slept through are found, and a backfill fixes it", async () => {
     const handler = () => {};
     const agent = givenAgent({}, () => ({ digest: { schedule: HOURLY, handler } }));
-    await agent.listScheduledTasks();
+    await capabilitiesOf(agent).schedules.list();
     // The object was away for five hours, and comes back.
     const change = "UPDATE perdure_tasks SET anchor = anchor - ?1, next_at = next_at - ?1";
     await inside(agent, async (_, { storage }) => {
@@ -122,7 +123,7 @@ describe("findings of scheduled tasks", () => {
       await storage.sync();
     });
     const awake = await crashed(agent);
-    await until(async () => (await awake.listScheduledRuns("digest")).length > 0);
+    await until(async () => (await capabilitiesOf(awake).schedules.runs("digest")).length > 0);
     const finding = await found(awake, "task-missed");
     expect(finding.evidence.count).toBe(4);
     await apply(awake, finding.fix.action);
@@ -139,10 +140,10 @@ describe("findings of scheduled tasks", () => {
         handler: () => end.promise,
       },
     }));
-    await agent.triggerScheduledTask("digest");
+    await capabilitiesOf(agent).schedules.trigger("digest");
     await moveBack(agent, 3.5 * HOUR);
     const awake = again(agent);
-    await until(async () => (await awake.listScheduledRuns("digest")).length === 4);
+    await until(async () => (await capabilitiesOf(awake).schedules.runs("digest")).length === 4);
     expect(codesIn(await reportOf(awake))).toEqual([]);
     await moveBack(awake, 3.25 * HOUR);
     const later = again(agent);
@@ -150,10 +151,12 @@ describe("findings of scheduled tasks", () => {
     expect(finding).toMatchObject({ severity: "warning", evidence: { count: 6, ids: ["digest"] } });
     expect(finding.title).toMatch(/skipped 6 of its latest 7 runs since .* and completed 0\.$/);
     end.resolve();
-    await until(async () => (await later.listScheduledRuns("digest"))[0]?.status === "completed");
-    for (let run = 0; run < 5; run++) await later.triggerScheduledTask("digest");
+    await until(
+      async () => (await capabilitiesOf(later).schedules.runs("digest"))[0]?.status === "completed",
+    );
+    for (let run = 0; run < 5; run++) await capabilitiesOf(later).schedules.trigger("digest");
     await gone(later, "task-skips");
-    await later.skipNextScheduledRun("digest");
+    await capabilitiesOf(later).schedules.skipNext("digest");
     expect(codesIn(await reportOf(later))).toEqual([]);
   });
 
@@ -169,10 +172,12 @@ describe("findings of scheduled tasks", () => {
   it("task-never-runs: a task that has run, and whose new schedule never comes, is found with its zone", async () => {
     let schedule = HOURLY;
     const agent = givenAgent({}, () => ({ digest: { schedule, handler: () => {} } }));
-    await agent.listScheduledTasks();
+    await capabilitiesOf(agent).schedules.list();
     await moveBack(agent, HOUR);
     const awake = again(agent);
-    await until(async () => (await awake.listScheduledRuns("digest"))[0]?.status === "completed");
+    await until(
+      async () => (await capabilitiesOf(awake).schedules.runs("digest"))[0]?.status === "completed",
+    );
     expect(codesIn(await reportOf(awake))).toEqual([]);
     schedule = "cron 0 9 30 2 *";
     const finding = await found(await crashed(awake), "task-never-runs");
@@ -186,7 +191,7 @@ describe("findings of scheduled tasks", () => {
       ended: { schedule: HOURLY, endAt: past, handler: () => {} },
       once: { schedule: `once at ${past.slice(0, 16)} in UTC`, handler: () => {} },
     }));
-    await agent.listScheduledTasks();
+    await capabilitiesOf(agent).schedules.list();
     // As if they were declared earlier, and had fired since.
     const change = "UPDATE perdure_tasks SET fired = 1, runs = 1, anchor = anchor - ?";
     await inside(agent, async (_, { storage }) => {

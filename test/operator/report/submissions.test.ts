@@ -1,6 +1,7 @@
 /** What the report finds wrong with submissions. */
 
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { FINDINGS } from "../../../src/operator/report/codes.ts";
 import { message, until } from "../../support/given.ts";
 import { ended, running, submit } from "../../support/think.ts";
@@ -35,7 +36,7 @@ describe("a healthy agent", () => {
     expect(report.hourly.completed).toEqual([...Array(23).fill(0), 1]);
     expect(report.hourly.failed).toEqual(Array(24).fill(0));
     // Over RPC, as the operator API asks for it.
-    expect(await agent.healthReport()).toMatchObject({ findings: [] });
+    expect(await capabilitiesOf(agent).operations.healthReport()).toMatchObject({ findings: [] });
   });
 });
 

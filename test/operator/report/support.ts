@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { expect } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
 import type { Action, AgentReport, Finding } from "../../../src/operator/protocol.ts";
@@ -110,16 +111,19 @@ export async function apply(agent: Agent, action: Action | undefined): Promise<v
     if (action.do === "cancel") await agent.cancelSubmission(action.submissionId);
     else await agent.retrySubmission(action.submissionId);
   } else if ("url" in action) {
-    if (action.do === "enable-endpoint") await agent.enableEndpoint(action.url);
-    else await agent.disableEndpoint(action.url);
+    if (action.do === "enable-endpoint")
+      await capabilitiesOf(agent).outbox.enableEndpoint(action.url);
+    else await capabilitiesOf(agent).outbox.disableEndpoint(action.url);
   } else if (action.do === "redrive" && "deliveryId" in action)
-    await agent.redriveDeadLetter(action.deliveryId);
-  else if (action.do === "replay") await agent.replayInboundDelivery(action.source, action.id);
-  else if (action.do === "resume-task") await agent.resumeScheduledTask(action.taskId);
-  else if (action.do === "trigger-task") await agent.triggerScheduledTask(action.taskId);
+    await capabilitiesOf(agent).outbox.redrive(action.deliveryId);
+  else if (action.do === "replay")
+    await capabilitiesOf(agent).inbound.replay(action.source, action.id);
+  else if (action.do === "resume-task") await capabilitiesOf(agent).schedules.resume(action.taskId);
+  else if (action.do === "trigger-task")
+    await capabilitiesOf(agent).schedules.trigger(action.taskId);
   else if (action.do === "backfill") {
     const { taskId, from, to } = action;
-    await agent.backfillScheduledTask(taskId, { from, to });
+    await capabilitiesOf(agent).schedules.backfill(taskId, { from, to });
   } else if (action.do === "restart-workflow") await agent.restart(action.workflowId);
   else throw new Error(`The tests do not know the action ${action.do}`);
 }
@@ -128,7 +132,12 @@ export async function apply(agent: Agent, action: Action | undefined): Promise<v
 async function applyToAll(agent: Agent, action: Extract<Action, { filter: object }>) {
   for (let cursor: string | undefined; ; ) {
     const page = cursor === undefined ? {} : { cursor };
-    ({ cursor } = await agent.operate({ action, by: "ada", reason: "fix", ...page }));
+    ({ cursor } = await capabilitiesOf(agent).operations.operate({
+      action,
+      by: "ada",
+      reason: "fix",
+      ...page,
+    }));
     if (cursor === undefined) return;
   }
 }
@@ -137,7 +146,7 @@ async function applyToAll(agent: Agent, action: Extract<Action, { filter: object
 export async function rowsOf(agent: Agent, { fix, evidence }: Finding): Promise<string[]> {
   if (!fix.action) throw new Error("The fix has no action");
   const request = { action: fix.action, by: "ada", reason: "look", dryRun: true };
-  const { count, rows = [] } = await agent.operate(request);
+  const { count, rows = [] } = await capabilitiesOf(agent).operations.operate(request);
   expect(count).toBe(evidence.count);
   return rows.map(({ id }) => id).sort();
 }

@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { outputOf, restartFrom } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
 import type { Agent } from "../../support/think.ts";
@@ -43,7 +44,7 @@ describe("findings of approvals", () => {
     const report = await reportOf(agent, late);
     expect(report.verdicts.onTime).toBe(false);
     expect(report.counts.approvals).toBe(1);
-    await agent.grantApproval(approvalId);
+    await capabilitiesOf(agent).approvals.grant(approvalId);
     await gone(agent, "approval-waits-long", late);
   });
 
@@ -55,7 +56,7 @@ describe("findings of approvals", () => {
     const finding = await found(agent, "approval-expires-soon", late);
     expect(finding.title).toMatch(/expires at \d\d:\d\d UTC\.$/);
     expect(codesIn(await reportOf(agent, late))).toEqual(["approval-expires-soon"]);
-    await agent.rejectApproval(approvalId);
+    await capabilitiesOf(agent).approvals.reject(approvalId);
     await gone(agent, "approval-expires-soon", late);
   });
 
@@ -80,7 +81,9 @@ describe("findings of approvals", () => {
         ),
       },
     ]);
-    const approved = (await agent.listApprovals({ status: "expired" })).items.at(-1);
+    const approved = (await capabilitiesOf(agent).approvals.list({ status: "expired" })).items.at(
+      -1,
+    );
     expect(approved).toMatchObject({ reason: expect.stringContaining("approved by default") });
     expect(approved).not.toHaveProperty("isApproved");
     const nextDay = codesIn(await reportOf(agent, { later: 25 * HOUR }));
@@ -99,13 +102,15 @@ describe("findings of workflows", () => {
       return approved;
     });
     await agent.startScripted(id);
-    const first = await until(async () => (await agent.listApprovals()).items[0]);
+    const first = await until(async () => (await capabilitiesOf(agent).approvals.list()).items[0]);
     // A deploy renames the step while the instance waits.
     name = "approve the refund";
     const waiting = { name: "approve refund:approval-wait", type: "waitForEvent" } as const;
     await restartFrom(env.SCRIPTED_WORKFLOW, id, waiting);
     const second = await until(async () =>
-      (await agent.listApprovals()).items.find(({ approvalId }) => approvalId !== first.approvalId),
+      (await capabilitiesOf(agent).approvals.list()).items.find(
+        ({ approvalId }) => approvalId !== first.approvalId,
+      ),
     );
     expect(second.workflow.stepName).toBe(name);
     // In this test the second comes at once, as if the workflow had asked both at the same time.
@@ -116,7 +121,7 @@ describe("findings of workflows", () => {
     expect(finding.title).toContain('"approve the refund"');
     expect(finding.title).toContain('"approve refund"');
     expect(finding.evidence.ids).toEqual([id]);
-    await agent.grantApproval(second.approvalId);
+    await capabilitiesOf(agent).approvals.grant(second.approvalId);
     expect(await outputOf(env.SCRIPTED_WORKFLOW, id)).toBe(true);
     await gone(agent, "workflow-step-renamed");
   });
@@ -146,12 +151,14 @@ describe("findings of workflows", () => {
     const id = `missing-${crypto.randomUUID()}`;
     workflowBodies.set(id, async (step) => (await step.approval("wait", { title: "?" })).approved);
     await agent.startScripted(id);
-    const { approvalId } = await until(async () => (await agent.listApprovals()).items[0]);
+    const { approvalId } = await until(
+      async () => (await capabilitiesOf(agent).approvals.list()).items[0],
+    );
     expect(codesIn(await reportOf(agent))).toEqual([]);
     const finding = await found(agent, "workflow-missing", { env: { OTHER: {} } });
     expect(finding.title).toContain("SCRIPTED_WORKFLOW");
     expect(finding.evidence.ids).toEqual([id]);
-    await agent.grantApproval(approvalId);
+    await capabilitiesOf(agent).approvals.grant(approvalId);
     expect(await outputOf(env.SCRIPTED_WORKFLOW, id)).toBe(true);
   });
 });

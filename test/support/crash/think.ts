@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { afterAll, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
+import { CAPABILITY_VERBS } from "../../../src/kernel/index.ts";
 import {
   type CrashReport,
   type CrashRun,
@@ -57,11 +58,17 @@ const SLEEP = "sleepUntilNext";
 /** Every method of the layers of a DurableThink, and every step. */
 export function allVerbs(): string[] {
   const methods = layers().flatMap((layer) =>
-    Object.getOwnPropertyNames(layer).filter((name) => name !== "constructor"),
+    Object.getOwnPropertyNames(layer).filter(
+      (name) => name !== "constructor" && !(name in CAPABILITY_VERBS),
+    ),
+  );
+  const ofCapabilities = Object.entries(CAPABILITY_VERBS).flatMap(([capability, verbs]) =>
+    verbs.map((verb) => `${capability}.${verb}`),
   );
   const steps = Object.keys(withSteps({}, {} as never, {} as never));
   return [
     ...new Set([...methods, ...MORE_VERBS]),
+    ...ofCapabilities,
     ...steps.map((step) => `step.${step}`),
     RUN_CODE,
     ROLLBACK,

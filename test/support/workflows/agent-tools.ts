@@ -2,6 +2,7 @@
 
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../engine.ts";
 import { finishesOf, progressOf, type ToolParent, toolHooks } from "./agent-tool-agents.ts";
@@ -43,7 +44,8 @@ export async function givenTools(
     },
     /** The same, with an agent that is asked meanwhile: one that went down is woken by it, and not by its alarm. */
     completeAwake: async () => {
-      const ask = () => void Promise.resolve(agent().listApprovals()).catch(() => {});
+      const ask = () =>
+        void Promise.resolve(capabilitiesOf(agent()).approvals.list()).catch(() => {});
       const plan = setInterval(ask, 300);
       try {
         await instance.waitForStatus("complete");

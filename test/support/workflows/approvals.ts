@@ -1,6 +1,7 @@
 /** Workflows that ask people, and the people. */
 
 import { env } from "cloudflare:workers";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Approval, ApprovalDecisionResult } from "../../../src/hosts/think/index.ts";
 import { outputOf } from "../engine.ts";
 import { givenThink, until } from "../given.ts";
@@ -35,7 +36,7 @@ export async function givenWorkflow(
 /** The one approval that is pending, as soon as there is one. */
 export async function pendingAt(agent: Agent, other?: string): Promise<Approval> {
   return until(async () => {
-    const all = (await agent.listApprovals()).items as Approval[];
+    const all = (await capabilitiesOf(agent).approvals.list()).items as Approval[];
     return all.find(({ approvalId }) => approvalId !== other);
   });
 }

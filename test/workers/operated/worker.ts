@@ -131,13 +131,13 @@ export class ShopAgent extends DurableThink<Env> {
       this.outbox.put(closed(String(n % 3), { maxAttempts: 1 }), { order: n });
     }
     this.outbox.put(closed("waits"), { order: HOSTILE });
-    await this.pauseScheduledTask("digest", HOSTILE);
-    await this.triggerScheduledTask("night-shift", { key: "first" });
-    await this.triggerScheduledTask("broken", { key: "first" });
+    await this.schedules.pause("digest", HOSTILE);
+    await this.schedules.trigger("night-shift", { key: "first" });
+    await this.schedules.trigger("broken", { key: "first" });
     for (const order of ["o-1", "o-2", HOSTILE]) {
       await this.runWorkflow("REFUND_WORKFLOW", { order });
     }
-    await this.operate({
+    await this.operations.operate({
       action: { do: "cancel", submissionId: "later-0" },
       by: "planter",
       reason: HOSTILE,

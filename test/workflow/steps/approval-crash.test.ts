@@ -3,6 +3,7 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { outputOf, pauseAndResume, restartFrom, type StepAt } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
@@ -36,9 +37,11 @@ describe("the agent dies", () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await crash(workflow.agent);
-    expect((await workflow.agent.listApprovals()).items).toMatchObject([{ approvalId }]);
+    expect((await capabilitiesOf(workflow.agent).approvals.list()).items).toMatchObject([
+      { approvalId },
+    ]);
     await crash(workflow.agent);
-    await workflow.agent.grantApproval(approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
   });
 });
@@ -47,25 +50,27 @@ describe("the engine dies", () => {
   it("L1: with every agent of the machine, while a person is asked", async () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }]);
     const first = await workflow.pending();
-    await workflow.agent.grantApproval(first.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId);
     const second = await pendingAt(workflow.agent, first.approvalId);
     await abortAllDurableObjects();
     const step = { name: "second:approval-wait", type: "waitForEvent" } as const;
     await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, step);
-    await workflow.agent.rejectApproval(second.approvalId, { by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.reject(second.approvalId, { by: "ada" });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true }, { approved: false, by: "ada" }]);
     expect(runs.get(workflow.id)).toBe(2);
     // What came before the crash was not done again.
     expect(effects.get(`${workflow.id}:first`)).toBe(1);
-    expect((await workflow.agent.listApprovals({ status: "approved" })).items).toHaveLength(1);
+    expect(
+      (await capabilitiesOf(workflow.agent).approvals.list({ status: "approved" })).items,
+    ).toHaveLength(1);
   });
 
   it("L1: a pause, a decision, and a resume", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await pauseAndResume(env.APPROVAL_WORKFLOW, workflow.id, async () => {
-      await workflow.agent.grantApproval(approvalId);
+      await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
     });
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
     expect(runs.get(workflow.id)).toBe(2);
@@ -80,10 +85,10 @@ describe("the engine dies", () => {
     await until(async () => (await workflow.status()) !== "queued");
     await new Promise((resolve) => setTimeout(resolve, 200));
     await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, step);
-    await workflow.agent.grantApproval(approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
     expect(runs.get(workflow.id)).toBe(2);
-    expect((await workflow.agent.listApprovals()).items).toEqual([]);
+    expect((await capabilitiesOf(workflow.agent).approvals.list()).items).toEqual([]);
   });
 });
 
@@ -116,9 +121,10 @@ describe("W1: a restart at every step", () => {
           () => (hasEnded = true),
         );
         while (!hasEnded) {
-          for (const { approvalId } of (await workflow.agent.listApprovals()).items) {
+          for (const { approvalId } of (await capabilitiesOf(workflow.agent).approvals.list())
+            .items) {
             decided.add(approvalId);
-            await workflow.agent.grantApproval(approvalId);
+            await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
           }
           await new Promise((resolve) => setTimeout(resolve, 20));
         }
@@ -152,19 +158,23 @@ it("a sub-agent asks, is decided at, and crashes with its parent", async () => {
   const pending = (other?: string) =>
     until(() =>
       atChild(async (child) =>
-        (await child.listApprovals()).items.find(({ approvalId }) => approvalId !== other),
+        (await capabilitiesOf(child).approvals.list()).items.find(
+          ({ approvalId }) => approvalId !== other,
+        ),
       ),
     );
   const first = await pending();
-  expect((await givenThink(parent.name).listApprovals()).items).toEqual([]);
+  expect((await capabilitiesOf(givenThink(parent.name)).approvals.list()).items).toEqual([]);
   await crash(givenThink(parent.name));
-  await atChild((child) => child.grantApproval(first.approvalId, { payload: { amount: 3 } }));
+  await atChild((child) =>
+    capabilitiesOf(child).approvals.grant(first.approvalId, { payload: { amount: 3 } }),
+  );
   const second = await pending(first.approvalId);
   await crash(givenThink(parent.name));
-  await atChild((child) => child.rejectApproval(second.approvalId));
+  await atChild((child) => capabilitiesOf(child).approvals.reject(second.approvalId));
   const { outcomes } = await outputOf<Output>(env.APPROVAL_WORKFLOW, id);
   expect(outcomes).toMatchObject([{ payload: { amount: 3 } }, { approved: false }]);
   expect(logged.filter((text) => String(text).includes("announced"))).toEqual([]);
 });
 
-type ChildVerb = "runWorkflow" | "listApprovals" | "grantApproval" | "rejectApproval";
+type ChildVerb = "runWorkflow";

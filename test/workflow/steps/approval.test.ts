@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Approval } from "../../../src/hosts/think/index.ts";
 import { refusal, until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
@@ -24,13 +25,13 @@ describe("a decision", () => {
     expect(approval.expiresAt - approval.createdAt).toBe(86_400_000);
     const { approvalId } = approval;
     const decision = { payload: { amount: 40, note: "late" }, by: "ada", reason: "it was late" };
-    const decided = await workflow.agent.grantApproval(approvalId, decision);
+    const decided = await capabilitiesOf(workflow.agent).approvals.grant(approvalId, decision);
     expect(decided).toMatchObject({
       outcome: "decided",
       approval: { approvalId, status: "approved", ...decision },
     });
     const { outcomes } = await workflow.output();
-    const inspected = await workflow.agent.inspectApproval(approvalId);
+    const inspected = await capabilitiesOf(workflow.agent).approvals.inspect(approvalId);
     expect(outcomes).toEqual([
       {
         approved: true,
@@ -47,7 +48,10 @@ describe("a decision", () => {
     const workflow = await givenWorkflow([{ name: "plain" }]);
     const approval = await workflow.pending();
     expect(approval).toMatchObject({ title: null, data: null, schema: null });
-    await workflow.agent.rejectApproval(approval.approvalId, { by: "bob", reason: "no" });
+    await capabilitiesOf(workflow.agent).approvals.reject(approval.approvalId, {
+      by: "bob",
+      reason: "no",
+    });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: false, by: "bob", reason: "no" }]);
   });
@@ -56,12 +60,14 @@ describe("a decision", () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     const { approvalId } = await workflow.pending();
     const error = await refusal(
-      workflow.agent.grantApproval(approvalId, { payload: { amount: 1_000 } }),
+      capabilitiesOf(workflow.agent).approvals.grant(approvalId, { payload: { amount: 1_000 } }),
     );
     expect(error).toMatchObject({ name: "InvalidApprovalError", field: "payload" });
     expect(error.message).toMatch(/1000.*amount: .*still pending/s);
-    expect(await workflow.agent.inspectApproval(approvalId)).toMatchObject({ status: "pending" });
-    await workflow.agent.grantApproval(approvalId, { payload: { amount: 1 } });
+    expect(await capabilitiesOf(workflow.agent).approvals.inspect(approvalId)).toMatchObject({
+      status: "pending",
+    });
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId, { payload: { amount: 1 } });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ payload: { amount: 1, note: "NONE" } }]);
   });
@@ -69,7 +75,10 @@ describe("a decision", () => {
   it("W4: a payload that only the schema refuses is asked for again, with the reason", async () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     const first = await workflow.pending();
-    await workflow.agent.grantApproval(first.approvalId, { payload: { amount: 13 }, by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId, {
+      payload: { amount: 13 },
+      by: "ada",
+    });
     const second = await pendingAt(workflow.agent, first.approvalId);
     expect(second).toMatchObject({
       title: first.title,
@@ -77,13 +86,19 @@ describe("a decision", () => {
       refusal: { approvalId: first.approvalId, problem: "amount: 13 brings bad luck" },
     });
     expect(second.expiresAt).toBeLessThanOrEqual(first.expiresAt + 1_000);
-    const late = await workflow.agent.grantApproval(first.approvalId, { payload: { amount: 1 } });
+    const late = await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId, {
+      payload: { amount: 1 },
+    });
     expect(late).toMatchObject({
       outcome: "already_decided",
       approval: { status: "refused", by: "ada", payload: { amount: 13 } },
     });
-    expect((await workflow.agent.listApprovals({ status: "refused" })).items).toHaveLength(1);
-    await workflow.agent.grantApproval(second.approvalId, { payload: { amount: 1 } });
+    expect(
+      (await capabilitiesOf(workflow.agent).approvals.list({ status: "refused" })).items,
+    ).toHaveLength(1);
+    await capabilitiesOf(workflow.agent).approvals.grant(second.approvalId, {
+      payload: { amount: 1 },
+    });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ payload: { amount: 1 } }]);
   });
@@ -92,7 +107,7 @@ describe("a decision", () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     let { approvalId } = await workflow.pending();
     for (let round = 0; round <= 10; round++) {
-      await workflow.agent.grantApproval(approvalId, { payload: { amount: 13 } });
+      await capabilitiesOf(workflow.agent).approvals.grant(approvalId, { payload: { amount: 13 } });
       if (round < 10) ({ approvalId } = await pendingAt(workflow.agent, approvalId));
     }
     const { outcomes } = await workflow.output();
@@ -101,15 +116,19 @@ describe("a decision", () => {
     expect(failed && "message" in failed && failed.message).toMatch(
       /amount: 13 brings bad luck.*restart the workflow/s,
     );
-    expect((await workflow.agent.listApprovals({ status: "refused" })).items).toHaveLength(11);
-    expect((await workflow.agent.listApprovals()).items).toEqual([]);
+    expect(
+      (await capabilitiesOf(workflow.agent).approvals.list({ status: "refused" })).items,
+    ).toHaveLength(11);
+    expect((await capabilitiesOf(workflow.agent).approvals.list()).items).toEqual([]);
   });
 
   it("W3: two approvals in a row cannot be answered by one click", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }, { name: "wait", key: "second" }]);
     const first = await workflow.pending();
     const clicks = await Promise.all(
-      [1, 2, 3].map(() => workflow.agent.grantApproval(first.approvalId, { by: "ada" })),
+      [1, 2, 3].map(() =>
+        capabilitiesOf(workflow.agent).approvals.grant(first.approvalId, { by: "ada" }),
+      ),
     );
     expect(clicks.map(({ outcome }) => outcome).sort()).toEqual([
       "already_decided",
@@ -117,7 +136,7 @@ describe("a decision", () => {
       "decided",
     ]);
     const second = await pendingAt(workflow.agent, first.approvalId);
-    expect(await workflow.agent.rejectApproval(first.approvalId)).toMatchObject({
+    expect(await capabilitiesOf(workflow.agent).approvals.reject(first.approvalId)).toMatchObject({
       outcome: "already_decided",
       approval: { status: "approved", by: "ada" },
     });
@@ -127,10 +146,12 @@ describe("a decision", () => {
       type: `perdure-wait-${first.approvalId}`,
       payload: { id: "again", attempt: 2, event: { type: "wait.completed", data } },
     });
-    expect(await workflow.agent.inspectApproval(second.approvalId)).toMatchObject({
-      status: "pending",
-    });
-    await workflow.agent.rejectApproval(second.approvalId);
+    expect(await capabilitiesOf(workflow.agent).approvals.inspect(second.approvalId)).toMatchObject(
+      {
+        status: "pending",
+      },
+    );
+    await capabilitiesOf(workflow.agent).approvals.reject(second.approvalId);
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true }, { approved: false }]);
   });
@@ -139,7 +160,9 @@ describe("a decision", () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     const { approvalId } = await workflow.pending();
     const note = "é".repeat(450_000);
-    await workflow.agent.grantApproval(approvalId, { payload: { amount: 1, note } });
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId, {
+      payload: { amount: 1, note },
+    });
     const { outcomes } = await workflow.output();
     expect((outcomes[0] as { payload: { note: string } }).payload.note).toBe(note.toUpperCase());
   });
@@ -162,10 +185,10 @@ describe("W2: no wait hangs", () => {
     const { approvalId } = await workflow.pending();
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([outcome]);
-    const expired = await workflow.agent.inspectApproval(approvalId);
+    const expired = await capabilitiesOf(workflow.agent).approvals.inspect(approvalId);
     expect(expired?.status).toBe("expired");
     expect(expired?.reason).toContain("Not decided in time");
-    expect(await workflow.agent.grantApproval(approvalId)).toMatchObject({
+    expect(await capabilitiesOf(workflow.agent).approvals.grant(approvalId)).toMatchObject({
       outcome: "already_decided",
       approval: { status: "expired" },
     });
@@ -175,7 +198,9 @@ describe("W2: no wait hangs", () => {
     const workflow = await givenWorkflow([{ name: "slow", timeout: 2_000 }]);
     const { approvalId } = await workflow.pending();
     cutOff.add(workflow.agent.name ?? "");
-    const { approval } = await decidedBy(workflow.agent.grantApproval(approvalId, { by: "ada" }));
+    const { approval } = await decidedBy(
+      capabilitiesOf(workflow.agent).approvals.grant(approvalId, { by: "ada" }),
+    );
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true, by: "ada", isTimeout: false }]);
     expect(Date.now() - (approval.decidedAt ?? 0)).toBeGreaterThan(1_000);
@@ -188,8 +213,10 @@ describe("W1: a workflow that is restarted", () => {
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
     await until(() => runs.get(workflow.id) === 2);
-    expect((await workflow.agent.listApprovals()).items).toMatchObject([{ approvalId }]);
-    await workflow.agent.grantApproval(approvalId, { by: "old card" });
+    expect((await capabilitiesOf(workflow.agent).approvals.list()).items).toMatchObject([
+      { approvalId },
+    ]);
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId, { by: "old card" });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true, by: "old card" }]);
   });
@@ -197,19 +224,21 @@ describe("W1: a workflow that is restarted", () => {
   it("W1: asks again for what was decided in an earlier run, and takes over what was not", async () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }]);
     const first = await workflow.pending();
-    await workflow.agent.grantApproval(first.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId);
     const second = await pendingAt(workflow.agent, first.approvalId);
     await workflow.agent.restart(workflow.id);
     const again = await pendingAt(workflow.agent, second.approvalId);
     expect(again.approvalId).not.toBe(first.approvalId);
     expect(again.workflow.stepName).toBe("first");
-    await workflow.agent.rejectApproval(again.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.reject(again.approvalId);
     // The restarted one has come to it when it has a new time.
     await until(async () => {
-      const now: Approval | null = await workflow.agent.inspectApproval(second.approvalId);
+      const now: Approval | null = await capabilitiesOf(workflow.agent).approvals.inspect(
+        second.approvalId,
+      );
       return now && now.expiresAt > second.expiresAt;
     });
-    await workflow.agent.grantApproval(second.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(second.approvalId);
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: false }, { approved: true }]);
   });
@@ -217,11 +246,11 @@ describe("W1: a workflow that is restarted", () => {
   it("W1: a finished one asks again", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const first = await workflow.pending();
-    await workflow.agent.grantApproval(first.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(first.approvalId);
     await workflow.output();
     await workflow.agent.restart(workflow.id);
     const second = await pendingAt(workflow.agent, first.approvalId);
-    await workflow.agent.rejectApproval(second.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.reject(second.approvalId);
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: false }]);
   });
@@ -232,7 +261,7 @@ describe("W5: a workflow that is terminated", () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await (await env.APPROVAL_WORKFLOW.get(workflow.id)).terminate();
-    expect(await workflow.agent.grantApproval(approvalId)).toMatchObject({
+    expect(await capabilitiesOf(workflow.agent).approvals.grant(approvalId)).toMatchObject({
       outcome: "already_decided",
       approval: { status: "cancelled" },
     });
@@ -245,7 +274,7 @@ describe("W5: a workflow that is terminated", () => {
     });
     const { approvalId } = await workflow.pending();
     await workflow.agent.terminate(workflow.id);
-    expect(await workflow.agent.grantApproval(approvalId)).toMatchObject({
+    expect(await capabilitiesOf(workflow.agent).approvals.grant(approvalId)).toMatchObject({
       outcome: "already_decided",
       approval: {
         status: "cancelled",
@@ -255,7 +284,7 @@ describe("W5: a workflow that is terminated", () => {
     expect(statuses).toEqual(["pending", "cancelled"]);
     await workflow.agent.restart(workflow.id);
     const anew = await pendingAt(workflow.agent, approvalId);
-    await workflow.agent.grantApproval(anew.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(anew.approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
   });
 });

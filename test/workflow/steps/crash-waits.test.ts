@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { z } from "zod";
 import { runCode } from "../../../src/codemode/index.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { charging, times } from "../../codemode/steps/codemode.ts";
@@ -36,7 +37,7 @@ const LONG = 1_200_000;
 async function approvalOf({ stub }: Run, isAgain = false): Promise<string> {
   let found: string | undefined;
   await met(async () => {
-    const { items: all } = await stub().listApprovals({ status: [...DECIDED] });
+    const { items: all } = await capabilitiesOf(stub()).approvals.list({ status: [...DECIDED] });
     found = all.find(({ refusal }) => (refusal !== undefined) === isAgain)?.approvalId;
     return found;
   });
@@ -47,17 +48,20 @@ const grant =
   (payload?: { amount: number }, isAgain = false) =>
   async (_: Agent, run: Run) => {
     const approvalId = await approvalOf(run, isAgain);
-    await run.stub().grantApproval(approvalId, { by: "ann", ...(payload && { payload }) });
+    await capabilitiesOf(run.stub()).approvals.grant(approvalId, {
+      by: "ann",
+      ...(payload && { payload }),
+    });
   };
 
 const reject = async (_: Agent, run: Run) => {
-  await run.stub().rejectApproval(await approvalOf(run), { by: "ann" });
+  await capabilitiesOf(run.stub()).approvals.reject(await approvalOf(run), { by: "ann" });
 };
 
 const APPROVALS: readonly ThinkScenario[] = [
   workflow({
     name: "O1 W1 step.approval that is granted",
-    verbs: ["step.approval", "openWait", "grantApproval"],
+    verbs: ["step.approval", "openWait", "approvals.grant"],
     soonAfter: CLOSED,
     stride: 17,
     body: async (step) => {
@@ -67,11 +71,15 @@ const APPROVALS: readonly ThinkScenario[] = [
     steps: [grant({ amount: 3 })],
     output: () => ({ amount: 3 }),
     check: async (agent) =>
-      differs("approved are", (await agent.listApprovals({ status: "approved" })).items.length, 1),
+      differs(
+        "approved are",
+        (await capabilitiesOf(agent).approvals.list({ status: "approved" })).items.length,
+        1,
+      ),
   }),
   workflow({
     name: "O1 W1 step.approval that is rejected",
-    verbs: ["step.approval", "openWait", "rejectApproval"],
+    verbs: ["step.approval", "openWait", "approvals.reject"],
     soonAfter: ENDED,
     stride: 17,
     body: async (step) => (await step.approval("wait")).approved,
@@ -89,7 +97,7 @@ const APPROVALS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.approval whose payload the schema refuses, and that is granted again",
-    verbs: ["step.approval", "openWait", "grantApproval"],
+    verbs: ["step.approval", "openWait", "approvals.grant"],
     soonAfter: OPENED,
     stride: 19,
     body: async (step) => {
@@ -110,7 +118,11 @@ const APPROVALS: readonly ThinkScenario[] = [
     prepare: (agent, run) => begun(agent, run, () => approvalOf(run)),
     steps: [terminate],
     check: async (agent) =>
-      differs("pending are", (await agent.listApprovals({ status: "pending" })).items.length, 0),
+      differs(
+        "pending are",
+        (await capabilitiesOf(agent).approvals.list({ status: "pending" })).items.length,
+        0,
+      ),
   }),
 ];
 
@@ -149,7 +161,11 @@ const WEBHOOKS: readonly ThinkScenario[] = [
     ],
     output: () => "link",
     check: async (agent) =>
-      differs("approved are", (await agent.listApprovals({ status: "approved" })).items.length, 1),
+      differs(
+        "approved are",
+        (await capabilitiesOf(agent).approvals.list({ status: "approved" })).items.length,
+        1,
+      ),
   }),
 ];
 
@@ -261,7 +277,7 @@ const CODE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L6 W3 codemode with an approval",
-    verbs: ["runCode", "openWait", "grantApproval"],
+    verbs: ["runCode", "openWait", "approvals.grant"],
     soonAfter: CLOSED,
     stride: 37,
     objects,

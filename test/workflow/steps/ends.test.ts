@@ -4,6 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { WorkflowCallback } from "agents/workflows";
 import { expect, it, vi } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { listWorkflows } from "../../../src/operator/listing.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
@@ -38,14 +39,19 @@ it("a run that returns is complete, and the agent gets no callback", async () =>
   expect(tracked).toMatchObject({ status: "complete", completedAt: expect.any(Date) });
   expect(workflow.callbacks).toEqual([]);
   const { agent, id } = workflow;
-  const [listed] = (await agent.listWorkflowInstances({ status: "complete" })).items;
+  const [listed] = (await capabilitiesOf(agent).operations.listWorkflows({ status: "complete" }))
+    .items;
   expect(listed).toMatchObject({ workflowId: id, endedAt: expect.any(Number) });
-  expect(await agent.listWorkflowInstances({ status: ["queued", "running"] })).toEqual({
+  expect(
+    await capabilitiesOf(agent).operations.listWorkflows({ status: ["queued", "running"] }),
+  ).toEqual({
     items: [],
   });
-  expect((await agent.healthReport()).counts.workflows).toEqual({ complete: 1 });
+  expect((await capabilitiesOf(agent).operations.healthReport()).counts.workflows).toEqual({
+    complete: 1,
+  });
   // The platform bills each step.
-  const details = await agent.inspectWorkflowInstance(id);
+  const details = await capabilitiesOf(agent).operations.inspectWorkflow(id);
   expect(details?.steps.map(({ name }) => name)).toEqual(["one"]);
 });
 
@@ -112,7 +118,7 @@ it("a run that throws has errored, with one callback, and its error is unchanged
     error: { message: "no stock" },
   });
   expect(workflow.callbacks).toMatchObject([{ type: "error", error: "no stock" }]);
-  const [finding] = (await workflow.agent.healthReport()).findings;
+  const [finding] = (await capabilitiesOf(workflow.agent).operations.healthReport()).findings;
   expect(finding).toMatchObject({ code: "workflow-failed" });
 });
 
@@ -146,7 +152,9 @@ it("a paused instance is paused, and its agent gets no error", async () => {
   await workflow.start();
   await workflow.instance.waitForStepResult({ name: "one" });
   await pauseAndResume(env.SCRIPTED_WORKFLOW, workflow.id, async () => {
-    const { items } = await workflow.agent.listWorkflowInstances({ status: "paused" });
+    const { items } = await capabilitiesOf(workflow.agent).operations.listWorkflows({
+      status: "paused",
+    });
     expect(items).toMatchObject([{ workflowId: workflow.id }]);
   });
   await workflow.agent.tell(workflow.id, { type: "go", payload: {} });
@@ -170,7 +178,8 @@ it("a terminated instance is terminated, here and elsewhere, and a restart opens
     if (where === "agent") await workflow.inside((object) => object.terminateWorkflow(id));
     else await handle.terminate();
     await until(async () => (await handle.status()).status === "terminated");
-    const shown = async () => (await agent.listWorkflowInstances()).items[0]?.status;
+    const shown = async () =>
+      (await capabilitiesOf(agent).operations.listWorkflows()).items[0]?.status;
     expect(await shown()).toBe("terminated");
     expect(await workflow.tracked()).toMatchObject({ status: "terminated" });
     await workflow.inside((object) => object.restartWorkflow(id));

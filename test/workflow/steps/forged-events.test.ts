@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { charging, givenCode, times } from "../../codemode/steps/codemode.ts";
 import { outputOf, restartFrom } from "../../support/engine.ts";
@@ -56,7 +57,7 @@ describe("W3: an event without the agent's proof ends no wait", () => {
     const event = waitEvent(approvalId, { by: "eve" });
     await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, forged(event));
     expect(await workflow.status()).not.toBe("complete");
-    await workflow.agent.rejectApproval(approvalId, { by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.reject(approvalId, { by: "ada" });
     expect(await workflow.output()).toMatchObject({ outcomes: [{ approved: false, by: "ada" }] });
   });
 
@@ -161,12 +162,12 @@ describe("W3: at every moment of a wait", () => {
     const second = await until(async () => {
       const {
         items: [found],
-      } = await workflow.agent.listApprovals();
+      } = await capabilitiesOf(workflow.agent).approvals.list();
       return found?.workflow.stepName === "second" && found;
     });
     const event = waitEvent(approvalId, { by: "eve" });
     await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, forged(event));
-    await workflow.agent.grantApproval(second.approvalId);
+    await capabilitiesOf(workflow.agent).approvals.grant(second.approvalId);
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: false, isTimeout: true }, { approved: true }]);
   });
@@ -176,7 +177,7 @@ describe("W3: at every moment of a wait", () => {
     const { approvalId } = await workflow.pending();
     const type = `perdure-wait-${approvalId}`;
     await send(env.APPROVAL_WORKFLOW, workflow.id, type, floodOf(waitEvent(approvalId, {}), 60));
-    await workflow.agent.rejectApproval(approvalId, { by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.reject(approvalId, { by: "ada" });
     expect(await workflow.output(40_000)).toMatchObject({
       outcomes: [{ approved: false, by: "ada" }],
     });
@@ -191,7 +192,7 @@ describe("W3: at every moment of a wait", () => {
     await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, [
       { id: "forged", attempt: 1, event },
     ]);
-    await workflow.agent.grantApproval(approvalId, { by: "ada" });
+    await capabilitiesOf(workflow.agent).approvals.grant(approvalId, { by: "ada" });
     const began = Date.now();
     expect(await workflow.output()).toMatchObject({ outcomes: [{ approved: true, by: "ada" }] });
     expect(Date.now() - began).toBeLessThan(5_000);
@@ -218,8 +219,8 @@ it("W3: the proof is in nothing that the agent lists", async () => {
   const { approvalId } = await workflow.pending();
   const proof = await stored(workflow.agent, "SELECT proof AS value FROM perdure_waits");
   const listed = JSON.stringify([
-    await workflow.agent.listApprovals(),
-    await workflow.agent.inspectApproval(approvalId),
+    await capabilitiesOf(workflow.agent).approvals.list(),
+    await capabilitiesOf(workflow.agent).approvals.inspect(approvalId),
   ]);
   expect(listed).not.toContain(proof);
   await (await env.APPROVAL_WORKFLOW.get(workflow.id)).terminate();

@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { LinkSettings } from "../../../src/inbound/index.ts";
 import { links, webhooks } from "../../../src/inbound/webhooks/index.ts";
 import type { WebhookTimeoutError } from "../../../src/workflow/index.ts";
@@ -52,7 +53,9 @@ describe("an approval by link", () => {
       const request = new Request(grant, { method });
       expect((await hooks(request, env, ctx))?.status).toBe(200);
     }
-    expect(await agent().inspectApproval(approvalId)).toMatchObject({ status: "pending" });
+    expect(await capabilitiesOf(agent()).approvals.inspect(approvalId)).toMatchObject({
+      status: "pending",
+    });
     expect(await send(grant, "GET")).toMatchObject({ status: "pending", title: "Pay 40" });
     expect(await send(grant, "POST")).toMatchObject({ outcome: "decided", by: "mail:ann" });
     expect(await send(grant, "POST")).toMatchObject({ outcome: "already_decided" });

@@ -8,6 +8,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { zod3 } from "../../../src/core/schema/zod3.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, message, until } from "../../support/given.ts";
@@ -580,10 +581,10 @@ describe("W3: a name and key stand for one thing in a run", () => {
     const {
       items: [pending],
     } = await until(async () => {
-      const found = await workflow.agent.listApprovals();
+      const found = await capabilitiesOf(workflow.agent).approvals.list();
       return found.items.length > 0 && found;
     });
-    await workflow.agent.grantApproval(pending?.approvalId ?? "");
+    await capabilitiesOf(workflow.agent).approvals.grant(pending?.approvalId ?? "");
     expect((await workflow.error()).message).toContain(
       'step.approval("delete") was used before in this run of the workflow',
     );

@@ -3,6 +3,7 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
 import type { Agent } from "../../support/think.ts";
@@ -39,13 +40,13 @@ async function givenWorkflow(prompts: PromptParams["prompts"], hooks?: AppHooks)
 /** Its only event has found that its workflow had ended. */
 async function discarded(agent: Agent, submissionId = "", how = "terminated") {
   const deliveries = await until(async () => {
-    const page = await agent.listDeliveries({ submissionId });
+    const page = await capabilitiesOf(agent).outbox.listDeliveries({ submissionId });
     return page.items[0]?.state === "discarded" && page.items;
   });
   expect(deliveries).toMatchObject([
     { submissionId, reason: expect.stringContaining(` is ${how}, and takes no event`) },
   ]);
-  expect(await agent.outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+  expect(await capabilitiesOf(agent).outbox.stats()).toEqual({ waiting: 0, deadLetters: 0 });
 }
 
 describe("L4: a prompt in a thread", () => {

@@ -92,7 +92,7 @@ describe("runCode() with rollback", () => {
     await reached(env.CODEMODE_WORKFLOW, code.id, "terminated");
     expect(times("unreserve", code.order)).toBe(1);
     expect(times("charge", code.order)).toBe(0);
-    expect(await code.agent().approvals()).toEqual([]);
+    expect(await code.agent().openApprovals()).toEqual([]);
   });
 
   it("L6: the agent dies when it has undone it: what is marked is not undone again", async () => {

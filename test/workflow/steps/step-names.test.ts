@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { runCode } from "../../../src/codemode/index.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
@@ -58,12 +59,15 @@ describe("W1: step names with control characters", () => {
       const {
         items: [approval],
       } = await until(async () => {
-        const found = await workflow.agent.listApprovals();
+        const found = await capabilitiesOf(workflow.agent).approvals.list();
         return found.items.length > 0 && found;
       });
       expect(approval).toMatchObject({ title: name, data: { [name]: name } });
       expect(approval?.workflow.stepName).toBe(name);
-      await workflow.agent.grantApproval(approval?.approvalId ?? "", { by: name, reason: name });
+      await capabilitiesOf(workflow.agent).approvals.grant(approval?.approvalId ?? "", {
+        by: name,
+        reason: name,
+      });
       const output = (await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)) as string[];
       expect(new Set(output).size).toBe(6);
     },

@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { z } from "zod";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { crash, givenThink, message, until } from "../../support/given.ts";
@@ -21,21 +22,23 @@ it("two prompts of a workflow and the approval between them are one trace, with 
   const {
     items: [approval],
   } = await until(async () => {
-    const pending = await workflow.agent.listApprovals();
+    const pending = await capabilitiesOf(workflow.agent).approvals.list();
     return pending.items.length > 0 && pending;
   });
   if (!approval) throw new Error("No approval");
   const [running] = await workflow.agent.listSubmissions();
-  const early = await workflow.agent.traceSubmission(running?.submissionId ?? "");
+  const early = await capabilitiesOf(workflow.agent).operations.traceSubmission(
+    running?.submissionId ?? "",
+  );
   const open = early?.spans.filter(({ endedAt }) => endedAt === undefined) ?? [];
   expect(open.map(({ kind }) => kind)).toEqual(["workflow", "step"]);
-  await workflow.agent.grantApproval(approval.approvalId);
+  await capabilitiesOf(workflow.agent).approvals.grant(approval.approvalId);
   await workflow.output();
   const { agent } = workflow;
   const ids = (await agent.listSubmissions()).map(({ submissionId }) => submissionId);
   const [second = "", first = ""] = ids;
-  const trace = (await agent.traceSubmission(second)) as Trace;
-  expect(await agent.traceSubmission(first)).toEqual(trace);
+  const trace = (await capabilitiesOf(agent).operations.traceSubmission(second)) as Trace;
+  expect(await capabilitiesOf(agent).operations.traceSubmission(first)).toEqual(trace);
   expect(namesOf(trace, "workflow")).toEqual(["perdure.workflow SCRIPTED_WORKFLOW"]);
   expect(namesOf(trace, "step")).toEqual([
     "perdure.step plan",
@@ -84,13 +87,15 @@ it("a trace has the model of a call that fails, how often an answer was repaired
   const {
     items: [approval],
   } = await until(async () => {
-    const pending = await agent.listApprovals();
+    const pending = await capabilitiesOf(agent).approvals.list();
     return pending.items.length > 0 && pending;
   });
-  await agent.grantApproval(approval?.approvalId ?? "", { by: "ada" });
+  await capabilitiesOf(agent).approvals.grant(approval?.approvalId ?? "", { by: "ada" });
   await workflow.output();
   const [last] = await agent.listSubmissions();
-  const { spans } = (await agent.traceSubmission(last?.submissionId ?? "")) as Trace;
+  const { spans } = (await capabilitiesOf(agent).operations.traceSubmission(
+    last?.submissionId ?? "",
+  )) as Trace;
   const failed = spans.find(({ kind, status }) => kind === "model" && status === "error");
   expect(failed?.attributes).toMatchObject({
     "gen_ai.request.model": "scripted",
@@ -115,13 +120,13 @@ it("the trace of a turn that Think's recovery continued after a crash says that 
   const script = { tool: { name: "charge", input: { account: name } }, delayMs: 1_500 };
   const { submissionId } = await agent.submitMessages([message(script)]);
   await until(async () => {
-    const trace = await agent.traceSubmission(submissionId);
+    const trace = await capabilitiesOf(agent).operations.traceSubmission(submissionId);
     return trace?.spans.some(({ kind, endedAt }) => kind === "tool" && endedAt !== undefined);
   });
   await crash();
   agent = givenThink(name);
   await until(async () => (await agent.inspectSubmission(submissionId))?.status === "completed");
-  const trace = (await agent.traceSubmission(submissionId)) as Trace;
+  const trace = (await capabilitiesOf(agent).operations.traceSubmission(submissionId)) as Trace;
   expect(namesOf(trace, "tool")).toEqual(["execute_tool charge"]);
   const attempts = trace.spans.filter(({ kind }) => kind === "attempt");
   expect(attempts.at(-1)).toMatchObject({ status: "ok" });
@@ -134,5 +139,5 @@ it("the trace of a turn that Think's recovery continued after a crash says that 
 });
 
 it("an unknown id has no trace", async () => {
-  expect(await givenThink().traceSubmission("unknown")).toBeNull();
+  expect(await capabilitiesOf(givenThink()).operations.traceSubmission("unknown")).toBeNull();
 });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { WebhookBodyError, WebhookTimeoutError } from "../../../src/workflow/index.ts";
 import { until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
@@ -76,7 +77,7 @@ describe("the log of deliveries", () => {
     expect(await agent.acceptDelivery(accepted(second))).toMatchObject({ verdict: "accepted" });
     expect(await workflow.output()).toEqual([first.id, second.id]);
     for (const { id } of [first, second]) {
-      expect(await agent.inspectInboundDelivery("stripe", id)).toMatchObject({
+      expect(await capabilitiesOf(agent).inbound.inspect("stripe", id)).toMatchObject({
         verdict: "accepted",
       });
     }

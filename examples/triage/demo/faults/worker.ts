@@ -92,7 +92,7 @@ export class ShopAgent extends DurableThink<Env> {
         await this.runWorkflow("REFUND_WORKFLOW", { order: orders[0] }, { id: "refund-o-1001" });
         break;
       case "paused-schedule":
-        await this.triggerScheduledTask("price-list", { key: "first" });
+        await this.schedules.trigger("price-list", { key: "first" });
         break;
       case "model-429":
         for (const order of orders) {

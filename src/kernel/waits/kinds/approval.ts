@@ -105,7 +105,7 @@ export class Approvals {
    * @throws InvalidApprovalError for what cannot be asked by
    */
   async list(options: ListApprovalsOptions = {}): Promise<Page<Approval>> {
-    const query = readOptions(LIST, options, "options of listApprovals()", invalid);
+    const query = readOptions(LIST, options, "options of approvals.list()", invalid);
     const { status, workflowId: instance, limit, cursor: before } = query;
     const wanted = new Set(status);
     const all = Object.keys(STATUS_OF) as Wait["status"][];
@@ -152,7 +152,7 @@ export class Approvals {
     approvalId: string,
     options: GrantApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
-    const decision = readOptions(GRANT, options, "options of grantApproval()", invalid);
+    const decision = readOptions(GRANT, options, "options of approvals.grant()", invalid);
     return this.#decide(approvalId, (wait) => {
       checkPayload(decision.payload, wait);
       return { status: "completed", result: decision };
@@ -164,7 +164,7 @@ export class Approvals {
     approvalId: string,
     options: RejectApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
-    const result = readOptions(REJECT, options, "options of rejectApproval()", invalid);
+    const result = readOptions(REJECT, options, "options of approvals.reject()", invalid);
     return this.#decide(approvalId, () => ({ status: "rejected", result }));
   }
 

@@ -1,5 +1,6 @@
 /** An agent crashes at any write or delivery of turns with tool calls. */
 
+import { capabilitiesOf } from "../../../../src/hosts/public.ts";
 import { method } from "../../../../src/kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
 import { differs } from "../../../support/crash/objects.ts";
@@ -111,7 +112,7 @@ const TOOLS: readonly ThinkScenario[] = [
     ],
     check: async (agent) => [
       ...(await statusesAre(agent, "completed")),
-      ...differs("the dead letters are", await agent.countDeadLetters(), 1),
+      ...differs("the dead letters are", await capabilitiesOf(agent).outbox.countDeadLetters(), 1),
     ],
   },
   {

@@ -1,5 +1,6 @@
 /** An agent crashes at any write or delivery of its submissions, schedules and events. */
 
+import { capabilitiesOf } from "../../../../src/hosts/public.ts";
 import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
 import { method, webhook } from "../../../../src/kernel/outbox/index.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
@@ -219,59 +220,61 @@ const TASK = "digest";
 async function declare(agent: Agent, { id }: Run): Promise<void> {
   const digest = { schedule: YEARLY, prompt: ask(script(id)) };
   declared.set(id, { tasks: () => defineScheduledTasks({ digest }) });
-  await agent.listScheduledTasks();
+  await capabilitiesOf(agent).schedules.list();
 }
 
 const SCHEDULES: readonly ThinkScenario[] = [
   {
     name: "S1 S5 triggerScheduledTask with a prompt",
-    verbs: ["triggerScheduledTask"],
+    verbs: ["schedules.trigger"],
     soonAfter: RUN,
     stride: 101,
     prepare: declare,
-    steps: [(agent, { id }) => agent.triggerScheduledTask(TASK, { key: id }) as never],
+    steps: [(agent, { id }) => capabilitiesOf(agent).schedules.trigger(TASK, { key: id }) as never],
     check: async (agent, { id }) => [
       ...(await statusesAre(agent, "completed")),
       ...differs("main has", await said(agent), [ask(script(id))]),
       ...differs(
         "its runs are",
-        (await agent.listScheduledRuns(TASK)).map(({ status }) => status),
+        (await capabilitiesOf(agent).schedules.runs(TASK)).map(({ status }) => status),
         ["completed"],
       ),
     ],
   },
   {
     name: "S1 S5 backfillScheduledTask",
-    verbs: ["backfillScheduledTask"],
+    verbs: ["schedules.backfill"],
     soonAfter: RUN,
     stride: 163,
     prepare: declare,
     steps: [
       (agent) =>
-        agent.backfillScheduledTask(TASK, {
+        capabilitiesOf(agent).schedules.backfill(TASK, {
           from: new Date("2024-12-01T00:00:00Z"),
           to: new Date("2026-02-01T00:00:00Z"),
         }) as never,
     ],
     check: async (agent) => [
       ...(await statusesAre(agent, "completed", "completed")),
-      ...differs("it has runs", (await agent.listScheduledRuns(TASK)).length, 2),
+      ...differs("it has runs", (await capabilitiesOf(agent).schedules.runs(TASK)).length, 2),
     ],
   },
   {
     name: "S5 pauseScheduledTask, resumeScheduledTask, skipNextScheduledRun",
-    verbs: ["pauseScheduledTask", "resumeScheduledTask", "skipNextScheduledRun"],
+    verbs: ["schedules.pause", "schedules.resume", "schedules.skipNext"],
     soonAfter: RUN,
     stride: 11,
     prepare: declare,
     steps: [
-      (agent) => agent.pauseScheduledTask(TASK, "a holiday"),
-      (agent) => agent.resumeScheduledTask(TASK),
-      (agent) => agent.skipNextScheduledRun(TASK) as never,
+      (agent) => capabilitiesOf(agent).schedules.pause(TASK, "a holiday"),
+      (agent) => capabilitiesOf(agent).schedules.resume(TASK),
+      (agent) => capabilitiesOf(agent).schedules.skipNext(TASK) as never,
     ],
     check: async (agent) => {
-      const task = await agent.inspectScheduledTask(TASK);
-      const skipped = (await agent.listScheduledRuns(TASK)).map(({ status }) => status);
+      const task = await capabilitiesOf(agent).schedules.inspect(TASK);
+      const skipped = (await capabilitiesOf(agent).schedules.runs(TASK)).map(
+        ({ status }) => status,
+      );
       // A caller without an answer skips the one after it, too.
       return [
         ...differs("it is paused", task?.state === "paused", false),
@@ -296,7 +299,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
     check: async (agent) =>
       differs(
         "its tasks are",
-        (await agent.listScheduledTasks()).map(({ taskId }) => taskId),
+        (await capabilitiesOf(agent).schedules.list()).map(({ taskId }) => taskId),
         ["other"],
       ),
   },
@@ -309,76 +312,85 @@ const refused = { notify: [method("onEnd", { policy: { maxAttempts: 1 } })] };
 const NOWHERE = "https://hooks.invalid/ended";
 
 const lettersAre = async (agent: Agent, wanted: number) =>
-  differs("the dead letters are", await agent.countDeadLetters(), wanted);
+  differs("the dead letters are", await capabilitiesOf(agent).outbox.countDeadLetters(), wanted);
 
 /** A turn has ended, and its end could not be delivered. */
 const unheard = async (agent: Agent, run: Run) => {
   await submit(script, refused)(agent, run);
-  await met(async () => (await run.stub().countDeadLetters()) === 1);
+  await met(async () => (await capabilitiesOf(run.stub()).outbox.countDeadLetters()) === 1);
 };
 
 const DELIVERIES: readonly ThinkScenario[] = [
   {
     name: "O3 redriveDeadLetter and redriveDeadLetters of what is refused again",
-    verbs: ["redriveDeadLetter", "redriveDeadLetters"],
+    verbs: ["outbox.redrive", "outbox.redriveAll"],
     soonAfter: BURIED,
     stride: 17,
     expect: { deadLetters },
     prepare: unheard,
     steps: [
       async (agent) => {
-        const [letter] = (await agent.listDeadLetters()).items;
-        if (letter) await agent.redriveDeadLetter(letter.id);
+        const [letter] = (await capabilitiesOf(agent).outbox.listDeadLetters()).items;
+        if (letter) await capabilitiesOf(agent).outbox.redrive(letter.id);
       },
       ended,
-      (agent) => agent.redriveDeadLetters({ since: new Date(0) }) as never,
+      (agent) => capabilitiesOf(agent).outbox.redriveAll({ since: new Date(0) }) as never,
       ended,
     ],
     check: (agent) => lettersAre(agent, 1),
   },
   {
     name: "O3 deleteDeadLetter",
-    verbs: ["deleteDeadLetter"],
+    verbs: ["outbox.deleteDeadLetter"],
     soonAfter: ANY,
     stride: 5,
     expect: { deadLetters },
     prepare: unheard,
     steps: [
       async (agent) => {
-        const [letter] = (await agent.listDeadLetters()).items;
-        if (letter) await agent.deleteDeadLetter(letter.id);
+        const [letter] = (await capabilitiesOf(agent).outbox.listDeadLetters()).items;
+        if (letter) await capabilitiesOf(agent).outbox.deleteDeadLetter(letter.id);
       },
     ],
     check: (agent) => lettersAre(agent, 0),
   },
   {
     name: "O3 deleteDeadLetters",
-    verbs: ["deleteDeadLetters"],
+    verbs: ["outbox.deleteDeadLetters"],
     soonAfter: ANY,
     stride: 5,
     expect: { deadLetters },
     prepare: unheard,
-    steps: [(agent) => agent.deleteDeadLetters({ before: new Date(Date.now() + 60_000) }) as never],
+    steps: [
+      (agent) =>
+        capabilitiesOf(agent).outbox.deleteDeadLetters({
+          before: new Date(Date.now() + 60_000),
+        }) as never,
+    ],
     check: (agent) => lettersAre(agent, 0),
   },
   {
     name: "O3 disableEndpoint and enableEndpoint",
-    verbs: ["disableEndpoint", "enableEndpoint"],
+    verbs: ["outbox.disableEndpoint", "outbox.enableEndpoint"],
     soonAfter: ANY,
     stride: 19,
     expect: { deadLetters },
     prepare: async (agent, run) => {
-      await agent.disableEndpoint(NOWHERE, "not yet");
+      await capabilitiesOf(agent).outbox.disableEndpoint(NOWHERE, "not yet");
       await submit(script, { notify: [webhook(NOWHERE, { secret: "HOOK_SECRET" })] })(agent, run);
-      await met(async () => (await run.stub().countDeadLetters()) === 1);
+      await met(async () => (await capabilitiesOf(run.stub()).outbox.countDeadLetters()) === 1);
     },
     steps: [
-      (agent) => agent.enableEndpoint(NOWHERE) as never,
-      (agent) => agent.disableEndpoint(NOWHERE, "by hand"),
+      (agent) => capabilitiesOf(agent).outbox.enableEndpoint(NOWHERE) as never,
+      (agent) => capabilitiesOf(agent).outbox.disableEndpoint(NOWHERE, "by hand"),
     ],
     check: async (agent) => [
       ...(await lettersAre(agent, 1)),
-      ...differs("the endpoint is", (await agent.inspectEndpoint(NOWHERE)).state, "disabled"),
+      ...differs(
+        "the endpoint is",
+        (await capabilitiesOf(agent).outbox.inspectEndpoint(NOWHERE)).state,
+        "disabled",
+      ),
     ],
   },
 ];

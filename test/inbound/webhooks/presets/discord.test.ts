@@ -133,7 +133,7 @@ describe("a click on an approval's button in Discord", () => {
     });
     const by = "discord:53908232506183680 (ann)";
     expect(agent.requests.map(({ call }) => call)).toEqual([
-      { ordinal: 0, verb: "grantApproval", args: [approval.approvalId, { by }] },
+      { ordinal: 0, verb: "approvals.grant", args: [approval.approvalId, { by }] },
     ]);
     expect(deliveries).toEqual([]);
   });
@@ -145,7 +145,7 @@ describe("a click on an approval's button in Discord", () => {
     const endpoint = discord({ ...options, events, approvals: discordApprovals(() => true) });
     const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
     expect(await response.json()).toMatchObject({ type: 7 });
-    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
+    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["approvals.grant"]);
     await send(endpoint, clicked("deploy"));
     await send(discord({ ...options, events }), clicked(buttons?.[0]?.custom_id));
     expect(agent.requests).toHaveLength(1);

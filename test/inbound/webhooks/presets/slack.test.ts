@@ -205,8 +205,8 @@ describe("a click on an approval's button in Slack", () => {
   });
 
   it.each([
-    [grant, "grantApproval", "approved"],
-    [reject, "rejectApproval", "rejected"],
+    [grant, "approvals.grant", "approved"],
+    [reject, "approvals.reject", "rejected"],
   ] as const)(
     "decides if the person may, and shows it in the message (%#)",
     async (action, verb, status) => {
@@ -246,7 +246,7 @@ describe("a click on an approval's button in Slack", () => {
     const events = ["app_mention"];
     const endpoint = slack({ ...options, events, approvals: slackApprovals(() => true) });
     expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
-    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
+    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["approvals.grant"]);
     // Other clicks are filtered, and all are without `approvals`.
     await receive(endpoint, clickOfSlack(payload({ action_id: "deploy", value: "1" })));
     await receive(slack({ ...options, events }), clickOfSlack(payload(grant)));
