@@ -1,71 +1,71 @@
-/** The kernel of an agent of the SDK: what is the same for all base classes. */
+/** The kernel of an object whose app has hooks: what is the same for all hosts. */
 
 import type { Lifecycle } from "agents/lifecycle";
-import { logProblem, type Problem } from "../../core/problems.ts";
-import type { HostAgent, Watchers } from "../../kernel/index.ts";
+import type { Problem } from "../../core/problems.ts";
 import {
   type Host,
+  type HostAgent,
   type HostOptions,
   type HostTurns,
   hooksOf,
   type Kernel,
   kernelOf,
-  type TurnOptions,
 } from "../../kernel/index.ts";
-import type { DeadLetter, Outbox } from "../../kernel/outbox/index.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
+import type { HostHooks, HostParts } from "../sdk/host-base.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
 import { type SubmissionAgent, SubmissionClients } from "./submission-clients.ts";
 
-/** An agent, with the members that are protected in its class. */
-type HookedAgent = HostAgent &
-  SubmissionAgent &
-  ApprovalAgent & {
-    readonly lifecycle: Lifecycle;
+/** The hooks of an app, and its connections. */
+export type AppHooks = SubmissionAgent &
+  ApprovalAgent &
+  HostHooks & {
     onProblem(problem: Problem): void | Promise<void>;
     onDeadLetter(letter: DeadLetter): void | Promise<void>;
   };
 
-/** What the turns of an agent are made with. */
-export type TurnParts = {
-  readonly outbox: Outbox;
-  readonly limits: TurnOptions;
-  readonly watchers: Watchers;
-  /** Whether the app overrides `onSubmissionStatus()`. */
-  readonly hasStatusHook: () => boolean;
+type HostClass<Turns extends HostTurns> = Pick<Host, "features" | "own" | "isBuiltIn"> & {
+  /** Of its options, for errors. */
+  readonly name: string;
+  readonly turns: (parts: HostParts) => Turns;
 };
 
-/** @param host the name of its base class, and what differs between the base classes */
+/** @param agent an agent of the SDK, with the hooks that are protected in its class */
 export function agentKernel<Turns extends HostTurns>(
-  object: object,
-  host: Pick<Host, "features" | "own" | "isBuiltIn"> & {
-    readonly name: string;
-    readonly turns: (parts: TurnParts) => Turns;
-  },
+  agent: object,
+  host: HostClass<Turns>,
   options: HostOptions,
 ): Kernel<Turns> {
-  const agent = object as HookedAgent;
-  const { isBuiltIn } = host;
-  const hasHook = hooksOf(agent, isBuiltIn);
+  const own = agent as HostAgent & AppHooks & { readonly lifecycle: Lifecycle };
+  const hasHook = hooksOf(agent, host.isBuiltIn);
+  const parts = { object: agent, agent: own, verbs: agent, hooks: own, hasHook };
+  return hookedKernel({ ...parts, ...host, lifecycle: own.lifecycle }, options);
+}
+
+export function hookedKernel<Turns extends HostTurns>(
+  host: HostClass<Turns> &
+    Pick<Host, "object" | "agent" | "verbs" | "lifecycle"> & {
+      readonly hooks: AppHooks;
+      /** Whether the app has a hook of its own. */
+      readonly hasHook: (name: keyof AppHooks) => boolean;
+    },
+  options: HostOptions,
+): Kernel<Turns> {
+  const { object, hooks, hasHook, name } = host;
   const hasStatusHook = () => hasHook("onSubmissionStatus");
   return kernelOf(
     {
-      ...{ object, agent, verbs: object, features: host.features, own: host.own, isBuiltIn },
-      lifecycle: agent.lifecycle,
+      ...host,
       hooks: {
-        onProblem: (problem) => agent.onProblem(problem),
-        onDeadLetter: (letter) => agent.onDeadLetter(letter),
+        onProblem: (problem) => hooks.onProblem(problem),
+        onDeadLetter: (letter) => hooks.onDeadLetter(letter),
       },
-      onApproval: (approval) => announceApproval(agent, approval),
-      clients: new SubmissionClients(agent, () => hasHook("shouldSendSubmission")),
-      turns: (outbox, limits, watchers) => host.turns({ outbox, limits, watchers, hasStatusHook }),
+      onApproval: (approval) => announceApproval(hooks, approval),
+      clients: new SubmissionClients(hooks, () => hasHook("shouldSendSubmission")),
+      turns: (outbox, limits, watchers) =>
+        host.turns({ object, outbox, limits, watchers, hooks, hasStatusHook }),
     },
     options,
-    `options of ${host.name}`,
+    `options of ${name}`,
   );
-}
-
-/** Logs a problem with the class and the name of the agent. */
-export function logFor(agent: { readonly name: string }, problem: Problem): void {
-  const ids = { agent: agent.constructor.name, name: agent.name };
-  logProblem({ ...problem, ids: { ...ids, ...problem.ids } });
 }

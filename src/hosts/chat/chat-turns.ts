@@ -66,12 +66,7 @@ export class ChatTurns {
     return this.#scope.getStore()?.isOver === false;
   }
 
-  /** The submission whose turn has this id of the chat; undefined after its end. */
-  submissionOf(requestId: string): string | undefined {
-    return this.#turns.get(requestId)?.submissionId;
-  }
-
-  /** The submission that a turn of the chat runs, by the chat's id of the turn. */
+  /** The submission that a turn of the chat runs, by the chat's id of the turn; undefined after its end. */
   turnOf(requestId: string): FramedTurn | undefined {
     const owned = this.#turns.get(requestId);
     return owned && { submissionId: owned.submissionId, attempt: owned.attempt.ref.attempt };

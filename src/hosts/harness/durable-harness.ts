@@ -1,22 +1,16 @@
 /** The host for an `Agent` of the SDK whose turns a harness runs. Experimental, as the SDK's harnesses are. */
 
-import { Agent, type Connection } from "agents";
+import { Agent } from "agents";
 import type { AgentHarness } from "agents/experimental/channels";
 import type { LifecycleCapability } from "agents/lifecycle";
 import { invalidOption } from "../../core/options/options.ts";
-import type { Problem } from "../../core/problems.ts";
 import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import type { DeadLetter } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approval } from "../../kernel/waits/index.ts";
-import type { ScheduledTasks } from "../../scheduler/index.ts";
-import { agentKernel, logFor } from "../agent/agent-kernel.ts";
-import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
-import type { SubmissionAudience } from "../agent/submission-clients.ts";
+import { addHooks, removingWakes, TaskHooks } from "../agent/agent-hooks.ts";
+import { agentKernel } from "../agent/agent-kernel.ts";
 import { HARNESS } from "../limitations.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { type AgentVerbs, addVerbs, CAPABILITIES } from "../verbs.ts";
+import { addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
 
 /** Limits and retention, each with a default. A harness reports no tokens, so there is no budget. */
@@ -33,14 +27,15 @@ export type DurableHarnessOptions = Omit<HostOptions, "budget">;
  *   readonly harness = this.useHarness(new ThinkHarness({ model: createOpenAI()("gpt-4o-mini"), tools }));
  * }
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() copies the methods to the prototype.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() and addHooks() copy the methods to the prototype.
 export class DurableHarness<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends Agent<Env, State, Props> {
+> extends removingWakes(Agent)<Env, State, Props> {
   static {
     addVerbs(DurableHarness);
+    addHooks(DurableHarness, TaskHooks);
   }
 
   /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
@@ -68,21 +63,15 @@ export class DurableHarness<
         features: new.target.features,
         own: Agent.prototype,
         isBuiltIn,
-        turns: ({ outbox, limits, ...parts }) =>
-          new HarnessHost({ ...this.#turns(), ...parts }, outbox, limits),
+        turns: (parts) =>
+          new HarnessHost(parts, {
+            isSubAgent: () => this.parentPath.length > 0,
+            harness: () => this.#harness ?? this.#missing(),
+          }),
       },
       options,
     );
     this[CAPABILITIES] = kernel;
-  }
-
-  #turns() {
-    return {
-      object: this,
-      isSubAgent: () => this.parentPath.length > 0,
-      harness: () => this.#harness ?? this.#missing(),
-      onStatus: (submission: SubmissionInspection) => this.onSubmissionStatus(submission),
-    } as const;
   }
 
   #missing(): never {
@@ -111,81 +100,6 @@ export class DurableHarness<
     this.#harness = harness;
     return harness;
   }
-
-  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
-  getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
-    return {};
-  }
-
-  /** The time zone of schedules that name none. Override it. @default none: a clock time without a zone is an invalid task */
-  getDefaultTimezone(): string | undefined | Promise<string | undefined> {
-    return undefined;
-  }
-
-  /** Whether sub-agents of this class run scheduled tasks of their own. Override it. @default "root" */
-  getScheduledTasksScope(): "root" | "all" | Promise<"root" | "all"> {
-    return "root";
-  }
-
-  /** Deletes the agent's own conversation, and ends its running and pending turns. */
-  async clearMessages(): Promise<void> {
-    const { submissions, threads } = this[CAPABILITIES];
-    await submissions.clearMain(() => threads.clear("main"));
-  }
-
-  /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */
-  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
-
-  /**
-   * Called once for each problem that could go unnoticed, see {@link Problem}. What it throws is logged. Override it to log in
-   * another way.
-   * @default logs one line of JSON with `console.error()` or `console.warn()`
-   */
-  protected onProblem(problem: Problem): void | Promise<void> {
-    logFor(this, problem);
-  }
-
-  /**
-   * Called after each change of a submission's status. `submitMessages()`, the turn and `cancelSubmission()` wait for it, at most
-   * `statusHookTimeout`. What it throws is logged and changes nothing. Do not wait for a turn in it. Override it.
-   */
-  protected onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
-
-  /**
-   * Decides whether a connected client is sent the whole approval when it changes; others get its id, status and title. Override it.
-   * @default false
-   */
-  protected shouldSendApproval(_approval: Approval, _connection: Connection): boolean {
-    return false;
-  }
-
-  /**
-   * Decides what a connected client is sent of a submission: `"status"` for its status, `true` for that and its reply while it is
-   * written. Override it.
-   * @default false
-   */
-  protected shouldSendSubmission(
-    _submission: SubmissionInspection,
-    _connection: Connection,
-  ): SubmissionAudience {
-    return false;
-  }
-
-  /** Called after an approval was opened, decided, expired or cancelled. What it throws is logged. Override it. */
-  protected onApproval(_approval: Approval): void | Promise<void> {}
-
-  /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
-  override get dynamicAgents(): SubAgents {
-    return deletedWithWakes(super.dynamicAgents, this.selfPath, this[CAPABILITIES].waking);
-  }
-
-  /** Deletes the agent and everything that it stored. */
-  override async destroy(): Promise<void> {
-    // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
-    if (this.parentPath.length > 0)
-      await changeWakes(this[CAPABILITIES].waking, this.selfPath, "expedite");
-    await super.destroy();
-  }
 }
 
 /** All verbs. Those are repeated here whose types in `Agent` differ. */
@@ -193,7 +107,7 @@ export interface DurableHarness<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends AgentVerbs {
+> extends TaskHooks {
   runWorkflow<P = unknown>(
     workflowName: Parameters<Agent<Env, State, Props>["runWorkflow"]>[0],
     params: P,

@@ -1,13 +1,11 @@
 /** A host whose turns are operations of a harness, which owns the conversations, the model, the tools and their recovery. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { getCurrentAgent } from "agents";
 import type { AgentHarness, HarnessSession, OperationResult } from "agents/experimental/channels";
 import { toUIMessage } from "agents/harness/ai-sdk";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { TurnOptions, WatchedTurn, Watchers } from "../../kernel/index.ts";
-import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { WatchedTurn } from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type AttemptPlan,
@@ -24,7 +22,7 @@ import {
 } from "../../kernel/submissions/internal.ts";
 import { HARNESS } from "../limitations.ts";
 import { Answering } from "../sdk/answering.ts";
-import { TurnScope } from "../sdk/turn-scope.ts";
+import { HostBase, type HostParts } from "../sdk/host-base.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { HarnessOperationError } from "./errors.ts";
 import {
@@ -47,16 +45,10 @@ import {
 const NAME = "perdure/harness";
 
 export type HarnessHostOptions = {
-  /** The app's object. */
-  readonly object: object;
   /** The SDK's harnesses set alarms, which a sub-agent cannot. */
   readonly isSubAgent: () => boolean;
   /** @throws Error if the app has none */
   readonly harness: () => AgentHarness;
-  readonly watchers: Watchers;
-  /** Calls the app's status hook. */
-  readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
-  readonly hasStatusHook: () => boolean;
 };
 
 /** An attempt whose operation has ended. */
@@ -70,22 +62,21 @@ type Ended = {
 /** An operation that a crash has interrupted, and that the harness continues. */
 type Followed = { readonly thread: string; readonly stop: AbortController };
 
-export class HarnessHost implements TurnHost {
+export class HarnessHost extends HostBase implements TurnHost {
   readonly submissions: Submissions;
   /** By submission. */
   readonly #followed = new Map<string, Followed>();
   /** Sessions that are being reset, by thread. */
   readonly #resets = new Map<string, Promise<void>>();
-  readonly #scope = new TurnScope();
   /** Inside a start, `ready()` would not wait for the end of the start. */
   readonly #detached = AsyncLocalStorage.snapshot();
 
   constructor(
+    parts: HostParts,
     private readonly options: HarnessHostOptions,
-    outbox: Outbox,
-    limits: TurnOptions,
   ) {
-    this.submissions = new Submissions(this, outbox, limits);
+    super(parts);
+    this.submissions = new Submissions(this, parts.outbox, parts.limits);
   }
 
   check({ channel, budget, answer, whenBusy, messages }: CheckedSubmission): void {
@@ -114,11 +105,7 @@ export class HarnessHost implements TurnHost {
     });
   }
 
-  run(turn: Turn): Promise<TurnEnd> {
-    return this.#scope.run(turn, () => this.#run(turn));
-  }
-
-  async #run(turn: Turn): Promise<TurnEnd> {
+  protected async runTurn(turn: Turn): Promise<TurnEnd> {
     const ref = turn.begin();
     await turn.announced();
     const session = sessionOf(this.options.harness(), turn);
@@ -136,7 +123,7 @@ export class HarnessHost implements TurnHost {
   async #watch(session: HarnessSession, turn: WatchedTurn, ref: AttemptRef) {
     const watch = await session.watch();
     const base = leftReply(turn.submissionId, watch.state);
-    const watcher = this.options.watchers.reply(turn, ref.attempt, base);
+    const watcher = this.parts.watchers.reply(turn, ref.attempt, base);
     const show = chunksOf(turn.submissionId, watch.state, (chunk) => watcher.chunk(chunk));
     watch.start(async (events) => {
       this.submissions.heartbeat(ref);
@@ -240,31 +227,18 @@ export class HarnessHost implements TurnHost {
   }
 
   /** A turn has its submission's id, and so has its first operation. */
-  submissionOf(requestId: string): string {
+  override submissionOf(requestId: string): string {
     return submissionOfOperation(requestId);
   }
 
-  async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.options.watchers.status(submission);
+  override async onStatus(submission: SubmissionInspection): Promise<void> {
     const { status, submissionId, thread } = submission;
     if (isIsolated(thread) && status !== "pending" && status !== "running") {
       sessionOf(this.options.harness(), { submissionId, thread })
         .reset()
         .catch((error) => console.error("[perdure] a session could not be reset:", error));
     }
-    await this.options.onStatus(submission);
-  }
-
-  hasStatusHook(): boolean {
-    return this.options.hasStatusHook();
-  }
-
-  isInHostContext(): boolean {
-    return getCurrentAgent().agent === this.options.object;
-  }
-
-  isInsideTurn(): boolean {
-    return this.#scope.submissionId !== undefined;
+    await super.onStatus(submission);
   }
 
   async messages(thread: string): Promise<UIMessage[]> {

@@ -5,21 +5,15 @@ import type { Lifecycle } from "agents/lifecycle";
 import { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
-import { logProblem, type Problem } from "../../core/problems.ts";
-import {
-  CAPABILITY_VERBS,
-  type CapabilityName,
-  type Kernel,
-  kernelOf,
-} from "../../kernel/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approval, StoredKind } from "../../kernel/waits/index.ts";
-import { announceApproval } from "../agent/approval-clients.ts";
-import { SubmissionClients } from "../agent/submission-clients.ts";
+import { logProblem } from "../../core/problems.ts";
+import { CAPABILITY_VERBS, type CapabilityName, type Kernel } from "../../kernel/index.ts";
+import type { StoredKind } from "../../kernel/waits/index.ts";
+import { type AppHooks, hookedKernel } from "../agent/agent-kernel.ts";
 import { OBJECT } from "../limitations.ts";
 import { appSource } from "../sdk/app-source.ts";
+import type { HostParts } from "../sdk/host-base.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
-import { NotSupportedByHostError } from "../support.ts";
+import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
 import { ObjectAgent } from "./object-agent.ts";
 import { type DurableOptions, readDurableOptions, type Settings } from "./options.ts";
@@ -41,70 +35,48 @@ export class Durable extends AgentVerbs {
     const { ctx, env } = object as unknown as { ctx: DurableObjectState; env: object };
     this.agent = new ObjectAgent(object, ctx, env, () => lifecycle.name, systemClock);
     const { settings, limits } = readDurableOptions(options);
-    const { sessions = new Sessions(), onProblem = logOf(this.agent) } = settings;
+    const { sessions = new Sessions() } = settings;
     if (!settings.sessions) lifecycle.use(sessions);
-    const connections = {
-      getConnections: () => settings.webSockets?.getConnections() ?? [][Symbol.iterator](),
-      broadcast: (message: string, without: string[] = []) => {
-        for (const connection of settings.webSockets?.getConnections() ?? [])
-          if (!without.includes(connection.id)) connection.send(message);
-      },
-    } as const;
-    const { shouldSendSubmission } = settings;
-    const clients = new SubmissionClients(
-      { ...connections, shouldSendSubmission } as never,
-      () => shouldSendSubmission !== undefined,
-    );
-    const hasStatusHook = () => settings.onSubmissionStatus !== undefined;
-    const approvals = {
-      ...connections,
-      shouldSendApproval: settings.shouldSendApproval ?? (() => false),
-      onApproval: async (approval: Approval) => settings.onApproval?.(approval),
-    } as never;
-    const kernel = kernelOf(
+    const kernel = hookedKernel(
       {
+        name: "durable()",
         object,
         features: settings.features,
         agent: this.agent,
         verbs: this,
         lifecycle,
-        hooks: { onProblem, onDeadLetter: async (letter) => settings.onDeadLetter?.(letter) },
+        hooks: hooksOf(this.agent, settings),
+        hasHook: (name) => name in settings && settings[name as keyof Settings] !== undefined,
         own: this.agent,
         isBuiltIn: (verb) => isBuiltIn(object, verb),
-        onApproval: (approval) => announceApproval(approvals, approval),
-        clients,
-        turns: (outbox, given, watchers) =>
-          new SdkHost(
-            { ...this.#turns(object, settings, sessions), watchers, hasStatusHook },
-            outbox,
-            given,
-          ),
+        turns: (parts) => this.#turns(parts, settings, sessions),
       },
       limits,
-      "options of durable()",
     );
     kernel.waits.install("agent-tool", NO_AGENT_TOOLS);
     this[CAPABILITIES] = kernel;
   }
 
-  #turns(object: LifecycleDurableObject, settings: Settings, sessions: Sessions) {
+  #turns(parts: HostParts, settings: Settings, sessions: Sessions) {
     const { model, instructions, tools, maxSteps } = settings;
-    return {
-      name: "perdure/object",
-      hasOneModel: typeof model !== "function",
-      object,
+    return new SdkHost(parts, {
       source: appSource({
         model: (id) => (typeof model === "function" ? model(id) : model),
         instructions: () => (typeof instructions === "function" ? instructions() : instructions),
         tools: () => (typeof tools === "function" ? tools() : tools),
         maxSteps: () => maxSteps,
         beforeTurn: (turn) => settings.beforeTurn?.(turn),
-        agentName: object.constructor.name,
+        agentName: parts.object.constructor.name,
         agentId: () => this.agent.name,
       }),
       sessions,
-      onStatus: (submission: SubmissionInspection) => settings.onSubmissionStatus?.(submission),
-    } as const;
+      check: (submission) => {
+        checkChannel("perdure/object", submission);
+        const { models = [] } = submission.answer ?? {};
+        if (typeof model !== "function" && models.length > 0)
+          throw new NotSupportedByHostError("perdure/object", "models", OBJECT);
+      },
+    });
   }
 
   /** Deletes the main conversation, and ends its running and pending turns. */
@@ -207,9 +179,24 @@ function isBuiltIn(object: object, verb: string): boolean {
   return typeof value !== "function" || FORWARDERS.has(value);
 }
 
-function logOf(agent: ObjectAgent) {
-  return (problem: Problem) => {
-    const [{ className, name } = { className: "", name: "" }] = agent.selfPath;
-    logProblem({ ...problem, ids: { agent: className, name, ...problem.ids } });
+/** The hooks in the options, and the connections of the object. */
+function hooksOf(agent: ObjectAgent, settings: Settings): AppHooks {
+  const connections = () => settings.webSockets?.getConnections() ?? [][Symbol.iterator]();
+  return {
+    getConnections: connections as AppHooks["getConnections"],
+    broadcast: (message, without = []) => {
+      for (const connection of connections())
+        if (!without.includes(connection.id)) connection.send(message);
+    },
+    shouldSendSubmission: (...args) => settings.shouldSendSubmission?.(...args) ?? false,
+    shouldSendApproval: (...args) => settings.shouldSendApproval?.(...args) ?? false,
+    onSubmissionStatus: (submission) => settings.onSubmissionStatus?.(submission),
+    onApproval: (approval) => settings.onApproval?.(approval),
+    onDeadLetter: (letter) => settings.onDeadLetter?.(letter),
+    onProblem: (problem) => {
+      if (settings.onProblem) return settings.onProblem(problem);
+      const [{ className, name } = { className: "", name: "" }] = agent.selfPath;
+      return logProblem({ ...problem, ids: { agent: className, name, ...problem.ids } });
+    },
   };
 }

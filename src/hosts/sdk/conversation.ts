@@ -50,6 +50,10 @@ export class MainConversation {
     };
   }
 
+  async message(id: string): Promise<UIMessage | undefined> {
+    return ((await this.agent.session.getMessage(id)) as UIMessage | null) ?? undefined;
+  }
+
   /** Removes the turn's messages and the replies to them. */
   async removeMessages({ messages }: SubmittedTurn): Promise<void> {
     const ids = withReplies(this.agent.messages, idsOf(messages));

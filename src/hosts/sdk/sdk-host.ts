@@ -1,11 +1,7 @@
 /** A host whose turns all run by the AI SDK, in the main conversation as in other threads. */
 
-import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
-import type { TurnOptions, Watchers } from "../../kernel/index.ts";
-import type { Outbox } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type CheckedSubmission,
   type ConversationState,
@@ -15,107 +11,78 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../kernel/submissions/internal.ts";
-import { OBJECT } from "../limitations.ts";
-import { checkChannel, NotSupportedByHostError } from "../support.ts";
+import { HostBase, type HostParts } from "./host-base.ts";
 import { SdkTurns } from "./sdk-turns.ts";
-import { TurnScope } from "./turn-scope.ts";
 import type { TurnSource } from "./turn-source.ts";
 
 export type SdkHostOptions = {
-  readonly name: "perdure/agent" | "perdure/chat" | "perdure/object";
-  /** Whether the app has one model, and cannot choose it by its id. */
-  readonly hasOneModel: boolean;
-  /** The app's object. */
-  readonly object: object;
   readonly source: TurnSource;
   /** Where the conversations are kept. */
   readonly sessions: Sessions;
-  readonly watchers: Watchers;
-  /** Calls the app's status hook. */
-  readonly onStatus: (submission: SubmissionInspection) => void | Promise<void>;
-  readonly hasStatusHook: () => boolean;
+  /** @throws NotSupportedByHostError for a submission that the host cannot run */
+  readonly check?: (submission: CheckedSubmission) => void;
 };
 
-export class SdkHost implements TurnHost {
-  readonly submissions: Submissions;
-  readonly #turns: SdkTurns;
-  readonly #scope = new TurnScope();
+export class SdkHost<Ledger extends Submissions = Submissions>
+  extends HostBase
+  implements TurnHost
+{
+  readonly submissions: Ledger;
+  readonly #check: SdkHostOptions["check"];
+  protected readonly turns: SdkTurns;
 
   constructor(
-    private readonly options: SdkHostOptions,
-    outbox: Outbox,
-    limits: TurnOptions,
+    parts: HostParts,
+    { source, sessions, check }: SdkHostOptions,
+    makeLedger: (host: TurnHost) => Ledger = (host) =>
+      new Submissions(host, parts.outbox, parts.limits) as Ledger,
   ) {
-    this.submissions = new Submissions(this, outbox, limits);
-    this.#turns = new SdkTurns({
-      source: options.source,
-      sessions: options.sessions,
+    super(parts);
+    this.#check = check;
+    this.submissions = makeLedger(this);
+    this.turns = new SdkTurns({
+      source,
+      sessions,
       ledger: () => this.submissions,
       maxThreadMessages: () => this.submissions.maxThreadMessages,
-      watch: (turn, attempt) => options.watchers.reply(turn, attempt),
+      watch: (turn, attempt) => parts.watchers.reply(turn, attempt),
     });
   }
 
   check(submission: CheckedSubmission): void {
-    const { name, hasOneModel } = this.options;
-    checkChannel(name, submission);
-    const { models = [] } = submission.answer ?? {};
-    if (name === "perdure/object" && hasOneModel && models.length > 0)
-      throw new NotSupportedByHostError(name, "models", OBJECT);
+    this.#check?.(submission);
   }
 
   start(): void {}
 
-  run(turn: Turn): Promise<TurnEnd> {
-    return this.#scope.run(turn, () => this.#turns.run(turn));
+  protected runTurn(turn: Turn): Promise<TurnEnd> {
+    return this.turns.run(turn);
   }
 
   /** The ledger itself recovers turns. */
-  stop(): void {}
+  stop(_turn: SubmittedTurn, _reason: string | undefined): void {}
 
   inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
-    return this.#turns.inspectConversation(turn);
+    return this.turns.inspectConversation(turn);
   }
 
   removeMessages(turn: SubmittedTurn): Promise<void> {
-    return this.#turns.removeMessages(turn);
+    return this.turns.removeMessages(turn);
   }
 
-  async isRecovering(): Promise<boolean> {
+  async isRecovering(_thread: string): Promise<boolean> {
     return false;
   }
 
-  /** A turn has its submission's id. */
-  submissionOf(requestId: string): string {
-    return requestId;
-  }
-
-  async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.options.watchers.status(submission);
-    await this.options.onStatus(submission);
-  }
-
-  hasStatusHook(): boolean {
-    return this.options.hasStatusHook();
-  }
-
-  isInHostContext(): boolean {
-    return getCurrentAgent().agent === this.options.object;
-  }
-
-  isInsideTurn(): boolean {
-    return this.#scope.submissionId !== undefined;
-  }
-
   messages(thread: string): Promise<UIMessage[]> {
-    return this.#turns.threads.messages(thread);
+    return this.turns.threads.messages(thread);
   }
 
   message(thread: string, id: string): Promise<UIMessage | undefined> {
-    return this.#turns.threads.replyOf(thread, id);
+    return this.turns.threads.replyOf(thread, id);
   }
 
-  async clear(thread: string): Promise<void> {
-    await this.#turns.threads.clear(thread);
+  clear(thread: string): Promise<void> {
+    return this.turns.threads.clear(thread);
   }
 }

@@ -1,0 +1,185 @@
+/**
+ * The hooks of an agent of the SDK, which an app overrides. Written once: a host's class takes them over with {@link addHooks}, and
+ * its type extends theirs.
+ */
+
+import type { Agent, Connection } from "agents";
+import type { LanguageModel, ToolSet } from "ai";
+import { logProblem, type Problem } from "../../core/problems.ts";
+import type { DeadLetter } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import type { Approval } from "../../kernel/waits/index.ts";
+import type { ScheduledTasks } from "../../scheduler/index.ts";
+import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
+import type { TurnSource } from "../sdk/turn-source.ts";
+import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
+import type { SubmissionAudience } from "./submission-clients.ts";
+
+/** Copies the hooks, and those that their class inherits, to the prototype of a host's class. */
+export function addHooks(host: { readonly prototype: object }, hooks: typeof AgentHooks): void {
+  for (
+    let from: object = hooks.prototype;
+    from !== AgentVerbs.prototype;
+    from = Object.getPrototypeOf(from) as object
+  ) {
+    for (const [name, hook] of Object.entries(Object.getOwnPropertyDescriptors(from)))
+      if (!Object.hasOwn(host.prototype, name)) Object.defineProperty(host.prototype, name, hook);
+  }
+}
+
+/** A class of the SDK, whose sub-agents and `destroy()` also remove the wakes that the root agent keeps for a sub-agent. */
+export function removingWakes<Base extends object>(base: Base): Base {
+  class RemovingWakes extends (base as unknown as typeof Agent) {
+    override get dynamicAgents(): SubAgents {
+      return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this));
+    }
+
+    override async destroy(): Promise<void> {
+      // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
+      if (this.parentPath.length > 0) await changeWakes(wakingOf(this), this.selfPath, "expedite");
+      await super.destroy();
+    }
+  }
+  return RemovingWakes as unknown as Base;
+}
+
+function wakingOf(agent: object) {
+  return (agent as AgentVerbs)[CAPABILITIES].waking;
+}
+
+/** The hooks of every agent. */
+export abstract class AgentHooks extends AgentVerbs {
+  /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */
+  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
+
+  /**
+   * Called once for each problem that could go unnoticed: a submission that ended in `error`, a dead letter, an endpoint
+   * that starts to fail or recovers, a full outbox or queue of scheduled runs, a delivery that came again with another body.
+   * A crash at that moment may repeat the call for a dead letter, and may omit it for another problem. What it throws is
+   * logged. Override it to log in another way.
+   * @default logs one line of JSON with `console.error()` or `console.warn()`
+   * @example
+   * protected override onProblem(problem: Problem) {
+   *   if (problem.type !== "outbox:endpoint") super.onProblem(problem);
+   * }
+   */
+  protected onProblem(problem: Problem): void | Promise<void> {
+    const ids = { agent: this.constructor.name, name: (this as unknown as Agent).name };
+    logProblem({ ...problem, ids: { ...ids, ...problem.ids } });
+  }
+
+  /**
+   * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,
+   * the turn and `cancelSubmission()` wait for it, at most `statusHookTimeout`. What it throws is logged and changes
+   * nothing. Do not wait for a turn in it. Override it.
+   */
+  protected onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
+
+  /**
+   * Decides whether a connected client is sent the whole approval when it changes: its data, schema, workflow and decision.
+   * Other clients are sent `approvalId`, `status` and `title`. Override it.
+   * @returns true for the whole approval
+   * @default false
+   * @example
+   * protected override shouldSendApproval(approval: Approval, connection: Connection<{ isAdmin: boolean }>) {
+   *   return connection.state?.isAdmin === true;
+   * }
+   */
+  protected shouldSendApproval(_approval: Approval, _connection: Connection): boolean {
+    return false;
+  }
+
+  /**
+   * Decides what a connected client is sent of a submission: `"status"` for each change of its status, `true` for that and
+   * the reply of a turn in a named thread, or an isolated one, while it is written. Called at each change, and once per
+   * attempt for the reply. Clients get {@link SubmissionMessage} and {@link ReplyMessage}. Override it.
+   * @returns false for nothing
+   * @default false
+   * @example
+   * protected override shouldSendSubmission({ metadata }: SubmissionInspection, connection: Connection<{ user: string }>) {
+   *   return metadata?.user === connection.state?.user;
+   * }
+   */
+  protected shouldSendSubmission(
+    _submission: SubmissionInspection,
+    _connection: Connection,
+  ): SubmissionAudience {
+    return false;
+  }
+
+  /**
+   * Called after an approval was opened, decided, expired or cancelled, and sent to the connected clients. What it throws is
+   * logged and changes nothing. A crash right after the change may omit the call. Override it.
+   */
+  protected onApproval(_approval: Approval): void | Promise<void> {}
+}
+
+/** Those that Think has itself. */
+export abstract class TaskHooks extends AgentHooks {
+  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
+  getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
+    return {};
+  }
+
+  /** The time zone of schedules that name none. Override it. @default none: a clock time without a zone is an invalid task */
+  getDefaultTimezone(): string | undefined | Promise<string | undefined> {
+    return undefined;
+  }
+
+  /** Whether sub-agents of this class run scheduled tasks of their own. Override it. @default "root" */
+  getScheduledTasksScope(): "root" | "all" | Promise<"root" | "all"> {
+    return "root";
+  }
+
+  /** Deletes the agent's own conversation, and ends its running and pending turns. */
+  async clearMessages(): Promise<void> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.clearMain(() => threads.clear("main"));
+  }
+}
+
+/** Those of an agent whose turns the AI SDK runs. In a DurableChatAgent they are for the turns of other threads than `"main"`. */
+export abstract class ModelHooks extends TaskHooks {
+  /**
+   * The model of the agent's turns. Override it. A DurableChatAgent calls it for turns of other threads than `"main"`.
+   * @param id the model that a submission or a prompt asks for by `models`; undefined for the agent's own
+   */
+  getModel(_id?: string): LanguageModel | Promise<LanguageModel> {
+    const { name } = this.constructor;
+    throw new Error(
+      `${name} has no model. Override getModel() in it: getModel() { return createOpenAI()("gpt-4o-mini"); }`,
+    );
+  }
+
+  /** The instructions of the same turns. Override it. */
+  getSystemPrompt(): string | Promise<string> {
+    return "You are a helpful assistant.";
+  }
+
+  /** The tools of the same turns. Those of connected MCP servers are `this.mcp.getAITools()`. Override it. */
+  getTools(): ToolSet | Promise<ToolSet> {
+    return {};
+  }
+
+  /** Called once per attempt of the same turns, before the model is asked: returns settings for this turn. Override it. */
+  beforeTurn(_turn: TurnStart): TurnOverrides | undefined | void | Promise<TurnOverrides | void> {}
+}
+
+/** The turns of an agent with these hooks. */
+export function sourceOf(
+  agent: Pick<ModelHooks, "getModel" | "getSystemPrompt" | "getTools" | "beforeTurn"> & {
+    readonly name: string;
+    readonly maxSteps: number;
+  },
+): TurnSource {
+  return appSource({
+    model: (id) => agent.getModel(id),
+    instructions: () => agent.getSystemPrompt(),
+    tools: () => agent.getTools(),
+    maxSteps: () => agent.maxSteps,
+    beforeTurn: (turn) => agent.beforeTurn(turn),
+    agentName: agent.constructor.name,
+    agentId: () => agent.name,
+  });
+}
