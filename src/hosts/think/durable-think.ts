@@ -11,9 +11,8 @@ import type {
   OutputOfRef,
   OutputSchema,
   SubmissionInspection,
-  SubmissionOutput,
   SubmitMessagesOptions,
-  SubmitMessagesResult,
+  Submitted,
   WaitForSubmissionOptions,
 } from "../../kernel/submissions/index.ts";
 import { checkId } from "../../kernel/submissions/internal.ts";
@@ -133,15 +132,13 @@ export interface DurableThink<
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends AgentHooks {
-  submitMessages<Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>>(
+  submitMessages<Schema extends undefined = undefined>(
     messages: UIMessage[],
-  ): Promise<NoInfer<Result>>;
-  submitMessages<
-    Schema extends OutputSchema | undefined = undefined,
-    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
-      SubmissionOutput<Schema>
-    >,
-  >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
+  ): Promise<Submitted<Schema>>;
+  submitMessages<Schema extends OutputSchema | undefined = undefined>(
+    messages: UIMessage[],
+    options?: SubmitMessagesOptions<Schema>,
+  ): Promise<NoInfer<Submitted<Schema>>>;
   inspectSubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null>;

@@ -42,6 +42,7 @@ export type {
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
+  Submitted,
   TokenUsage,
   WaitForSubmissionOptions,
   WhenBusy,

@@ -70,9 +70,9 @@ export type SubmissionRef<Output = Json> = string & { readonly "~output"?: Outpu
 export type OutputOfRef<Ref extends string> =
   Ref extends SubmissionRef<infer Output> ? (unknown extends Output ? Json : Output) : Json;
 
-export type SubmitMessagesOptions<
+export interface SubmitMessagesOptions<
   Schema extends OutputSchema | undefined = OutputSchema | undefined,
-> = {
+> {
   /**
    * Schema of the output: the submission ends with a matching `output`, or with `error`. Its JSON Schema is stored, so that it
    * applies after a restart as well.
@@ -191,7 +191,7 @@ export type SubmitMessagesOptions<
      */
     afterSideEffects?: "tell" | "fail" | "repeat" | boolean;
   };
-};
+}
 
 /** One of the submissions of `submitMany()`. */
 export type SubmitItem = {
@@ -318,6 +318,14 @@ export type SubmitMessagesResult<Output = Json> = SubmissionInspection<Output> &
   debounced?: boolean;
 };
 
+/**
+ * The result of `submitMessages()`. The compiler replaces type parameters by `any` when it compares an override with overloads, and
+ * the result is `any` then: an override with Think's own types compiles, although Think's result has fewer fields.
+ */
+export type Submitted<Schema extends OutputSchema | undefined> = unknown extends Schema
+  ? Schema
+  : SubmitMessagesResult<SubmissionOutput<Schema>>;
+
 export type TokenUsage = {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
@@ -340,7 +348,7 @@ export type CancelSubmissionResult =
       submission: SubmissionInspection;
     };
 
-export type ListSubmissionsOptions = {
+export interface ListSubmissionsOptions {
   /**
    * Open ones are found by an index. Any other filter reads the newest 100,000 submissions at most: where none of them
    * matches and there are more, the list throws a `ListScanLimitError`, whose `next` continues it.
@@ -361,7 +369,7 @@ export type ListSubmissionsOptions = {
   createdAfter?: Instant;
   /** Only those accepted before this time. */
   createdBefore?: Instant;
-};
+}
 
 /** Which submissions. All of them by default. */
 export type SubmissionFilter = Omit<ListSubmissionsOptions, "limit" | "before">;
@@ -375,18 +383,18 @@ export type SubmissionStats = {
   oldestPendingAt?: number;
 };
 
-export type DeleteSubmissionsOptions = {
+export interface DeleteSubmissionsOptions {
   /** Only terminal ones are ever deleted. */
   status?: SubmissionStatus | SubmissionStatus[];
   completedBefore?: Instant;
   /** @default 100 */
   limit?: number;
-};
+}
 
-export type WaitForSubmissionOptions = {
+export interface WaitForSubmissionOptions {
   /** Return the submission as it is after so many milliseconds, even if it has not ended. */
   timeoutMs?: number;
-};
+}
 
 /** How a submission ended, as its destinations receive it. */
 export type SubmissionEnd = {
