@@ -1,11 +1,37 @@
 /** The verbs that are grouped by capability: in the agent's class, and by `capabilitiesOf()` for every kind of stub. */
 
 import { runInDurableObject } from "cloudflare:test";
+import { Think } from "@cloudflare/think";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { AgentVerbs } from "../../../src/hosts/verbs.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
+
+it("an agent has few members beside those that Think and agents document", () => {
+  const inherited = (name: string) => name in Think.prototype;
+  const own = Object.getOwnPropertyNames(AgentVerbs.prototype).filter((name) => !inherited(name));
+  expect(own.toSorted()).toEqual([
+    "acceptDelivery",
+    "approvalLink",
+    "approvals",
+    "callKernel", // not in the types that are published
+    "clearThread",
+    "followApproval",
+    "followLink",
+    "followSubmission",
+    "followThread",
+    "inbound",
+    "operations",
+    "outbox",
+    "retrySubmission",
+    "schedules",
+    "submissionStats",
+    "submitMany",
+    "threadMessages",
+  ]);
+});
 
 it("L7: a sub-agent has them, which only a method can reach", async () => {
   const parent = givenThink();
