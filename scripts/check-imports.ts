@@ -52,17 +52,22 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
   const to = moduleOf(target);
   const rule = MODULES[from ?? ""];
   if (from === undefined || to === undefined || from === to || rule === undefined) return undefined;
+  const isOfPart = from === "operator" && PART.test(target);
   return (
-    directionRule(file, [from, to], rule, typesOnly) ??
+    (isOfPart ? undefined : directionRule(file, [from, to], rule, typesOnly)) ??
     wallRule(target, walledOf(from), walledOf(to))
   );
 }
+
+/** What a module contributes for operators. */
+const PART = /^[\w/-]+\/operated\/(catalog|part)\.ts$/;
 
 /** An import from another module goes through its index.ts, which users may have, or its internal.ts. */
 function wallRule(target: string, from: string, to: string): string | undefined {
   if (from === to || to === "core") return undefined;
   walls.set(from, new Set(walls.get(from)).add(to));
   if (DOORS.some((door) => target === `${to}/${door}.ts`)) return undefined;
+  if (from === "operator" && PART.test(target)) return undefined;
   return `${from} imports from ${to} by src/${to}/index.ts or src/${to}/internal.ts only`;
 }
 

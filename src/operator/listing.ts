@@ -2,14 +2,13 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../core/json.ts";
+import { boundedJson } from "../core/operated/effect.ts";
 import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { listThreads as threadPage, withKeyPrefix } from "../kernel/submissions/internal.ts";
 import { hasOpenWait, STORED_KINDS } from "../kernel/waits/index.ts";
 import { keyPrefix } from "../workflow/internal.ts";
-import { boundedJson } from "./actions/effect.ts";
 import { invalidOperation } from "./errors.ts";
-import { isOver, liveStatus } from "./instances.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { LIMIT, SEQ_PAGE } from "./paging.ts";
 import type {
@@ -21,7 +20,8 @@ import type {
   WorkflowDetails,
   WorkflowSummary,
 } from "./protocol.ts";
-import { stepsOf } from "./steps.ts";
+import { isOver, liveStatus } from "./workflows/instances.ts";
+import { stepsOf } from "./workflows/steps.ts";
 
 /**
  * The threads that submissions have used, the latest first. One that is used between two pages may be missing in the second.

@@ -1,6 +1,9 @@
 /** What the operator API, its clients and the agents exchange: plain JSON, no classes. Times are epoch milliseconds. */
 
 import type { Json } from "../core/json.ts";
+import type { ActionOf, Definition, Question } from "../core/operated/catalog.ts";
+import type { Effect } from "../core/operated/effect.ts";
+import type { Finding as OperatedFinding } from "../core/operated/part.ts";
 import type { Page, PageOptions } from "../core/page.ts";
 import type { InboundFilter, InspectedDelivery, LoggedDelivery } from "../inbound/index.ts";
 import type {
@@ -14,8 +17,7 @@ import type {
 import type { ListSubmissionsOptions, SubmissionInspection } from "../kernel/submissions/index.ts";
 import type { Approval, ListApprovalsOptions } from "../kernel/waits/index.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "../scheduler/index.ts";
-import type { ActionName, Actions, Definition } from "./actions/catalog.ts";
-import type { FindingCode } from "./report/codes.ts";
+import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
 
 export type { Page, PageOptions };
 
@@ -73,31 +75,10 @@ export type Session = {
 
 // --- Report -------------------------------------------------------------------------------------------------------
 
-export type Severity = "error" | "warning" | "info";
+export type Severity = OperatedFinding["severity"];
 
 /** One cause that the library knows. */
-export type Finding = {
-  /** Stable, e.g. `destination-fails`. docs/report.md has all of them. */
-  readonly code: FindingCode;
-  /** The subject of the finding, e.g. a destination and its error: it stays while the count grows. Left out for the whole agent. */
-  readonly about?: string;
-  readonly severity: Severity;
-  /** One sentence with numbers: `3 deliveries to hooks.example.com fail since 09:12 with 401.` */
-  readonly title: string;
-  readonly evidence: {
-    readonly count: number;
-    readonly since?: number;
-    /** At most 10. */
-    readonly ids: readonly string[];
-    readonly lastError?: string;
-  };
-  /** The likely cause, one sentence. */
-  readonly cause: string;
-  /** What to do, one sentence, and the action that does it: the dashboard's button, and the command line's command. */
-  readonly fix: { readonly text: string; readonly action?: Action };
-  /** The page of the subject, for links: `{ view: "dead-letters", filter: "destination:..." }`. */
-  readonly link: { readonly view: string; readonly filter?: string; readonly id?: string };
-};
+export type Finding = OperatedFinding<FindingCode, Action>;
 
 /** The event that a webhook receives of `operations({ alerts })`. */
 export type AlertEvent = AgentRef & {
@@ -112,24 +93,13 @@ export type AlertEvent = AgentRef & {
 /** Of one agent. */
 export type AgentReport = {
   readonly at: number;
-  readonly counts: {
-    readonly submissions: Readonly<
-      Record<"pending" | "running" | "completed" | "error" | "aborted" | "skipped", number>
-    >;
-    readonly outbox: { readonly waiting: number; readonly deadLetters: number };
-    readonly inbound: Readonly<Record<"accepted" | "filtered" | "refused", number>>;
-    readonly approvals: number;
-    readonly tasks: Readonly<Record<"active" | "paused" | "finished" | "invalid", number>>;
-    readonly workflows: Readonly<Record<string, number>>;
-  };
+  readonly counts: typeof NO_COUNTS;
   /** Ends per hour, the last 24 hours, oldest first: for sparklines. */
   readonly hourly: { readonly completed: readonly number[]; readonly failed: readonly number[] };
   /** Set where there are more than 1,000 submissions: `hourly` and the ended ones of `counts` have only those accepted since. */
   readonly countedFrom?: number | undefined;
   /** The four questions. `undefined`: nothing to judge by. */
-  readonly verdicts: Readonly<
-    Record<"starts" | "succeeds" | "delivers" | "onTime", boolean | undefined>
-  >;
+  readonly verdicts: Readonly<Record<Question, boolean | undefined>>;
   /** Errors first. */
   readonly findings: readonly Finding[];
 };
@@ -150,35 +120,8 @@ export type Report = {
 
 // --- Actions ------------------------------------------------------------------------------------------------------
 
-/** Only failures with these causes, up to 20: the actions of findings have them. Not for `cancel`. */
-type ByCause = { readonly cause?: string | readonly string[] };
-
-/** A step to begin from: its name, and which of the steps of this name. */
-type FromStep = { readonly name: string; readonly count?: number };
-
-type FieldTypes = { id: string; url: string; time: number; json: Json; step: FromStep };
-type Fields<Of extends Readonly<Record<string, keyof FieldTypes>>> = {
-  readonly [Name in keyof Of as Of[Name] extends "json" | "step"
-    ? never
-    : Name]: FieldTypes[Of[Name]];
-} & {
-  readonly [Name in keyof Of as Of[Name] extends "json" | "step"
-    ? Name
-    : never]?: FieldTypes[Of[Name]];
-};
-type Flat<Type> = { [Name in keyof Type]: Type[Name] };
-
-/** On one item. */
-type OnOne<Name extends ActionName> = Flat<{ readonly do: Name } & Fields<Actions[Name]["fields"]>>;
-/** On all that a filter selects. */
-type OnMany<Name extends ActionName> = Actions[Name] extends {
-  readonly filter: infer List extends keyof Filters;
-}
-  ? { readonly do: Name; readonly filter: Filters[List] & ByCause }
-  : never;
-
-/** The actions of operators, see actions/catalog.ts. The API adds `reason` and the operator. */
-export type Action = { [Name in ActionName]: OnOne<Name> | OnMany<Name> }[ActionName];
+/** The actions of operators. The API adds `reason` and the operator. */
+export type Action = ActionOf<Actions, Filters>;
 
 export type OperateRequest = {
   readonly action: Action;
@@ -193,14 +136,7 @@ export type OperateRequest = {
 };
 
 /** A filter is worked off in pages of 100: call again with the cursor until there is none. */
-export type OperateResult = {
-  readonly outcome: "done" | "unchanged" | "not-found" | "failed";
-  /** How many were changed; for a dry run, how many would be. */
-  readonly count: number;
-  readonly failed: readonly { readonly id: string; readonly error: string }[];
-  /** For a dry run with a filter: the first 20 of a page, with what they ended with. */
-  readonly rows?: readonly { readonly id: string; readonly error: string }[];
-  readonly cursor?: string;
+export type OperateResult = Omit<Effect, "error"> & {
   /** The state after it: the inspection of what was changed. */
   readonly after?: Json;
   /** The id of the row in the audit log; left out for a dry run. */

@@ -19,7 +19,6 @@ export {
   remedyOf,
   WORKFLOW,
 } from "./destinations/bindings.ts";
-export { withoutSecrets } from "./destinations/index.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
 export { excerptOf, unlessAborted } from "./destinations/requests.ts";
 export { checked, problemOfSecret, readSecret, SECRET_NAME } from "./destinations/secrets.ts";
@@ -28,6 +27,4 @@ export { hostOf, problemOfHost, problemOfUrl } from "./destinations/webhook.ts";
 export { hasEnded, NO_INSTANCE } from "./destinations/workflow-event.ts";
 export { messageMatches, NotNeededError, RefusedError, UndeliverableError } from "./errors.ts";
 export { deliveryIdOf } from "./event.ts";
-export { type DeliveryGroup, type OutboxFacts, outboxFacts } from "./facts.ts";
-export { cursorOf, DEAD_LETTER_FILTER } from "./filters.ts";
 export { listDeliveries } from "./store/listing.ts";

@@ -2,12 +2,6 @@
 
 export { invalidSubmission } from "./errors.ts";
 export {
-  type FailedSubmissions,
-  type OpenSubmission,
-  type SubmissionFacts,
-  submissionFacts,
-} from "./facts.ts";
-export {
   type AnswerState,
   type AttemptRef,
   type CallSteps,
@@ -31,30 +25,14 @@ export {
 } from "./host.ts";
 export * from "./index.ts";
 export { shortEndOf } from "./inspection.ts";
-export {
-  checkId,
-  checkMetadata,
-  checkNamedThread,
-  checkThread,
-  SUBMISSION_FILTER,
-} from "./intake/filters.ts";
+export { checkId, checkThread } from "./intake/filters.ts";
 export type { Asked, IntakeResult } from "./intake/intake.ts";
 export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
-export type { RecentSubmission } from "./recent.ts";
 export { isTerminal, NEXT } from "./states.ts";
 export { type BatchState, endedEvent } from "./store/batches.ts";
 export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
 export type { NewSubmission, Submission } from "./store/rows.ts";
-export {
-  CHANGEABLE,
-  countSelected,
-  type Range,
-  restOf,
-  type Selection,
-  select,
-  wholeRange,
-} from "./store/selection.ts";
-export { countOpen, listThreads, type Place, type Places, ThreadHistory } from "./store/threads.ts";
+export { listThreads, type Place, type Places, ThreadHistory } from "./store/threads.ts";
 export {
   promptsOfWorkflow,
   type TracedAttempt,

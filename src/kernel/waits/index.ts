@@ -1,7 +1,6 @@
 /** What the hosts use of the waits. */
 
 export { InvalidApprovalError, InvalidWaitError, MOST_BYTES } from "./errors.ts";
-export { type OpenApproval, type WaitFacts, waitFacts } from "./facts.ts";
 export { Approvals, approvalKind, approvalRequest, STATUS_OF } from "./kinds/approval.ts";
 export type {
   Approval,

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { byteLength, isTooDeep, type Json, lostInJson, preview } from "../../core/json.ts";
+import type { Bulk } from "../../core/operated/part.ts";
 import {
   count,
   flag,
@@ -12,13 +13,11 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
-import { INBOUND_FILTER } from "../../inbound/internal.ts";
-import { DEAD_LETTER_FILTER } from "../../kernel/outbox/internal.ts";
-import type { SubmissionStatus } from "../../kernel/submissions/index.ts";
-import { CHANGEABLE, checkMetadata, SUBMISSION_FILTER } from "../../kernel/submissions/internal.ts";
-import { InvalidOperationError, invalidOperation } from "../errors.ts";
+import { DEFINITIONS } from "../catalog.ts";
+import { invalidOperation } from "../errors.ts";
+import type { OperatedAgent } from "../operated.ts";
+import { PARTS } from "../parts.ts";
 import type { Action, OperateRequest } from "../protocol.ts";
-import { DEFINITIONS } from "./catalog.ts";
 
 /** Bytes of an action as JSON: it is stored in the audit log. */
 const MAX_ACTION_BYTES = 65_536;
@@ -27,8 +26,6 @@ const MAX_ACTION_BYTES = 65_536;
 export type ItemAction = Exclude<Action, { readonly filter: object }>;
 /** An action on all that a filter selects. */
 export type FilterAction = Extract<Action, { readonly filter: object }>;
-
-export type SubmissionAction = Extract<FilterAction, { do: "cancel" | "retry" }>;
 
 export type CheckedRequest = Required<Pick<OperateRequest, "by" | "reason" | "dryRun">> & {
   readonly action: Action;
@@ -70,21 +67,20 @@ const STEP = optionsOf<{ name: string; count?: number }>()({
 /** By the kind of a field. */
 const FIELDS = { id: ID, url: URL_TEXT, time: TIME, json: PAYLOAD, step: STEP.optional() };
 /** By the list that an action selects from. */
-const FILTERS = {
-  submissions: SUBMISSION_FILTER,
-  "dead-letters": DEAD_LETTER_FILTER,
-  inbound: INBOUND_FILTER,
-};
+export const BULKS: Readonly<Record<string, Bulk<OperatedAgent, never>>> = Object.assign(
+  {},
+  ...PARTS.map(({ bulks }) => bulks),
+);
 
 type Loose = { [field: string]: unknown };
 const schemaOf = (fields: Loose) => optionsOf<Loose>()({ do: text(), ...fields } as never);
 
 /** By the name of an action: the schema for one item, and that for a filter. */
 const SCHEMAS = Object.fromEntries(
-  DEFINITIONS.map(([name, { fields, filter }]) => {
+  DEFINITIONS.map(([name, { fields, filter, isOfOpen }]) => {
     const one = Object.entries(fields).map(([field, kind]) => [field, FIELDS[kind]]);
-    const many = filter && schemaOf({ filter: FILTERS[filter] });
-    return [name, { one: schemaOf(Object.fromEntries(one)), many }];
+    const many = filter && schemaOf({ filter: BULKS[filter]?.filter });
+    return [name, { one: schemaOf(Object.fromEntries(one)), many, isOfOpen }];
   }),
 );
 
@@ -108,16 +104,16 @@ export function readRequest(request: unknown): CheckedRequest {
 
 function readAction(given: { readonly do?: unknown; readonly filter?: unknown }): Action {
   const name = readOptions(DO, given.do, "action.do", invalidOperation);
-  const { one, many } = SCHEMAS[name] as (typeof SCHEMAS)[string];
+  const { one, many, isOfOpen } = SCHEMAS[name] as (typeof SCHEMAS)[string];
   const schema = many && Object.hasOwn(given, "filter") ? many : one;
-  const { own, cause } = schema === many && name !== "cancel" ? splitCause(given) : { own: given };
+  const { own, cause } = schema === many && !isOfOpen ? splitCause(given) : { own: given };
   const action = readOptions(schema, own as Loose, "action", invalidOperation) as unknown as Action;
   if ("from" in action && action.from >= action.to) {
     const problem = "expected a time after from";
     throw invalidOperation("to", invalidMessage("to", String(action.to), problem));
   }
   if ("filter" in action) {
-    checkFilter(action, given.filter as object);
+    checkFilter(given.filter as object);
     if (cause !== undefined) Object.assign(action.filter, { cause });
   }
   const bytes = byteLength(JSON.stringify(action));
@@ -135,29 +131,10 @@ function splitCause(given: { readonly filter?: unknown }) {
 }
 
 /** A restriction that is undefined or null by mistake must not select everything. */
-function checkFilter(action: FilterAction, given: object): void {
+function checkFilter(given: object): void {
   const empty = Object.entries(given).find(([, value]) => (value ?? null) === null);
-  if (empty) {
-    const [name, value] = empty;
-    const problem = "expected a value. Leave it out to select all";
-    throw invalidOperation(name, invalidMessage(`filter.${name}`, String(value), problem));
-  }
-  if (action.do !== "cancel" && action.do !== "retry") return;
-  try {
-    checkMetadata(action.filter.metadata);
-  } catch (error) {
-    throw new InvalidOperationError("filter.metadata", (error as Error).message);
-  }
-  if (statusesOf(action).length > 0) return;
-  const expected = `expected one or more of ${CHANGEABLE[action.do].join(", ")}`;
-  const { status } = action.filter;
-  throw invalidOperation("status", invalidMessage("filter.status", preview(status), expected));
-}
-
-/** The statuses that the action can change, of those that are asked for. */
-export function statusesOf(action: SubmissionAction): SubmissionStatus[] {
-  const all: readonly SubmissionStatus[] = CHANGEABLE[action.do];
-  const { status } = action.filter;
-  const asked = status === undefined ? all : [status].flat();
-  return all.filter((one) => asked.includes(one));
+  if (!empty) return;
+  const [name, value] = empty;
+  const problem = "expected a value. Leave it out to select all";
+  throw invalidOperation(name, invalidMessage(`filter.${name}`, String(value), problem));
 }

@@ -1,28 +1,41 @@
 /** Does what operators ask for: checks it, records it in the audit log, and calls the agent's verbs. */
 
-import type { Destination } from "../../kernel/outbox/index.ts";
-import { withoutSecrets } from "../../kernel/outbox/internal.ts";
+import { causeOf } from "../../core/failures.ts";
+import { BulkPage } from "../../core/operated/bulk-page.ts";
+import {
+  boundedJson,
+  type Effect,
+  failed,
+  messageOf,
+  UNCHANGED,
+} from "../../core/operated/effect.ts";
+import type { Bulk, BulkRequest, ItemVerb } from "../../core/operated/part.ts";
+import { InvalidFieldError } from "../../core/options/options.ts";
+import { definitionOf, targetOf } from "../catalog.ts";
+import { InvalidOperationError } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
+import { PARTS } from "../parts.ts";
 import type { Action, OperateRequest, OperateResult } from "../protocol.ts";
 import { recordEnd, recordStart } from "./audit.ts";
-import { checkBulk, countBulk, runBulk } from "./bulk.ts";
-import type { ActionName } from "./catalog.ts";
-import { type CheckedRequest, type FilterAction, type ItemAction, readRequest } from "./check.ts";
-import { boundedJson, type Effect, failed, type ItemVerb, messageOf } from "./effect.ts";
-import { ITEM_VERBS } from "./items.ts";
-import { TASK_VERBS } from "./tasks.ts";
-import { WORKFLOW_VERBS } from "./workflows.ts";
+import {
+  BULKS,
+  type CheckedRequest,
+  type FilterAction,
+  type ItemAction,
+  readRequest,
+} from "./check.ts";
 
 export { listActions } from "./audit.ts";
 
-/** The actions on single items. */
-const VERBS: { readonly [Name in ActionName]: ItemVerb<never> } = {
-  ...ITEM_VERBS,
-  ...TASK_VERBS,
-  ...WORKFLOW_VERBS,
-};
+/** Items that a dry run shows. */
+const SHOWN = 20;
 
-const verbOf = ({ do: name }: ItemAction) => VERBS[name] as unknown as ItemVerb<ItemAction>;
+/** The actions on single items. */
+const VERBS = Object.assign({}, ...PARTS.map(({ verbs }) => verbs));
+
+const verbOf = ({ do: name }: ItemAction) => VERBS[name] as ItemVerb<OperatedAgent, ItemAction>;
+const bulkOf = ({ do: name }: FilterAction) =>
+  BULKS[definitionOf(name).filter ?? ""] as unknown as Bulk<OperatedAgent, FilterAction>;
 
 /**
  * Does one action, or one page of an action with a filter. The error of a verb is in the result, and in the audit log.
@@ -37,7 +50,7 @@ export async function operate(
   const { action, dryRun } = request;
   // Opens the tables of all modules.
   await operated.capabilities.submissions.ready();
-  if (isFiltered(action)) await checkBulk(operated, { ...request, action });
+  if (isFiltered(action)) await checkBulk(operated, bulkRequest(request, action));
   if (dryRun) return resultOf(await effectOf(action, () => preview(operated, request)));
 
   const { storage, clock } = operated;
@@ -54,30 +67,95 @@ function isFiltered(action: Action): action is FilterAction {
   return "filter" in action;
 }
 
-function preview(operated: OperatedAgent, request: CheckedRequest): Promise<Effect> {
-  const { action } = request;
-  if (isFiltered(action)) return countBulk(operated, { ...request, action });
-  return verbOf(action).look(operated, action);
+function bulkRequest(request: CheckedRequest, action: FilterAction): BulkRequest<FilterAction> {
+  const { cause } = action.filter;
+  const causes = cause === undefined ? undefined : [cause].flat();
+  return {
+    ...request,
+    action,
+    matches: causes && ((failure) => causes.includes(causeOf(failure))),
+  };
 }
 
-function act(operated: OperatedAgent, request: CheckedRequest, auditId: string): Promise<Effect> {
+/** @throws InvalidOperationError for a filter or a cursor that the module refuses */
+async function checkBulk(operated: OperatedAgent, request: BulkRequest<FilterAction>) {
+  try {
+    await bulkOf(request.action).check(operated, request);
+  } catch (error) {
+    const field = error instanceof InvalidFieldError ? error.field : "filter";
+    throw new InvalidOperationError(field, (error as Error).message);
+  }
+}
+
+async function preview(operated: OperatedAgent, request: CheckedRequest): Promise<Effect> {
   const { action } = request;
-  if (isFiltered(action)) return runBulk(operated, { ...request, action });
-  return verbOf(action).act(operated, action, { ...request, auditId });
+  if (!isFiltered(action)) return verbOf(action).look(operated, action);
+  const counted = await bulkOf(action).count(operated, bulkRequest(request, action), SHOWN);
+  const { count, rows, cursor } = counted;
+  const outcome = count > 0 ? "done" : "unchanged";
+  return { outcome, count, failed: [], rows, ...(cursor !== undefined && { cursor }) };
+}
+
+async function act(
+  operated: OperatedAgent,
+  request: CheckedRequest,
+  auditId: string,
+): Promise<Effect> {
+  const { action } = request;
+  if (isFiltered(action)) {
+    const page = new BulkPage(operated.clock);
+    return page.effect(await bulkOf(action).run(operated, bulkRequest(request, action), page));
+  }
+  const verb = verbOf(action);
+  return oneByOne(operated, JSON.stringify(targetOf(action)), async () => {
+    const effect = await verb.look(operated, action);
+    if (effect.outcome === "done") {
+      const did = await verb.act(operated, action, { ...request, auditId });
+      return did === true ? effect : did || UNCHANGED;
+    }
+    if (effect.outcome === "unchanged" && verb.isRepeatable)
+      await Promise.resolve(verb.act(operated, action, { ...request, auditId })).catch(() => {});
+    return effect;
+  });
+}
+
+const queues = new WeakMap<DurableObjectStorage, Map<string, Promise<unknown>>>();
+
+/** Runs the actions on one item one after the other, so that each finds what the one before has done. */
+async function oneByOne<T>(
+  { storage }: OperatedAgent,
+  key: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const queue = queues.get(storage) ?? new Map<string, Promise<unknown>>();
+  queues.set(storage, queue);
+  const running = (queue.get(key) ?? Promise.resolve()).then(work);
+  const ended = running.catch(() => {});
+  queue.set(key, ended);
+  try {
+    return await running;
+  } finally {
+    if (queue.get(key) === ended) queue.delete(key);
+  }
 }
 
 async function effectOf(action: Action, work: () => Promise<Effect>): Promise<Effect> {
   try {
     return await work();
   } catch (error) {
-    return failed(isFiltered(action) ? "filter" : verbOf(action).id(action), error);
+    return failed(isFiltered(action) ? "filter" : idOf(action), error);
   }
 }
+
+const idOf = (action: ItemAction) =>
+  targetOf(action)
+    .map(([, value]) => value)
+    .join("/");
 
 /** The action is done, whatever happens here. */
 async function afterOf(operated: OperatedAgent, action: ItemAction) {
   try {
-    return boundedJson(await verbOf(action).after(operated, action));
+    return boundedJson(await verbOf(action).after?.(operated, action));
   } catch (error) {
     console.warn(`[perdure] the state after ${action.do} could not be read: ${messageOf(error)}`);
     return undefined;
@@ -88,10 +166,8 @@ function resultOf({ error: _, ...effect }: Effect): OperateResult {
   return effect;
 }
 
-/** For the audit log: a destination may have secrets. */
+/** For the audit log. */
 function shown(action: Action): Action {
-  if (action.do !== "redrive" && action.do !== "delete-dead-letter") return action;
-  if (!("filter" in action) || action.filter.destination === undefined) return action;
-  const destination = withoutSecrets(action.filter.destination as Destination);
-  return { ...action, filter: { ...action.filter, destination } };
+  if (!isFiltered(action)) return action;
+  return { ...action, filter: bulkOf(action).shown?.(action) ?? action.filter } as Action;
 }

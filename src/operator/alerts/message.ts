@@ -1,8 +1,8 @@
 /** What an alert says: a text for people, an event for webhooks and other programs. */
 
+import { line } from "../../core/operated/text.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import type { AgentRef, AlertEvent } from "../protocol.ts";
-import { line } from "../report/text.ts";
 
 const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];
 const NOT_FOR_EVENTS: readonly string[] = ["workflow", "workflow-start", "otlp"];

@@ -3,7 +3,7 @@
 import { failureOf } from "../../core/failures.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
-import { ACTIONS } from "../actions/catalog.ts";
+import { ACTIONS } from "../catalog.ts";
 import type { Session } from "../protocol.ts";
 import { HttpError } from "./errors.ts";
 import type { Identity, OperatorOptions } from "./options.ts";

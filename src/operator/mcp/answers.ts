@@ -3,9 +3,9 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { failureOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
+import { boundedJson } from "../../core/operated/effect.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
 import { ScheduleSyntaxError } from "../../scheduler/pure.ts";
-import { boundedJson } from "../actions/effect.ts";
 import { OperatorError } from "../client.ts";
 import type { Page, PageOptions, Trace } from "../protocol.ts";
 import type { OperatorToolContext } from "./operator-tools.ts";

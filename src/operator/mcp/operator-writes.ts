@@ -2,8 +2,9 @@
 
 import type { McpServer } from "@modelcontextprotocol/server";
 import * as z from "zod";
+import type { Definition } from "../../core/operated/catalog.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
-import { type ActionName, DEFINITIONS, type Definition } from "../actions/catalog.ts";
+import { type ActionName, DEFINITIONS } from "../catalog.ts";
 import type { Action, AgentRef } from "../protocol.ts";
 import { answered } from "./answers.ts";
 import type { OperatorToolContext } from "./operator-tools.ts";
@@ -33,7 +34,11 @@ const INBOUND = z.strictObject({
   until,
 });
 /** By the list that an action selects from. */
-const FILTERS = { submissions: SUBMISSIONS, "dead-letters": DEAD_LETTERS, inbound: INBOUND };
+const FILTERS: Readonly<Record<string, z.ZodType>> = {
+  submissions: SUBMISSIONS,
+  "dead-letters": DEAD_LETTERS,
+  inbound: INBOUND,
+};
 
 const STEP = z
   .strictObject({
@@ -63,7 +68,7 @@ function shapeOf({ fields, filter }: Definition): z.ZodRawShape {
   return {
     ...Object.fromEntries(schemas),
     ...(filter && {
-      filter: FILTERS[filter]
+      filter: (FILTERS[filter] as z.ZodType)
         .describe(`All that match: an object. Either this or ${names.join(" and ")}.`)
         .optional(),
     }),

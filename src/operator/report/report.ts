@@ -1,84 +1,107 @@
 /**
- * The health report of an agent: its modules read their facts from their rows (src/<module>/facts.ts), rules turn them
- * into findings (rules/<module>.ts), and findings answer the four questions. Writes nothing, and never throws.
+ * The health report of an agent: its parts read their facts from rows, their rules turn them into findings, and findings
+ * answer the four questions. Writes nothing, and never throws.
  */
 
+import { failureOf } from "../../core/failures.ts";
+import type { Question } from "../../core/operated/catalog.ts";
+import type { Summary } from "../../core/operated/part.ts";
+import { FINDINGS, type FindingCode, NO_COUNTS } from "../catalog.ts";
 import type { OperatedAgent } from "../operated.ts";
+import { PARTS, type Part } from "../parts.ts";
 import type { AgentReport, Finding, Severity } from "../protocol.ts";
-import { FINDINGS, type FindingCode, type Question } from "./codes.ts";
-import { type BrokenPart, brokenPart, type Part, type ReportFacts, readFacts } from "./facts.ts";
-import { ALARM_RULES } from "./rules/alarms.ts";
-import { INBOUND_RULES } from "./rules/inbound.ts";
-import { MCP_RULES } from "./rules/mcp.ts";
-import { OUTBOX_RULES } from "./rules/outbox.ts";
-import { RECENT_RULES } from "./rules/recent.ts";
-import { SCHEDULER_RULES } from "./rules/scheduler.ts";
-import { SUBMISSION_RULES } from "./rules/submissions.ts";
-import { WAIT_RULES } from "./rules/waits.ts";
-import { WORKFLOW_RULES } from "./rules/workflows.ts";
+import { ALARM_RULES } from "./alarms.ts";
 
 /** Findings with the same code: those that concern most. */
 export const MOST_PER_CODE = 20;
 
 const ORDER: readonly Severity[] = ["error", "warning", "info"];
 const QUESTIONS: readonly Question[] = ["starts", "succeeds", "delivers", "onTime"];
-const NO_HOURS = { completed: Array(24).fill(0), failed: Array(24).fill(0) };
-
-/** Which questions cannot be answered without a part. */
-const NEEDED_FOR: Readonly<Record<Part, readonly Question[]>> = {
-  submissions: ["starts", "succeeds"],
-  outbox: ["delivers"],
-  inbound: ["starts"],
-  waits: ["onTime"],
-  scheduler: ["onTime"],
-  workflows: ["succeeds"],
-  mcp: ["succeeds"],
-  alarms: ["onTime"],
+const NO_ENDS = {
+  hourly: { completed: Array(24).fill(0), failed: Array(24).fill(0) },
+  countedFrom: undefined,
 };
+
+/** What the report knows, and the parts that could not be read or judged. */
+class Reading {
+  readonly findings: Finding[] = [];
+  readonly summaries: Summary[] = [];
+  readonly broken: { readonly name: string; readonly error: string }[] = [];
+  /** The questions that a broken part leaves without an answer. */
+  readonly unknown = new Set<Question>();
+
+  /** A part that throws is left out. */
+  async of(part: Pick<Part, "name" | "answers" | "read">, operated: OperatedAgent, now: number) {
+    try {
+      const read = await part.read(operated, now);
+      if (!read) return;
+      this.summaries.push(read.summary);
+      for (const rule of read.rules) this.#judge(part, rule);
+    } catch (error) {
+      this.#isBroken(part, error);
+    }
+  }
+
+  #judge(part: Pick<Part, "name" | "answers">, rule: () => readonly Finding[]): void {
+    try {
+      this.findings.push(...rule());
+    } catch (error) {
+      this.#isBroken(part, error);
+    }
+  }
+
+  #isBroken({ name: part, answers }: Pick<Part, "name" | "answers">, error: unknown): void {
+    console.error(`[perdure] the health report has no ${part}:`, error);
+    const { name, message } = failureOf(error);
+    this.broken.push({ name: part, error: `${name}: ${message}`.slice(0, 500) });
+    for (const question of answers) this.unknown.add(question);
+  }
+}
 
 export async function healthReport(operated: OperatedAgent): Promise<AgentReport> {
   const now = operated.clock.now();
-  const { facts, broken } = await readFacts(operated, now);
-  const findings = findingsIn(facts, broken, now);
+  const reading = new Reading();
+  await Promise.all(PARTS.map((part) => reading.of(part, operated, now)));
+  const { summaries } = reading;
+  await reading.of(alarmsOf(reading), operated, now);
+  const findings = sorted([...reading.findings, ...reading.broken.map(incomplete)]);
   return {
     at: now,
-    counts: countsOf(facts),
-    hourly: facts.submissions?.hourly ?? NO_HOURS,
-    countedFrom: facts.submissions?.countedFrom,
-    verdicts: verdictsOf(facts, findings, broken),
+    counts: Object.assign({}, NO_COUNTS, ...summaries.map(({ counts }) => counts)),
+    ...(summaries.find(({ ends }) => ends)?.ends ?? NO_ENDS),
+    verdicts: verdictsOf(reading, findings),
     findings,
   };
 }
 
+/** The alarm is judged by the work of all parts. */
+function alarmsOf({ summaries, broken }: Reading): Pick<Part, "name" | "answers" | "read"> {
+  return {
+    name: "alarms",
+    answers: ["onTime"],
+    async read(operated, now) {
+      const modules = PARTS.flatMap(({ waking }) => waking?.(operated) ?? []);
+      const wakes = await Promise.all(modules.map((module) => module.inspectWake()));
+      const since = Math.min(
+        ...summaries.map(({ workSince = Number.POSITIVE_INFINITY }) => workSince),
+      );
+      const facts = {
+        wakes: wakes.filter((wake) => wake !== undefined),
+        // A part that could not be read may have work.
+        isIdle: broken.length === 0 && !summaries.some(({ isBusy }) => isBusy),
+        workSince: Number.isFinite(since) ? since : undefined,
+      };
+      return {
+        rules: ALARM_RULES.map((rule) => () => rule(facts, now)),
+        summary: { counts: {}, judges: [] },
+      };
+    },
+  };
+}
+
 /** Errors first, and at most {@link MOST_PER_CODE} of each code. */
-function findingsIn(facts: ReportFacts, broken: BrokenPart[], now: number): Finding[] {
-  const judge = <Facts>(
-    part: Part,
-    of: Facts | undefined,
-    rules: readonly ((facts: Facts, now: number) => Finding[])[],
-  ): Finding[] =>
-    of === undefined
-      ? []
-      : rules.flatMap((rule) => {
-          try {
-            return rule(of, now);
-          } catch (error) {
-            broken.push(brokenPart(part, error));
-            return [];
-          }
-        });
-  const found = [
-    ...judge("submissions", facts.submissions, SUBMISSION_RULES),
-    ...judge("submissions", facts.submissions, RECENT_RULES),
-    ...judge("outbox", facts.outbox, OUTBOX_RULES),
-    ...judge("inbound", facts.inbound, INBOUND_RULES),
-    ...judge("waits", facts.waits, WAIT_RULES),
-    ...judge("scheduler", facts.scheduler, SCHEDULER_RULES),
-    ...judge("workflows", facts.workflows, WORKFLOW_RULES),
-    ...judge("mcp", facts.mcp, MCP_RULES),
-    ...judge("alarms", facts.alarms, ALARM_RULES),
-  ];
-  const all = [...found, ...broken.map(incomplete)].sort(
+function sorted(findings: readonly Finding[]): Finding[] {
+  const all = findings.toSorted(
     (one, other) =>
       ORDER.indexOf(one.severity) - ORDER.indexOf(other.severity) ||
       other.evidence.count - one.evidence.count,
@@ -91,15 +114,15 @@ function findingsIn(facts: ReportFacts, broken: BrokenPart[], now: number): Find
   });
 }
 
-function incomplete({ part, error }: BrokenPart): Finding {
+function incomplete({ name: about, error }: Reading["broken"][number]): Finding {
   return {
     code: "report-incomplete",
-    about: part,
+    about,
     severity: "error",
-    title: `The report knows nothing of the agent's ${part}: they could not be read.`,
+    title: `The report knows nothing of the agent's ${about}: they could not be read.`,
     evidence: { count: 1, ids: [], lastError: error },
     cause:
-      part === "scheduler"
+      about === "scheduler"
         ? "getScheduledTasks() or another method of the app throws, or a row is corrupt."
         : "A method of the app throws, or a row is corrupt.",
     fix: { text: "Correct what the error names. The log of the agent has its stack." },
@@ -107,54 +130,18 @@ function incomplete({ part, error }: BrokenPart): Finding {
   };
 }
 
-function countsOf({
-  submissions,
-  outbox,
-  inbound,
-  waits,
-  scheduler,
-  workflows,
-}: ReportFacts): AgentReport["counts"] {
-  const none = { pending: 0, running: 0, completed: 0, error: 0, aborted: 0, skipped: 0 };
-  const tasks = { active: 0, paused: 0, finished: 0, invalid: 0 };
-  for (const { state } of scheduler?.tasks ?? []) tasks[state]++;
-  const byStatus: Record<string, number> = {};
-  for (const { status } of workflows?.newest ?? []) byStatus[status] = (byStatus[status] ?? 0) + 1;
-  return {
-    submissions: submissions?.counts ?? none,
-    outbox: { waiting: outbox?.waiting ?? 0, deadLetters: outbox?.deadLetters ?? 0 },
-    inbound: inbound?.counts ?? { accepted: 0, filtered: 0, refused: 0 },
-    approvals: waits?.approvals ?? 0,
-    tasks,
-    workflows: byStatus,
-  };
-}
-
 /** An information makes no verdict false. Without anything to judge by, or without a part, there is none. */
 function verdictsOf(
-  facts: ReportFacts,
+  { summaries, unknown }: Reading,
   findings: readonly Finding[],
-  broken: readonly BrokenPart[],
 ): AgentReport["verdicts"] {
-  const { submissions, outbox, inbound, waits, scheduler, workflows } = facts;
-  const total = (counts: object | undefined) =>
-    Object.values(counts ?? {}).reduce((sum: number, count: number) => sum + count, 0);
-  const { pending = 0, running = 0 } = submissions?.counts ?? {};
-  const accepted = total(submissions?.counts);
-  const has: Record<Question, boolean> = {
-    starts: accepted + total(inbound?.counts) > 0,
-    succeeds: accepted - pending - running + (workflows?.newest.length ?? 0) > 0,
-    delivers:
-      (outbox?.waiting ?? 0) + (outbox?.deadLetters ?? 0) + (outbox?.endpoints.length ?? 0) > 0,
-    onTime: (scheduler?.tasks.length ?? 0) + (waits?.open ?? 0) + pending + running > 0,
-  };
-  const unknown = new Set(broken.flatMap(({ part }) => NEEDED_FOR[part]));
+  const judged = new Set(summaries.flatMap(({ judges }) => judges));
   const no = new Set<Question | null>(
     findings.filter(({ severity }) => severity !== "info").map(({ code }) => FINDINGS[code]),
   );
   const verdicts = QUESTIONS.map((question) => [
     question,
-    no.has(question) ? false : unknown.has(question) || !has[question] ? undefined : true,
+    no.has(question) ? false : unknown.has(question) || !judged.has(question) ? undefined : true,
   ]);
   return Object.fromEntries(verdicts) as AgentReport["verdicts"];
 }

@@ -12,7 +12,7 @@ import {
 } from "../../kernel/submissions/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
-import { stepsOf } from "../steps.ts";
+import { stepsOf } from "../workflows/steps.ts";
 import { Spans } from "./spans.ts";
 import { addSubmission, statusOf, submissionKey } from "./submission-spans.ts";
 import { addEnd, addStepOf, addWorkflow, rootKey, type TrackedWorkflow } from "./workflow-spans.ts";

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { method } from "../../../src/kernel/outbox/index.ts";
 import { type Alert, decide, MOST_ALERTS } from "../../../src/operator/alerts/decide.ts";
 import type { AlertSettings } from "../../../src/operator/alerts/options.ts";
+import type { FindingCode } from "../../../src/operator/catalog.ts";
 import type { Finding, Severity } from "../../../src/operator/protocol.ts";
-import type { FindingCode } from "../../../src/operator/report/codes.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

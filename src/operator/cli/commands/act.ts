@@ -1,7 +1,7 @@
 /** Commands that change something. Each is recorded in the agent's audit log with its reason. */
 
 import type { Command } from "commander";
-import { type ActionName, DEFINITIONS, definitionOf } from "../../actions/catalog.ts";
+import { type ActionName, DEFINITIONS, definitionOf } from "../../catalog.ts";
 import type { OperatorClient } from "../../client.ts";
 import { TIMES } from "../../command-line.ts";
 import type { Action, AgentRef, OperateResult } from "../../protocol.ts";

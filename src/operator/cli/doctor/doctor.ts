@@ -1,8 +1,8 @@
 /** `perdure doctor`: checks a project's files, and asks the running deployment for what only it can know. */
 
 import { readFileSync } from "node:fs";
+import type { FindingCode } from "../../catalog.ts";
 import { type OperatorClient, OperatorError } from "../../client.ts";
-import type { FindingCode } from "../../report/codes.ts";
 import { Sources } from "../project/classes.ts";
 import { ProjectError, projectFolder, readConfig, settingsOf } from "../project/config.ts";
 import {

@@ -1,6 +1,7 @@
 /** What the page shows, in signals: the URL, the session, what was loaded, and what the visitor prefers. */
 
-import type { ActionName, Definition } from "../../actions/catalog.ts";
+import type { Definition } from "../../../core/operated/catalog.ts";
+import type { ActionName } from "../../catalog.ts";
 import { OperatorClient, OperatorError } from "../../client.ts";
 import type { AgentRef, Session } from "../../protocol.ts";
 import { computed, signal, untracked } from "./signals.ts";

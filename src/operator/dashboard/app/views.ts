@@ -1,6 +1,6 @@
 /** The views as data: what each list shows, filters and does. */
 
-import type { ActionName } from "../../actions/catalog.ts";
+import type { ActionName } from "../../catalog.ts";
 import type { Action, Collections, Details } from "../../protocol.ts";
 import { html } from "./html.ts";
 import { Status, short, Time } from "./parts.ts";

@@ -1,26 +1,26 @@
 /** What can be wrong with the MCP servers that the agent uses. */
 
 import type { MCPServer } from "agents";
-import type { HostAgent } from "../../../kernel/index.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, line } from "../text.ts";
+import { operatedPart } from "../../core/operated/part.ts";
+import { at, line } from "../../core/operated/text.ts";
+import type { HostAgent } from "../../kernel/index.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { Finding } from "../protocol.ts";
 
 /** A server answers within seconds. The SDK tries again for about three minutes. */
 const CONNECTING_MS = 120_000;
 
-export type McpFacts = readonly (MCPServer & {
+type McpFacts = readonly (MCPServer & {
   readonly id: string;
   /** When a report of this instance of the agent saw its state first. */
   readonly since: number;
 })[];
 
-type Rule = (facts: McpFacts, now: number) => Finding[];
-
 /** The SDK stores no times. */
 const seen = new WeakMap<HostAgent, Map<string, number>>();
 
 /** A host without MCP servers has no such method. */
-export function mcpFacts(host: HostAgent, now: number): McpFacts {
+function mcpFacts(host: HostAgent, now: number): McpFacts {
   const before = seen.get(host);
   const states = new Map<string, number>();
   seen.set(host, states);
@@ -38,7 +38,7 @@ function isSilent({ state, capabilities, since }: McpFacts[number], now: number)
   return !isReady && state !== "authenticating" && now - since >= CONNECTING_MS;
 }
 
-const mcpServerFails: Rule = (servers, now) =>
+const mcpServerFails = (servers: McpFacts, now: number) =>
   servers
     .filter((server) => isSilent(server, now))
     .map(({ id, name, server_url: url, state, error, since }): Finding => {
@@ -59,4 +59,9 @@ const mcpServerFails: Rule = (servers, now) =>
       };
     });
 
-export const MCP_RULES: readonly Rule[] = [mcpServerFails];
+export const mcp = operatedPart({
+  name: "mcp",
+  answers: ["succeeds"],
+  facts: async ({ host }: OperatedAgent, now) => mcpFacts(host, now),
+  rules: [mcpServerFails],
+});

@@ -1,15 +1,15 @@
 /** The steps of a workflow: those that wait at the agent from its rows, the others from the events of the platform. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { preview } from "../core/json.ts";
-import { partName } from "../core/steps.ts";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
+import { preview } from "../../core/json.ts";
+import { partName } from "../../core/steps.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import {
   endRun as endRunOfPrompts,
   isTerminal,
   type KeyedRow,
   withKeyPrefix,
-} from "../kernel/submissions/internal.ts";
+} from "../../kernel/submissions/internal.ts";
 import {
   endRun as endRunOfWaits,
   STATUS_OF,
@@ -17,11 +17,11 @@ import {
   type StepRow,
   stepsWithPrefix,
   type WaitKindName,
-} from "../kernel/waits/index.ts";
-import { keyPrefix } from "../workflow/internal.ts";
+} from "../../kernel/waits/index.ts";
+import { keyPrefix } from "../../workflow/internal.ts";
+import type { OperatedAgent } from "../operated.ts";
+import type { WorkflowStep } from "../protocol.ts";
 import { instanceOf, PLATFORM_MS } from "./instances.ts";
-import type { OperatedAgent } from "./operated.ts";
-import type { WorkflowStep } from "./protocol.ts";
 
 /** Rows of each kind that are read. */
 const MAX_ROWS = 1_000;

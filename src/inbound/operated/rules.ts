@@ -1,8 +1,9 @@
 /** What can be wrong with inbound deliveries. One function for each cause. */
 
-import type { FailedDelivery, InboundFacts } from "../../../inbound/internal.ts";
-import type { Action, Finding } from "../../protocol.ts";
-import { at, line, plural, verb } from "../text.ts";
+import type * as operated from "../../core/operated/part.ts";
+import { at, line, plural, verb } from "../../core/operated/text.ts";
+import type { FailedDelivery, InboundFacts } from "../facts.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** A handler with several calls may be between two of them. */
 const UNFINISHED_MS = 60_000;
@@ -18,7 +19,8 @@ const FEW_REFUSED = 5;
 /** Older ones are no longer replayed by their sender, and the operator has seen them. */
 const WINDOW_MS = 24 * 3_600_000;
 
-type Rule = (facts: InboundFacts, now: number) => Finding[];
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+type Rule = operated.Rule<InboundFacts, Finding>;
 
 const isPoison = ({ acceptedSince }: FailedDelivery) => acceptedSince >= POISON_AFTER;
 

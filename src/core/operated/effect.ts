@@ -1,27 +1,18 @@
-/** What an action has done, and what the actions on single items share. */
+/** What an action has done. */
 
-import { failureOf } from "../../core/failures.ts";
-import { type Json, jsonOf } from "../../core/json.ts";
-import type { OperatedAgent } from "../operated.ts";
-import type { OperateResult } from "../protocol.ts";
+import { failureOf } from "../failures.ts";
+import { type Json, jsonOf } from "../json.ts";
 
-export type Effect = Omit<OperateResult, "auditId" | "after"> & {
+export type Effect = {
+  readonly outcome: "done" | "unchanged" | "not-found" | "failed";
+  /** How many were changed; for a dry run, how many would be. */
+  readonly count: number;
+  readonly failed: readonly { readonly id: string; readonly error: string }[];
+  /** For a dry run with a filter: the first 20 of a page, with what they ended with. */
+  readonly rows?: readonly { readonly id: string; readonly error: string }[];
+  readonly cursor?: string;
   /** For the audit log. */
   readonly error?: string;
-};
-
-/** Who acts, and why. */
-export type Operator = { readonly by: string; readonly reason: string; readonly auditId: string };
-
-/** An action on a single item. */
-export type ItemVerb<Of> = {
-  /** What the item is called in `failed`. */
-  readonly id: (action: Of) => string;
-  /** What the action would do now. Writes nothing. */
-  readonly look: (operated: OperatedAgent, action: Of) => Promise<Effect>;
-  readonly act: (operated: OperatedAgent, action: Of, operator: Operator) => Promise<Effect>;
-  /** The item as it is now. */
-  readonly after: (operated: OperatedAgent, action: Of) => Promise<unknown>;
 };
 
 const NONE = { count: 0, failed: [] } as const;
@@ -42,7 +33,6 @@ export function failed(id: string, error: unknown): Effect {
   const message = messageOf(error);
   return { outcome: "failed", count: 0, failed: [{ id, error: message }], error: message };
 }
-
 /** UTF-16 units of the JSON of an item in a result. */
 const MAX_AFTER = 65_536;
 
@@ -63,24 +53,4 @@ export function boundedJson(value: unknown): Json | undefined {
   }
   const kept = Object.entries(json).filter(([name]) => !omitted.includes(name));
   return { ...Object.fromEntries(kept), omitted };
-}
-
-const queues = new WeakMap<DurableObjectStorage, Map<string, Promise<unknown>>>();
-
-/** Runs the actions on one item one after the other, so that each finds what the one before has done. */
-export async function oneByOne<T>(
-  { storage }: OperatedAgent,
-  key: string,
-  work: () => Promise<T>,
-): Promise<T> {
-  const queue = queues.get(storage) ?? new Map<string, Promise<unknown>>();
-  queues.set(storage, queue);
-  const running = (queue.get(key) ?? Promise.resolve()).then(work);
-  const ended = running.catch(() => {});
-  queue.set(key, ended);
-  try {
-    return await running;
-  } finally {
-    if (queue.get(key) === ended) queue.delete(key);
-  }
 }

@@ -1,13 +1,13 @@
 /** What can be wrong with the alarm, which starts the agent when there is something to do. */
 
-import type { AlarmState } from "../../../core/lifecycle/wake.ts";
-import type { Finding } from "../../protocol.ts";
-import { at } from "../text.ts";
+import type { AlarmState } from "../../core/lifecycle/wake.ts";
+import { at } from "../../core/operated/text.ts";
+import type { Finding } from "../protocol.ts";
 
 /** Lifecycle sets the alarm up to 30 seconds ahead while it runs jobs; twice that is a fault. */
 const TOLERANCE_MS = 60_000;
 
-export type AlarmFacts = {
+type AlarmFacts = {
   /** Of each module. Empty for a sub-agent: its root agent has the alarm. */
   readonly wakes: readonly AlarmState[];
   /** When the oldest work that needs a wake was accepted; undefined: there is none. */

@@ -1,21 +1,23 @@
 /** What can be wrong with workflows that the agent tracks. One function for each cause. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { hasEnded } from "../../../kernel/outbox/internal.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, line, plural, verb } from "../text.ts";
+import type * as operated from "../../core/operated/part.ts";
+import { at, line, plural, verb } from "../../core/operated/text.ts";
+import { hasEnded } from "../../kernel/outbox/internal.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** Operators have seen older ones, and have not restarted them. */
 const WINDOW_MS = 24 * 3_600_000;
 
-export type WorkflowFacts = {
+type WorkflowFacts = {
   /** The newest of all, and the newest that failed. */
   readonly newest: readonly WorkflowInfo[];
   readonly errored: readonly WorkflowInfo[];
   readonly env: object;
 };
 
-type Rule = (facts: WorkflowFacts, now: number) => Finding[];
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+type Rule = operated.Rule<WorkflowFacts, Finding>;
 
 const endOf = ({ completedAt, updatedAt }: WorkflowInfo) => (completedAt ?? updatedAt).getTime();
 

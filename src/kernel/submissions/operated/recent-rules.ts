@@ -1,8 +1,8 @@
 /** What can be wrong with submissions that do not fail, and with the storage. One function for each cause. */
 
-import type { RecentSubmission, SubmissionFacts } from "../../../kernel/submissions/internal.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, idsOf, line } from "../text.ts";
+import { at, idsOf, line } from "../../../core/operated/text.ts";
+import type { RecentSubmission } from "../recent.ts";
+import type { Rule } from "./rules.ts";
 
 /** Fewer are accidents of a model, whatever their share. */
 const FEW = 5;
@@ -22,8 +22,6 @@ const NEAR_LIMIT = 0.8;
 const AT_LIMIT = 0.95;
 /** Retention keeps as many by default. */
 const MANY_KEPT = 100_000;
-
-type Rule = (facts: SubmissionFacts, now: number) => Finding[];
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);
 

@@ -1,12 +1,18 @@
 /** What can be wrong with submissions. One function for each cause. */
 
-import type {
-  FailedSubmissions,
-  OpenSubmission,
-  SubmissionFacts,
-} from "../../../kernel/submissions/internal.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, earliestOf, idsOf, line, plural, someIds, sumOf, verb } from "../text.ts";
+import type * as operated from "../../../core/operated/part.ts";
+import {
+  at,
+  earliestOf,
+  idsOf,
+  line,
+  plural,
+  someIds,
+  sumOf,
+  verb,
+} from "../../../core/operated/text.ts";
+import type { FailedSubmissions, OpenSubmission, SubmissionFacts } from "../facts.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** Fewer pending turns are the usual queue of a busy agent. */
 const BACKLOG_COUNT = 20;
@@ -30,7 +36,8 @@ const MANY_FAILURES = 3;
 const BUDGET = "BudgetExceededError";
 const INTERRUPTED = "TurnInterruptedError";
 
-type Rule = (facts: SubmissionFacts, now: number) => Finding[];
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+export type Rule = operated.Rule<SubmissionFacts, Finding>;
 
 /** Pending, and its time has come: nothing but the turns before it may hold it up. */
 function isReady({ status, dueAt }: OpenSubmission, now: number): boolean {

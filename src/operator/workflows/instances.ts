@@ -1,9 +1,9 @@
 /** Workflow instances of the platform, as operators read them. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { withTimeout } from "../core/timeout.ts";
-import { hasEnded, messageMatches, NO_INSTANCE } from "../kernel/outbox/internal.ts";
-import type { OperatedAgent } from "./operated.ts";
+import { withTimeout } from "../../core/timeout.ts";
+import { hasEnded, messageMatches, NO_INSTANCE } from "../../kernel/outbox/internal.ts";
+import type { OperatedAgent } from "../operated.ts";
 
 /** How long the platform may take to answer. */
 export const PLATFORM_MS = 2_000;

@@ -1,9 +1,11 @@
 /** What can be wrong with deliveries. One function for each cause. */
 
-import type { Destination, Endpoint } from "../../../kernel/outbox/index.ts";
-import type { DeliveryGroup, OutboxFacts } from "../../../kernel/outbox/internal.ts";
-import type { Action, Finding } from "../../protocol.ts";
-import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../text.ts";
+import type * as operated from "../../../core/operated/part.ts";
+import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../../../core/operated/text.ts";
+import type { Destination } from "../destinations/index.ts";
+import type { DeliveryGroup, OutboxFacts } from "../facts.ts";
+import type { Endpoint } from "../types.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** One failed attempt is often the network, and the next one a second later succeeds. */
 const FAILS_AFTER = 3;
@@ -14,7 +16,8 @@ const REFUSED_SECRET = ["401", "403"];
 /** The advice before a delivery is sent again that may have arrived. */
 const MAY_REPEAT = "Sent again, they may arrive twice; the id is the same.";
 
-type Rule = (facts: OutboxFacts, now: number) => Finding[];
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+type Rule = operated.Rule<OutboxFacts, Finding>;
 type Cause =
   | "secret-refused"
   | "secret-missing"

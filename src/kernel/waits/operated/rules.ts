@@ -1,8 +1,9 @@
 /** What can be wrong with approvals, and with steps that wait. One function for each cause. */
 
-import type { OpenApproval, WaitFacts } from "../../../kernel/waits/index.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, line, plural, verb } from "../text.ts";
+import type * as operated from "../../../core/operated/part.ts";
+import { at, line, plural, verb } from "../../../core/operated/text.ts";
+import type { OpenApproval, WaitFacts } from "../facts.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** A person who is at work decides sooner. */
 const OLD_MS = 60_000;
@@ -14,7 +15,8 @@ const SOON_SHARE = 0.25;
 /** One may be a request that was not needed any more. */
 const MANY_EXPIRED = 3;
 
-type Rule = (facts: WaitFacts, now: number) => Finding[];
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+type Rule = operated.Rule<WaitFacts, Finding>;
 
 type Stepped = { readonly workflow: string; readonly step: string };
 type Asked = Stepped & { readonly approvalId: string; readonly createdAt: number };

@@ -1,8 +1,9 @@
 /** What can be wrong with scheduled tasks. One function for each cause. */
 
-import type { SchedulerFacts, TaskFacts } from "../../../scheduler/internal.ts";
-import type { Finding } from "../../protocol.ts";
-import { at, line, plural } from "../text.ts";
+import type * as operated from "../../core/operated/part.ts";
+import { at, line, plural } from "../../core/operated/text.ts";
+import type { SchedulerFacts, TaskFacts } from "../facts.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
 
 /** A task fires within seconds; an alarm that fails once is retried within a minute. */
 const LATE_MS = 2 * 60_000;
@@ -13,6 +14,7 @@ const MANY_SKIPPED = 5;
 
 /** One task each: an action needs its id, and an agent has few. */
 type Rule = (task: TaskFacts, now: number) => Finding | undefined;
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
 
 const nameOf = ({ taskId }: TaskFacts) => JSON.stringify(line(taskId));
 const linkTo = ({ taskId }: TaskFacts) => ({ view: "tasks", id: taskId });

@@ -1,0 +1,27 @@
+/** The log of inbound deliveries for operators, as data. */
+
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
+import type { InboundFilter } from "../types.ts";
+
+export const FINDINGS = {
+  "inbound-refused": "starts",
+  "inbound-unfinished": "starts",
+  "inbound-poison": "starts",
+  "inbound-duplicates": "starts",
+  "inbound-requests-refused": "starts",
+} as const satisfies FindingCatalog;
+
+export const COUNTS = { inbound: { accepted: 0, filtered: 0, refused: 0 } };
+
+export const ACTIONS = {
+  /** Without a `verdict` in the filter: those whose handler has not ended. */
+  replay: {
+    label: "Replay",
+    fields: { source: "id", id: "id" },
+    filter: "inbound",
+    does: "Offers inbound deliveries to their handlers again.",
+  },
+} as const satisfies ActionCatalog;
+
+export type Filters = { readonly inbound: InboundFilter };
+export type Action = ActionOf<typeof ACTIONS, Filters>;

@@ -1,0 +1,46 @@
+/** The outbox for operators, as data. */
+
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../../core/operated/catalog.ts";
+import type { DeadLetterFilter } from "../types.ts";
+
+export const FINDINGS = {
+  "destination-fails": "delivers",
+  "destination-slow": "delivers",
+  "secret-refused": "delivers",
+  "secret-missing": "delivers",
+  "binding-missing": "delivers",
+  "endpoint-disabled": "delivers",
+  "poison-delivery": "delivers",
+  "dead-letters": "delivers",
+  "uncertain-dead-letters": "delivers",
+  "outbox-near-limit": "delivers",
+} as const satisfies FindingCatalog;
+
+export const COUNTS = { outbox: { waiting: 0, deadLetters: 0 } };
+
+const deadLetter = { fields: { deliveryId: "id" }, filter: "dead-letters" } as const;
+const endpoint = { fields: { url: "url" }, isIdempotent: true } as const;
+
+export const ACTIONS = {
+  redrive: {
+    label: "Redrive",
+    ...deadLetter,
+    does: "Sends dead letters again. Those that may have been delivered only with isUncertain: true.",
+  },
+  "delete-dead-letter": {
+    label: "Delete",
+    ...deadLetter,
+    does: "Deletes dead letters.",
+    isDestructive: true,
+    isForPeople: true,
+  },
+  "enable-endpoint": { label: "Enable", ...endpoint, does: "Sends to a disabled URL again." },
+  "disable-endpoint": {
+    label: "Disable",
+    ...endpoint,
+    does: "Sends nothing more to a URL until it is enabled again.",
+  },
+} as const satisfies ActionCatalog;
+
+export type Filters = { readonly "dead-letters": DeadLetterFilter };
+export type Action = ActionOf<typeof ACTIONS, Filters>;

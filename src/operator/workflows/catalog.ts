@@ -1,0 +1,39 @@
+/** Workflows for operators, as data. */
+
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
+
+export const FINDINGS = {
+  "workflow-failed": "succeeds",
+  "workflow-missing": "succeeds",
+} as const satisfies FindingCatalog;
+
+export const COUNTS = { workflows: {} as Readonly<Record<string, number>> };
+
+const workflow = { fields: { workflowId: "id" } } as const;
+
+export const ACTIONS = {
+  "pause-workflow": { label: "Pause", ...workflow, does: "Pauses a workflow.", isIdempotent: true },
+  "resume-workflow": {
+    label: "Resume",
+    ...workflow,
+    does: "Resumes a paused workflow.",
+    isIdempotent: true,
+  },
+  "terminate-workflow": {
+    label: "Terminate",
+    ...workflow,
+    does: "Ends a workflow, and cancels what it waits for.",
+    loss: "it cannot continue",
+    isDestructive: true,
+    isIdempotent: true,
+  },
+  "restart-workflow": {
+    label: "Restart",
+    fields: { workflowId: "id", step: "step" },
+    does: "Starts a workflow again, from its beginning or from a step: later steps run again.",
+    loss: "its steps run again",
+    isDestructive: true,
+  },
+} as const satisfies ActionCatalog;
+
+export type Action = ActionOf<typeof ACTIONS, unknown>;

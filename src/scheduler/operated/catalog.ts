@@ -1,0 +1,42 @@
+/** Scheduled tasks for operators, as data. */
+
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
+
+export const FINDINGS = {
+  "task-paused": "onTime",
+  "task-invalid": "onTime",
+  "task-failing": "onTime",
+  "task-late": "onTime",
+  "task-missed": "onTime",
+  "task-skips": "onTime",
+  "task-never-runs": "onTime",
+} as const satisfies FindingCatalog;
+
+export const COUNTS = { tasks: { active: 0, paused: 0, finished: 0, invalid: 0 } };
+
+const task = { fields: { taskId: "id" } } as const;
+
+export const ACTIONS = {
+  "pause-task": {
+    label: "Pause",
+    ...task,
+    does: "Stops a scheduled task until it is resumed.",
+    isIdempotent: true,
+  },
+  "resume-task": {
+    label: "Resume",
+    ...task,
+    does: "Lets a paused task run again.",
+    isIdempotent: true,
+  },
+  "trigger-task": { label: "Run now", ...task, does: "Runs a scheduled task now." },
+  "skip-next": { label: "Skip next", ...task, does: "Skips the next run of a scheduled task." },
+  backfill: {
+    label: "Backfill",
+    fields: { taskId: "id", from: "time", to: "time" },
+    does: "Runs the occurrences of a past period, except those that have run.",
+    isIdempotent: true,
+  },
+} as const satisfies ActionCatalog;
+
+export type Action = ActionOf<typeof ACTIONS, unknown>;

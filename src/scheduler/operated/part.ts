@@ -1,0 +1,34 @@
+/** Scheduled tasks for operators, where the agent runs. */
+
+import { operatedPart } from "../../core/operated/part.ts";
+import type { Scheduler } from "../scheduler.ts";
+import { type Operated, VERBS } from "./actions.ts";
+import { COUNTS } from "./catalog.ts";
+import { SCHEDULER_RULES } from "./rules.ts";
+
+function schedulerOf({ capabilities: { features } }: Operated): Scheduler | undefined {
+  return features.has("schedules")
+    ? (features.get("schedules", "healthReport()") as Scheduler)
+    : undefined;
+}
+
+export const scheduler = operatedPart({
+  name: "scheduler",
+  answers: ["onTime"],
+  facts: async (operated: Operated, now) => schedulerOf(operated)?.facts(now),
+  rules: SCHEDULER_RULES,
+  summary({ tasks }) {
+    const counts = { ...COUNTS.tasks };
+    for (const { state } of tasks) counts[state]++;
+    const isBusy = tasks.some(({ firesAt }) => firesAt !== null);
+    return {
+      counts: { tasks: counts },
+      judges: tasks.length > 0 ? ["onTime"] : [],
+      // A task is armed at once; how long ago it was declared is not stored.
+      ...(isBusy && { workSince: 0 }),
+      isBusy,
+    };
+  },
+  waking: schedulerOf,
+  verbs: VERBS,
+});
