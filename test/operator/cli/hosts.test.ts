@@ -625,3 +625,33 @@ export default { email: email({ agent: ({ body }, env) => getAgentByName(env.Mai
     "Add to the class: static override readonly features = [inbound()], with inbound of perdure/inbound.",
   );
 });
+
+it("doctor misses replies() where a receiver has what answers need, or uses the answer's destination", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["With", "Bot", "Mailed", "Issues", "Quiet"], []),
+    "src/index.ts": `import { email } from "perdure/email";
+import { inbound } from "perdure/inbound";
+import { replies } from "perdure/replies";
+import { DurableAgent } from "perdure/agent";
+import { custom, github, slack, telegram } from "perdure/webhooks";
+class Base extends DurableAgent { static override readonly features = [inbound()]; }
+export class With extends DurableAgent { static override readonly features = [inbound(), replies()]; }
+export class Bot extends Base {}
+export class Mailed extends Base {}
+export class Issues extends Base {}
+export class Quiet extends Base {}
+telegram({ token: "T", agent: (_, env) => env.With.getByName("a") });
+slack({ secret: "S", token: "T", agent: (_, env) => env.Bot.getByName("a") });
+email({ agent: (_, env) => env.Mailed.getByName("a"), handle: ({ body, reply }, agent) => agent.answer(body, reply) });
+github({ agent: (_, env) => env.Issues.getByName("a"), handle: (one, agent) => agent.answer(one.reply) });
+github({ secret: "S", agent: (_, env) => env.Quiet.getByName("a"), handle: ({ body }, agent) => agent.noReply(body) });
+custom({ name: "own", scheme: "token", token: "T", agent: (_, env) => env.Quiet.getByName("a") });
+`,
+  });
+  const is = "is named by a receiver that answers, but it installs no replies()";
+  expect(problemsOf(checked(folder))).toEqual([
+    `Bot (src/index.ts:8) ${is}`,
+    `Mailed (src/index.ts:9) ${is}`,
+    `Issues (src/index.ts:10) ${is}`,
+  ]);
+});

@@ -132,40 +132,32 @@ type Need = {
     readonly name: string;
     readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
   };
-  /** Functions whose arguments name the binding of the class, by entry. */
-  readonly receivers?: readonly (readonly [from: string, name: string])[];
-  /** Functions of the project that serve bound classes, by entry. */
-  readonly mounts?: readonly (readonly [from: string, name: string])[];
+  /** Functions whose arguments name the binding of the class, and match. */
+  readonly receiving?: { readonly by: Calls; readonly given: RegExp; readonly why: string };
+  /** Functions of the project that serve bound classes. */
+  readonly mounts?: Calls;
 };
+
+/** Functions by entry. */
+type Calls = readonly (readonly [from: string, name: string])[];
 
 const REPLIES = ["slack", "discord", "telegram", "githubComment", "email"];
 
-const RECEIVERS: Need["receivers"] = [
+const ofWebhooks = (names: string) =>
+  names.split(" ").map((name) => ["perdure/webhooks", name] as const);
+
+/** Receivers whose deliveries have a destination for the answer. */
+const ANSWERING: Calls = [
   ["perdure/email", "email"],
-  ...[
-    ...[
-      "countRefusals",
-      "custom",
-      "discord",
-      "github",
-      "gitlab",
-      "linear",
-      "meta",
-      "shopify",
-      "slack",
-    ],
-    ...[
-      "standardWebhooks",
-      "stripe",
-      "svix",
-      "telegram",
-      "twilio",
-      "channel",
-      "queue",
-      "scheduled",
-    ],
-  ].map((name) => ["perdure/webhooks", name] as const),
+  ...ofWebhooks("channel discord github slack telegram"),
 ];
+const RECEIVERS: Calls = [
+  ...ANSWERING,
+  ...ofWebhooks("countRefusals custom gitlab linear meta shopify standardWebhooks stripe svix"),
+  ...ofWebhooks("twilio queue scheduled"),
+];
+/** What only answers need: the token of the sender's API, or the destination of a delivery. */
+const ANSWERS = /(?<![\w$.])(?:token|reply)\s*[:,}]|\.reply\b/;
 
 const NEEDS: readonly Need[] = [
   {
@@ -201,7 +193,7 @@ const NEEDS: readonly Need[] = [
   {
     feature: "inbound",
     from: "perdure/inbound",
-    receivers: RECEIVERS,
+    receiving: { by: RECEIVERS, given: /./, why: "is named by a receiver of the project" },
     step: {
       name: "step.webhook()",
       isIn: (_, { body }) => /\.webhook\s*(?:<[^()]*>)?\(/.test(body),
@@ -227,6 +219,7 @@ const NEEDS: readonly Need[] = [
         REPLIES.some((name) => callsOf(sources, cls, "perdure/replies", name).length > 0),
       why: "sends a reply of perdure/replies",
     },
+    receiving: { by: ANSWERING, given: ANSWERS, why: "is named by a receiver that answers" },
   },
   { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
 ];
@@ -241,11 +234,12 @@ function featureProblems(project: Project, cls: SourceClass, role: Role): CheckR
       : [],
   );
   const named = new RegExp(`[\\w$]\\.(?:${bindings.join("|")})\\b`);
-  const whyOf = ({ written, receivers = [], mounts = [] }: Need) => {
+  const whyOf = ({ written, receiving, mounts = [] }: Need) => {
     if (written && classes.some((each) => written.isIn(sources, each))) return written.why;
     if (bindings.length === 0) return undefined;
-    if (sources.argumentsOf(receivers).some((given) => named.test(given)))
-      return "is named by a receiver of the project";
+    const all = receiving ? sources.argumentsOf(receiving.by) : [];
+    if (all.some((given) => named.test(given) && receiving?.given.test(given)))
+      return receiving?.why;
     const [mount] = mountedBy(sources, mounts);
     return mount && `is bound, and the project mounts ${mount}`;
   };
