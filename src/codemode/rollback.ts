@@ -1,5 +1,6 @@
 /** Undoes the execution of a wait, for the workflow that compensates and waits for it no longer. */
 
+import { readOptions, text } from "../core/options/option-schemas.ts";
 import type { Closing, Waits } from "../kernel/waits/index.ts";
 import { executionOf } from "./kind.ts";
 import type { CodemodePort } from "./types.ts";
@@ -17,13 +18,14 @@ export type CodemodeCalls = { rollbackCodemode(waitId: string): Promise<Codemode
  * tools have a `revert`. May be called again after a failure: what was reverted is left alone. A later run of the workflow
  * runs the code afresh.
  *
- * @throws Error while the execution is still being stopped, or when a revert failed
+ * @throws InvalidOptionError for what is no id, Error while the execution is still being stopped, or when a revert failed
  */
 export async function rollBack(
   waits: Waits,
   port: CodemodePort,
   waitId: string,
 ): Promise<CodemodeRollback> {
+  readOptions(text(), waitId, "waitId");
   if ((await waits.find(waitId))?.status === "open") await waits.close({ waitId }, OVER);
   const wait = await waits.find(waitId);
   if (!wait) return "forgotten";

@@ -1,22 +1,11 @@
 /** Every method that an agent with Perdure has for its callers. The agent's class takes them over with {@link addVerbs}. */
 
-import type { AgentPathStep } from "agents";
 import type { UIMessage } from "ai";
-import { preview } from "../core/json.ts";
-import type {
-  Acceptance,
-  AcceptRequest,
-  ApprovalLinkOptions,
-  Inbound,
-  InstalledInbound,
-  LinkAnswer,
-  LinkCall,
-  Links,
-  RefusedRequests,
-} from "../inbound/index.ts";
+import type { ApprovalLinkOptions, Inbound, InstalledInbound, Links } from "../inbound/index.ts";
 import {
   CAPABILITY_VERBS,
   type CapabilityName,
+  callOf,
   type Kernel,
   type RunWorkflow,
   remoteOf,
@@ -322,15 +311,6 @@ export abstract class AgentVerbs {
 
   // Inbound deliveries. Each method throws FeatureNotInstalledError without inbound().
 
-  /**
-   * For receivers of `perdure/webhooks`: accepts a delivery, and runs a call of its handler in the same transaction, or
-   * counts requests that were refused.
-   * @throws InvalidDeliveryError, or the error of storage; nothing is stored then
-   */
-  async acceptDelivery(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
-    return featureOf(this, "inbound", "acceptDelivery()").log.accept(request);
-  }
-
   /** The log of what receivers have offered. @throws FeatureNotInstalledError without inbound() */
   get inbound(): InboundVerbs {
     return featureOf(this, "inbound", "agent.inbound").log;
@@ -344,18 +324,9 @@ export abstract class AgentVerbs {
   /**
    * Calls between Perdure's own parts, such as a step of a workflow and its agent.
    * @internal
-   * @throws Error for a call that the agent does not know
+   * @throws FeatureNotInstalledError, InvalidWaitError
    */
   async callKernel(name: string, ...args: unknown[]): Promise<object | null | void> {
-    const call = this[CAPABILITIES].calls.get(name) ?? verbOf(this, name);
-    if (call) return call(...(args as never[])) as object | null | void;
-    throw new Error(
-      `The agent does not know the call ${preview(name)}. Deploy the agent, its workflows and its receivers with one version of Perdure.`,
-    );
-  }
-
-  /** For `links()` of `perdure/webhooks`: does what a signed link asks for. @throws FeatureNotInstalledError without signedLinks() */
-  async followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
-    return featureOf(this, "signedLinks", "followLink()").follow(path, call);
+    return callOf(this[CAPABILITIES], name, args, verbOf(this, name)) as object | null | void;
   }
 }

@@ -17,7 +17,7 @@ const MAX_IDS = 100;
 
 /** Names that the platform does not call over RPC, or that would accept a delivery within one. */
 const RESERVED = new Set([
-  ...["acceptDelivery", "alarm", "connect", "constructor", "dup", "fetch", "id", "name", "then"],
+  ...["alarm", "callKernel", "connect", "constructor", "dup", "fetch", "id", "name", "then"],
   ...["webSocketClose", "webSocketError", "webSocketMessage"],
 ]);
 

@@ -5,6 +5,7 @@ import { deliveryVerbs } from "./delivery-verbs.ts";
 import { Inbound } from "./inbound.ts";
 import type { Links } from "./links.ts";
 import { readSettings } from "./options.ts";
+import type { InboundCalls } from "./protocol.ts";
 import type { InboundSettings } from "./types.ts";
 import { WebhookWaits } from "./waits/webhook-waits.ts";
 
@@ -37,6 +38,10 @@ export function inbound(settings: InboundSettings = {}): Feature<"inbound", Inst
       const stepWaits = new WebhookWaits({ waits, deliveries: log, links, onProblem });
       waits.install("webhook", stepWaits);
       kernel.use(log);
+      const acceptArrival: InboundCalls["acceptArrival"] = (request) => log.accept(request);
+      const countRefused: InboundCalls["countRefused"] = (request) => log.countRefused(request);
+      kernel.calls.set("acceptArrival", acceptArrival);
+      kernel.calls.set("countRefused", countRefused);
       return { log, stepWaits };
     },
   };

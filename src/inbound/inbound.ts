@@ -87,27 +87,13 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer. Or
-   * counts requests that a receiver has refused.
+   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer.
    *
+   * @param replay set where the request is one of a replay
    * @throws InvalidDeliveryError for an invalid request; nothing is stored
    * @throws the error of storage; nothing is stored, and the sender may send the delivery again
    */
-  accept(request: AcceptRequest | RefusedRequests): Promise<Acceptance> {
-    return Object(request).reason === undefined
-      ? this.#accept(request as AcceptRequest, undefined)
-      : this.#countRefused(request as RefusedRequests);
-  }
-
-  async #countRefused(request: RefusedRequests): Promise<Acceptance> {
-    const refused = readRefused(request);
-    await this.lifecycle.ready();
-    // The store makes the table.
-    addRefused(this.#store.storage, refused, this.#clock.now());
-    return { verdict: "filtered" };
-  }
-
-  async #accept(request: AcceptRequest, replay: Replay | undefined): Promise<Acceptance> {
+  async accept(request: AcceptRequest, replay?: Replay): Promise<Acceptance> {
     const read = readRequest(request);
     await this.lifecycle.ready();
     const { source, id } = read.delivery;
@@ -118,6 +104,14 @@ export class Inbound extends LifecycleCapability {
       if (error instanceof InboundBusyError) return refusal(error);
       throw error;
     }
+  }
+
+  /** Counts requests that a receiver has refused. @throws InvalidDeliveryError */
+  async countRefused(request: RefusedRequests): Promise<void> {
+    const refused = readRefused(request);
+    await this.lifecycle.ready();
+    // The store makes the table.
+    addRefused(this.#store.storage, refused, this.#clock.now());
   }
 
   /** Deliveries in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
@@ -272,9 +266,7 @@ export class Inbound extends LifecycleCapability {
     }
     const offerAs = async (newId: string, of: string | undefined) => {
       const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
-      const offered = await offer(handler, arrival, {
-        acceptDelivery: (request) => this.#accept(request, { of }),
-      });
+      const offered = await offer(handler, arrival, (request) => this.accept(request, { of }));
       if (offered.isUnreachable) throw offered.error;
       return { offered, arrival };
     };

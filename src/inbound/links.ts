@@ -2,6 +2,7 @@
 
 import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
 import * as z from "zod";
+import type { CallsKernel } from "../core/calls.ts";
 import { byteLength, type Json } from "../core/json.ts";
 import { type Link, MAX_TOKEN, signLink } from "../core/links.ts";
 import type { Duration } from "../core/options/duration.ts";
@@ -19,7 +20,7 @@ import type { Feature, Kernel } from "../kernel/index.ts";
 import { bindingsOf, isAlike, NAMESPACE } from "../kernel/outbox/internal.ts";
 import { type Approvals, InvalidApprovalError } from "../kernel/waits/index.ts";
 import type { InstalledInbound } from "./feature.ts";
-import type { LinkAnswer, LinkCall } from "./protocol.ts";
+import type { InboundCalls, LinkAnswer, LinkCall } from "./protocol.ts";
 
 /** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
 export type LinkSettings = {
@@ -66,6 +67,11 @@ const APPROVAL_LINK = optionsOf<ApprovalLinkOptions>()({
   by: text({ maxLength: 200 }).default("link"),
   payload: z.unknown().optional(),
 });
+const PATH = list(optionsOf<AgentPathStep>()({ className: text(), name: text() }));
+const CALL = z.looseObject(
+  { do: oneOf(["inspect", "grant", "reject", "receive"]) },
+  { error: "expected an object" },
+);
 const DECISION = oneOf(["grant", "reject"]);
 
 function isUrl(value: unknown): boolean {
@@ -88,15 +94,19 @@ function isUrl(value: unknown): boolean {
  */
 export function signedLinks(settings: LinkSettings): Feature<"signedLinks", Links> {
   const read = readOptions(SETTINGS, settings, "options of signedLinks()");
-  return { feature: "signedLinks", install: (kernel) => new Links(kernel, read) };
+  return {
+    feature: "signedLinks",
+    install: (kernel) => {
+      const links = new Links(kernel, read);
+      const followLink: InboundCalls["followLink"] = (path, call) => links.follow(path, call);
+      kernel.calls.set("followLink", followLink);
+      return links;
+    },
+  };
 }
 
 /** Verbs of the agent, which the app may override. */
 type Decides = { readonly approvals: Pick<Approvals, "inspect" | "grant" | "reject"> };
-
-type AnswersLinks = {
-  followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
-};
 
 /** What a link says, besides where its agent is. */
 type LinkContent = Link extends infer Each
@@ -198,13 +208,14 @@ export class Links {
     throw invalidOption("agentBinding", undefined, expected);
   }
 
-  /** Does what a link asks for, here or in the sub-agent at the end of the path. */
+  /** Does what a link asks for, here or in the sub-agent at the end of the path. @throws InvalidOptionError */
   async follow(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
-    const [step, ...rest] = path;
+    const [step, ...rest] = readOptions(PATH, path, "path of a link");
+    readOptions(CALL, call, "call of a link");
     if (step) {
       const named = { name: step.className } as unknown as typeof Agent;
       const child = await getSubAgentByName(this.kernel.agent as never, named, step.name);
-      return (child as unknown as AnswersLinks).followLink(rest, call);
+      return (child as unknown as CallsKernel<InboundCalls>).callKernel("followLink", rest, call);
     }
     if (call.do === "receive") {
       const inbound = this.kernel.features.get("inbound", "A URL of step.webhook()");

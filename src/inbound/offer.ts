@@ -1,6 +1,7 @@
 /** Runs the handler of a delivery, and offers what it calls to the agent. Receivers and replays use it. Without Zod. */
 
-import type { Acceptance, AcceptRequest, AcceptsDeliveries, Arrival, Verdict } from "./protocol.ts";
+import type { CallsKernel } from "../core/calls.ts";
+import type { Acceptance, AcceptRequest, Arrival, InboundCalls, Verdict } from "./protocol.ts";
 
 /** A source of deliveries, as a replay needs it. */
 export type Handler = {
@@ -32,11 +33,13 @@ const VERDICTS = ["accepted", "filtered", "duplicate", "refused"] as const;
 /**
  * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the delivery is accepted if
  * another call is. Calls that it does not await are awaited here, and their refusals refuse the delivery.
+ *
+ * @param acceptArrival the agent's
  */
 export async function offer(
   handler: Pick<Handler, "handle">,
   arrival: Arrival,
-  agent: AcceptsDeliveries,
+  acceptArrival: (request: AcceptRequest) => Promise<Acceptance>,
 ): Promise<Offered> {
   const seen = new Set<Verdict>();
   const refusals: Omit<Offered, "verdict">[] = [];
@@ -45,7 +48,7 @@ export async function offer(
   const accept = async (request: AcceptRequest): Promise<unknown> => {
     let acceptance: Acceptance;
     try {
-      acceptance = await agent.acceptDelivery(request);
+      acceptance = await acceptArrival(request);
     } catch (error) {
       unreachable ??= { error, isUnreachable: true };
       throw error;
@@ -94,7 +97,7 @@ export async function offer(
     if (problem) return { verdict: "refused", ...problem };
     const verdict = VERDICTS.find((one) => seen.has(one)) as Verdict;
     // If it fails, the delivery stays listed, and a replay ends it.
-    if (isUnfinished) await agent.acceptDelivery({ delivery: known, ended: true }).catch(() => {});
+    if (isUnfinished) await acceptArrival({ delivery: known, ended: true }).catch(() => {});
     return { verdict, ...(verdict === "refused" && refusals.at(-1)), result };
   } catch (error) {
     await Promise.allSettled(calls);
@@ -103,6 +106,12 @@ export async function offer(
     if (!problem) await accept({ delivery: arrival, refusal: thrownText(error) }).catch(() => {});
     return { verdict: "refused", ...problem, error };
   }
+}
+
+/** How an agent, or a stub of one, accepts arrivals. */
+export function acceptedBy(agent: object) {
+  const called = agent as CallsKernel<InboundCalls>;
+  return async (request: AcceptRequest) => called.callKernel("acceptArrival", request);
 }
 
 /** Of a thrown value, e.g. `TypeError: x is not a function`. At most 500 characters. */

@@ -1,5 +1,6 @@
 /** What travels between a Worker that receives deliveries or serves links, and the agent. Without Zod: receivers load it. */
 
+import type { AgentPathStep } from "agents";
 import type { Json } from "../core/json.ts";
 import type { Approval, ApprovalDecisionResult } from "../kernel/waits/index.ts";
 
@@ -70,21 +71,11 @@ export type Acceptance =
 /** Why a receiver has refused a request: by its signature or token, or by the time that is signed. */
 export type RefusalReason = "signature" | "clock";
 
-/**
- * One RPC of a receiver to the agent that counts requests which were refused before their agent was known. The answer says
- * nothing.
- */
+/** Requests of one source that were refused before their agent was known. */
 export type RefusedRequests = {
   readonly source: string;
   readonly reason: RefusalReason;
   readonly count: number;
-};
-
-export type AcceptsRefusals = { acceptDelivery(request: RefusedRequests): Promise<unknown> };
-
-/** An agent, or a stub of one, that accepts deliveries. */
-export type AcceptsDeliveries = {
-  acceptDelivery(request: AcceptRequest): Promise<Acceptance>;
 };
 
 /** A request to a URL of a step. */
@@ -123,3 +114,16 @@ export type LinkAnswer =
   | { readonly approval: Approval | null }
   | { readonly decided: ApprovalDecisionResult }
   | { readonly received: UrlOutcome };
+
+/** The calls of receivers, and of the endpoint of signed links, to an agent. */
+export type InboundCalls = {
+  /**
+   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer.
+   *
+   * @throws InvalidDeliveryError for an invalid request, or the error of storage; nothing is stored then
+   */
+  acceptArrival(request: AcceptRequest): Promise<Acceptance>;
+  countRefused(request: RefusedRequests): Promise<void>;
+  /** Does what a link asks for, in the sub-agent at the end of the path. */
+  followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
+};

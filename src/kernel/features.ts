@@ -8,12 +8,20 @@ import type { Kernel } from "./kernel.ts";
 /** The features by name, in the order of their installation. */
 const FEATURES = {
   agentTools: { entry: "perdure/agent-tools", steps: { "agent-tool": "step.agentTool()" } },
-  codemode: { entry: "perdure/codemode", steps: { codemode: "runCode()" } },
+  codemode: {
+    entry: "perdure/codemode",
+    steps: { codemode: "runCode()" },
+    calls: { rollbackCodemode: "runCode()" },
+  },
   replies: { entry: "perdure/replies" },
-  signedLinks: { entry: "perdure/inbound" },
+  signedLinks: {
+    entry: "perdure/inbound",
+    calls: { followLink: "A signed link" },
+  },
   inbound: {
     entry: "perdure/inbound",
     steps: { webhook: "step.webhook()" },
+    calls: { acceptArrival: "A receiver", countRefused: "countRefusals()" },
     module: "inbound",
     openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
   },
@@ -36,6 +44,8 @@ type Known = {
   readonly entry: string;
   /** The steps of workflows that need it, by their kinds of waits. */
   readonly steps?: Readonly<Record<string, string>>;
+  /** What needs it, by the calls of `callKernel()` that it adds. */
+  readonly calls?: Readonly<Record<string, string>>;
   /** The name by which its tables are migrated. */
   readonly module?: string;
   /** Its tables, each with the condition of rows that are open work. */
@@ -116,11 +126,11 @@ export class Features extends LifecycleCapability {
     throw new FeatureNotInstalledError(feature, usedBy, this.className);
   }
 
-  /** The error of a step whose kind of wait no feature has installed. Undefined for a kind that no feature has. */
-  missingKind(kind: string): FeatureNotInstalledError | undefined {
-    for (const [feature, { steps }] of ALL) {
-      const step = steps?.[kind];
-      if (step) return new FeatureNotInstalledError(feature, step, this.className);
+  /** The error of a step's kind of wait, or of a call, that no feature has installed. Undefined for one that no feature has. */
+  missing(what: "steps" | "calls", name: string): FeatureNotInstalledError | undefined {
+    for (const [feature, { [what]: names = {} }] of ALL) {
+      const usedBy = Object.hasOwn(names, name) && names[name];
+      if (usedBy) return new FeatureNotInstalledError(feature, usedBy, this.className);
     }
     return undefined;
   }

@@ -1,5 +1,6 @@
 /** What other modules use of the kernel. */
 
+export { callOf } from "./calls.ts";
 export {
   CAPABILITY_VERBS,
   type CapabilityName,

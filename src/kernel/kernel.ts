@@ -6,6 +6,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { Capability } from "../core/lifecycle/capability.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
+import { stepCalls } from "./calls.ts";
 import { type Feature, Features } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "./outbox/index.ts";
@@ -16,7 +17,6 @@ import {
   approvalKind,
   BatchKind,
   PromptKind,
-  type StepCalls,
   Waits,
 } from "./waits/index.ts";
 import { type Watcher, Watchers } from "./watchers.ts";
@@ -125,7 +125,7 @@ export function kernelOf<Turns extends HostTurns>(
   const { submissions } = threads;
   const waits: Waits = new Waits({
     outbox,
-    missingKind: (kind) => features.missingKind(kind),
+    missingKind: (kind) => features.missing("steps", kind),
     kinds: () => ({
       prompt: new PromptKind(submissions),
       batch: new BatchKind(submissions),
@@ -156,24 +156,4 @@ export function kernelOf<Turns extends HostTurns>(
   if (!isBuiltIn("getScheduledTasks")) features.get("schedules", "getScheduledTasks()");
   use(features);
   return kernel;
-}
-
-function stepCalls({
-  agent,
-  waits,
-  workflows,
-  submissions,
-}: Pick<Kernel, "agent" | "waits" | "workflows" | "submissions">): StepCalls {
-  return {
-    openWait: (request) => waits.kind(request.kind).open(request),
-    checkWait: (wait) => waits.kind(wait.kind).check(wait),
-    readWait: (wait, part) => waits.kind(wait.kind).read(wait, part),
-    refuseWait: (kind, waitIds) => waits.kind(kind).refuse(waitIds),
-    closeWait: (wait, closing) => waits.kind(wait.kind).close(wait, closing),
-    finishWorkflowRun: async (workflowId, failure) => {
-      await submissions.ready();
-      await workflows.ended(workflowId, failure);
-    },
-    agentPath: async () => [...agent.selfPath],
-  };
 }

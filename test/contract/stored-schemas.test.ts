@@ -46,7 +46,7 @@ async function work(stub: Stub): Promise<void> {
   const submit = (id: string, script: object, options: object = {}) =>
     stub.submitMessages([message(script, `m-${id}`)], { submissionId: id, ...options });
   await stub.runWorkflow("OBJECT_WORKFLOW", { step: "approval" }, { id: APPROVAL });
-  await stub.acceptDelivery(delivery());
+  await stub.callKernel("acceptArrival", delivery());
   await capabilitiesOf(stub).schedules.pause("ask", "for now");
   await capabilitiesOf(stub).schedules.trigger("note", { key: "recorded" });
   await submit("completed", { text: "done" }, { thread: "done", notify: webhook(HOOK, SECRET) });
@@ -129,7 +129,9 @@ it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async
   expect((await capabilitiesOf(restarted).outbox.listDeadLetters()).items).toMatchObject([
     { attempts: 1 },
   ]);
-  expect(await restarted.acceptDelivery(delivery())).toMatchObject({ verdict: "duplicate" });
+  expect(await restarted.callKernel("acceptArrival", delivery())).toMatchObject({
+    verdict: "duplicate",
+  });
   expect((await capabilitiesOf(restarted).inbound.list()).items).toMatchObject([{ duplicates: 1 }]);
   const task = await capabilitiesOf(restarted).schedules.inspect("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });

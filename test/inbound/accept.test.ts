@@ -353,7 +353,7 @@ describe("waits", () => {
 describe("what cannot be accepted", () => {
   const names = [
     ...["missing", "field", "getter", "constructor", "toString", "hasOwnProperty", "__proto__"],
-    ...["acceptDelivery", "fetch", "alarm", "webSocketMessage", "then", "", "x".repeat(99)],
+    ...["callKernel", "fetch", "alarm", "webSocketMessage", "then", "", "x".repeat(99)],
   ];
 
   it.each(names)("I3: %j is no method that a delivery can call", async (verb) => {

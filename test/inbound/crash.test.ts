@@ -67,9 +67,11 @@ async function deliver(object: InboundObject, id: string, ...calls: [string, str
     const methods = agent as Record<string, (text: string) => Promise<unknown>>;
     for (const [verb, text] of calls) await methods[verb]?.(text);
   };
-  const { isUnreachable, error } = await offer({ handle }, arrival(id, { source: SOURCE }), {
-    acceptDelivery: (request) => object.inbound.accept(request),
-  });
+  const { isUnreachable, error } = await offer(
+    { handle },
+    arrival(id, { source: SOURCE }),
+    (request) => object.inbound.accept(request),
+  );
   if (isUnreachable) throw error;
 }
 
@@ -169,5 +171,7 @@ playMatrix("I1 I2 I5 I7", LOG, {
     "Inbound.countReplayable": READS,
     "Inbound.checkReplay": READS,
     "Inbound.facts": READS,
+    "Inbound.countRefused":
+      "One statement counts, and its receiver counts again what was not answered.",
   },
 });

@@ -9,7 +9,7 @@ const HOUR = 3_600_000;
 
 const refuse = (stub: InboundStub, refused: Partial<RefusedRequests> = {}) =>
   inside(stub, ({ inbound }) =>
-    inbound.accept({ source: "github", reason: "signature", count: 2, ...refused }),
+    inbound.countRefused({ source: "github", reason: "signature", count: 2, ...refused }),
   );
 
 const rowsOf = (stub: InboundStub) =>
@@ -43,7 +43,7 @@ describe("refused requests", () => {
     expect(await factsOf(stub, aheadMs)).toMatchObject([{ count: 48 }]);
     await inside(stub, async ({ inbound }) => {
       for (let i = 0; i < 1_100; i++) {
-        await inbound.accept({ source: `s${i}`, reason: "clock", count: 1 });
+        await inbound.countRefused({ source: `s${i}`, reason: "clock", count: 1 });
       }
     });
     expect(await rowsOf(stub)).toHaveLength(1_000);
@@ -71,7 +71,7 @@ describe("refused requests", () => {
     const stub = givenInbound();
     const error = await inside(stub, ({ inbound }) =>
       inbound
-        .accept({ source: "a", reason: "clock", count: 1, ...refused } as never)
+        .countRefused({ source: "a", reason: "clock", count: 1, ...refused } as never)
         .then(String, String),
     );
     expect(error).toContain("InvalidDeliveryError");

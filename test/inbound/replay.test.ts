@@ -138,8 +138,7 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("first");
       if (fails) throw new TypeError("no such field");
     };
-    const offered = () =>
-      offer({ handle }, delivery, { acceptDelivery: (request) => accept(stub, request) });
+    const offered = () => offer({ handle }, delivery, (request) => accept(stub, request));
     expect(await offered()).toMatchObject({ verdict: "refused" });
     expect(await inspect(stub, "d1", source)).toMatchObject({ error: { name: "TypeError" } });
     fails = false;
@@ -154,10 +153,9 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("second");
     };
     const { source, stub, of } = given(handle);
-    const offered = await offer({ handle }, of("d1"), {
-      acceptDelivery: (request) =>
-        request.ended ? Promise.reject(new Error("lost")) : accept(stub, request),
-    });
+    const offered = await offer({ handle }, of("d1"), (request) =>
+      request.ended ? Promise.reject(new Error("lost")) : accept(stub, request),
+    );
     expect(offered).toMatchObject({ verdict: "accepted" });
     expect(await inspect(stub, "d1", source)).toHaveProperty("error");
     expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
@@ -171,16 +169,16 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("second");
     };
     const { source, stub, of } = given(handle);
-    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
+    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
     await accept(stub, call(of("d1"), "note", ["first"]));
     await accept(stub, { delivery: of("d1"), refusal: "Error: failed" });
     const other = { ...of("d1"), body: { other: true }, hash: hashOf("other") };
-    expect(await offer({ handle }, other, { acceptDelivery })).toMatchObject({
+    expect(await offer({ handle }, other, acceptArrival)).toMatchObject({
       verdict: "duplicate",
     });
     expect(await notesOf(stub)).toEqual(["first"]);
     expect(await inspect(stub, "d1", source)).toHaveProperty("error");
-    expect(await offer({ handle }, of("d1"), { acceptDelivery })).toMatchObject({
+    expect(await offer({ handle }, of("d1"), acceptArrival)).toMatchObject({
       verdict: "accepted",
     });
     expect(await notesOf(stub)).toEqual(["first", "second"]);
@@ -193,8 +191,8 @@ describe("inbound.replay()", () => {
       await Promise.resolve((agent as Agent).refuse("Error", "no")).catch(() => {});
     };
     const { source, stub, of } = given(handle);
-    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
-    expect(await offer({ handle }, of("d1"), { acceptDelivery })).toMatchObject({
+    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
+    expect(await offer({ handle }, of("d1"), acceptArrival)).toMatchObject({
       verdict: "accepted",
     });
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
@@ -213,7 +211,7 @@ describe("inbound.replay()", () => {
   it("I7: a repetition that ends while the first request is between two calls leaves nothing open", async () => {
     const { source, stub, of } = given(() => undefined);
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
-    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
+    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
     const texts = ["first", "second", "third"];
     const slow = async (_: Arrival, agent: object) => {
       for (const text of texts) {
@@ -224,9 +222,9 @@ describe("inbound.replay()", () => {
     const quick = async (_: Arrival, agent: object) => {
       for (const text of texts) await (agent as Agent).note(text);
     };
-    const first = offer({ handle: slow }, of("d1"), { acceptDelivery });
+    const first = offer({ handle: slow }, of("d1"), acceptArrival);
     await expect.poll(() => notesOf(stub)).toEqual(["first", "second"]);
-    expect(await offer({ handle: quick }, of("d1"), { acceptDelivery })).toMatchObject({
+    expect(await offer({ handle: quick }, of("d1"), acceptArrival)).toMatchObject({
       verdict: "accepted",
     });
     end();

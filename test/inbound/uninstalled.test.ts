@@ -30,20 +30,6 @@ const waitOf = (request: object) => ({
 });
 
 describe("without inbound()", () => {
-  it.each([["acceptDelivery", [{ delivery: DELIVERY }]]] as const)(
-    "%s() throws an error with the line to add",
-    async (verb, args) => {
-      const error = await inObject((ctx, given) => {
-        const { durable } = plainObject(ctx, given, []);
-        return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
-      });
-      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
-      expect(error.message).toContain(`${verb}() needs inbound(). `);
-      expect(error.message).toContain(LINE);
-      expect(error.message).toContain(ENTRY);
-    },
-  );
-
   it.each([
     ["list", []],
     ["inspect", ["github", "d1"]],
@@ -56,6 +42,18 @@ describe("without inbound()", () => {
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
     expect(error.message).toContain("agent.inbound needs inbound(). ");
+    expect(error.message).toContain(LINE);
+  });
+
+  it.each([
+    ["acceptArrival", "A receiver"],
+    ["countRefused", "countRefusals()"],
+  ])("I1: the call %s throws an error with the line to add", async (call, usedBy) => {
+    const error = await inObject((ctx, given) =>
+      refusal(plainObject(ctx, given, []).durable.callKernel(call, { delivery: DELIVERY })),
+    );
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
+    expect(error.message).toContain(`${usedBy} needs inbound(). `);
     expect(error.message).toContain(LINE);
   });
 
@@ -99,7 +97,7 @@ describe("without inbound()", () => {
     const rows = await inObject(async (ctx, given) => {
       const { durable } = plainObject(ctx, given, [inbound()]);
       const call = { ordinal: 1, verb: "approvals.list", args: [] };
-      await durable.acceptDelivery({ delivery: DELIVERY, call });
+      await durable.callKernel("acceptArrival", { delivery: DELIVERY, call });
       await plainObject(ctx, given, []).lifecycle.start();
       return ctx.storage.sql.exec("SELECT id FROM perdure_inbound").toArray();
     });
@@ -113,16 +111,26 @@ describe("without inbound()", () => {
 });
 
 describe("without signedLinks()", () => {
-  it.each([
-    ["approvalLink", ["a", "grant"]],
-    ["followLink", [[], { do: "inspect", approvalId: "a" }]],
-  ] as const)("%s() throws an error with the line to add", async (verb, args) => {
+  it.each([["approvalLink", ["a", "grant"]]] as const)(
+    "%s() throws an error with the line to add",
+    async (verb, args) => {
+      const error = await inObject((ctx, given) => {
+        const { durable } = plainObject(ctx, given, [inbound()]);
+        return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+      });
+      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
+      expect(error.message).toContain(`${verb}() needs signedLinks(). `);
+      expect(error.message).toContain(ENTRY);
+    },
+  );
+
+  it("W3: the call of a link throws an error with the line to add", async () => {
     const error = await inObject((ctx, given) => {
       const { durable } = plainObject(ctx, given, [inbound()]);
-      return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
+      return refusal(durable.callKernel("followLink", [], { do: "inspect", approvalId: "a" }));
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
-    expect(error.message).toContain(`${verb}() needs signedLinks(). `);
+    expect(error.message).toContain("A signed link needs signedLinks(). ");
     expect(error.message).toContain(ENTRY);
   });
 
@@ -146,7 +154,7 @@ describe("signedLinks() without inbound()", () => {
       const receive = { do: "receive", topic: "t", hash: "h", body: 1, receivedAt: 1 } as const;
       return [
         await refusal(durable.approvalLink("unknown", "grant")),
-        await refusal(durable.followLink([], receive)),
+        await refusal(durable.callKernel("followLink", [], receive)),
       ];
     });
     expect(link).toMatchObject({ name: "InvalidApprovalError", field: "approvalId" });

@@ -1,5 +1,6 @@
 /** Serves signed links: pages that decide approvals, and the URLs of `step.webhook()`. */
 
+import type { CallsKernel } from "../../core/calls.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { isTooDeep, type Json, MAX_DEPTH } from "../../core/json.ts";
@@ -8,7 +9,7 @@ import { checkNames, InvalidOptionError } from "../../core/options/options.ts";
 import { secretIn } from "../../core/secrets.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
-import type { LinkAnswer, LinkCall } from "../protocol.ts";
+import type { InboundCalls, LinkAnswer, LinkCall } from "../protocol.ts";
 import { endReading, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { fieldsOf } from "./form.ts";
 import { type Page, PRIVATE, pageResponse } from "./link-page.ts";
@@ -117,7 +118,7 @@ async function answerTo(request: Request, env: object, served: Served): Promise<
   if (link === "expired") return plain(410, "This link has expired", "Ask for a new one.");
   const agent = agentOf(env, link);
   const call = async (what: LinkCall) =>
-    withTimeout(agent.followLink(link.path ?? [], what), TIME_LIMIT_MS);
+    withTimeout(agent.callKernel("followLink", link.path ?? [], what), TIME_LIMIT_MS);
   if (link.what === "approval") return approvalAnswer(request, link, call);
   return urlAnswer(request, link.id, served.clock, call);
 }
@@ -146,18 +147,13 @@ async function linkOf(
   throw new RefusedRequest(403, "This link is not valid. Copy all of it, or ask for a new one.");
 }
 
-/** An agent, as links call it. */
-type FollowsLinks = {
-  followLink(path: NonNullable<Link["path"]>, call: LinkCall): Promise<LinkAnswer>;
-};
-
-function agentOf(env: object, { binding, name, jurisdiction }: Link): FollowsLinks {
+function agentOf(env: object, { binding, name, jurisdiction }: Link): CallsKernel<InboundCalls> {
   const namespace = (env as Record<string, DurableObjectNamespace | undefined>)[binding];
   if (typeof namespace?.getByName === "function") {
     const there = jurisdiction
       ? namespace.jurisdiction(jurisdiction as DurableObjectJurisdiction)
       : namespace;
-    return there.getByName(name) as unknown as FollowsLinks;
+    return there.getByName(name) as unknown as CallsKernel<InboundCalls>;
   }
   const reason = `The link's agent has the binding ${binding}, which this Worker does not have. Set links.agentBinding of the agent.`;
   throw new RefusedRequest(503, "The agent could not be found.", reason);

@@ -16,7 +16,7 @@ export type ShortDuration = number | `${number} ${"second" | "minute" | "hour"}$
 
 /** What `agent` may return: an agent that accepts deliveries, a stub of one, or nothing; also as a promise. */
 export type MaybeAgent = AgentLike | PromiseLike<AgentLike>;
-type AgentLike = { acceptDelivery(...args: never): unknown } | null | undefined;
+type AgentLike = { callKernel(...args: never): unknown } | null | undefined;
 
 /** The options of every endpoint. */
 export type EndpointOptions<Body, Target> = {

@@ -3,8 +3,8 @@
 import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
-import { handlers, isNameless, offer } from "../offer.ts";
-import type { AcceptsDeliveries, Arrival } from "../protocol.ts";
+import { acceptedBy, handlers, isNameless, offer } from "../offer.ts";
+import type { Arrival } from "../protocol.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import type { InboundDelivery } from "./delivery.ts";
 import { MAX_TYPE } from "./limits.ts";
@@ -155,7 +155,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
   const handle = async (_: Arrival, calls: object) => run(reception, arrival, delivery, calls);
-  const offered = await offer({ handle }, arrival, agent as AcceptsDeliveries);
+  const offered = await offer({ handle }, arrival, acceptedBy(agent));
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });

@@ -1,7 +1,8 @@
 /** Tells an agent how many requests were refused, so that its health report has them. */
 
+import type { CallsKernel } from "../../core/calls.ts";
 import { thrownText } from "../offer.ts";
-import type { AcceptsRefusals, RefusalReason } from "../protocol.ts";
+import type { InboundCalls, RefusalReason } from "../protocol.ts";
 import { COLLECT_MS, MAX_TIME_LIMIT, PERIOD_MS } from "./limits.ts";
 import { aFunction, checkOption, type Endpoint, type Incoming, type MaybeAgent } from "./preset.ts";
 
@@ -38,8 +39,9 @@ export function countRefusals(
     const { count } = found;
     found.count = 0;
     try {
-      const counts = (await agent(env as Cloudflare.Env)) as AcceptsRefusals | null | undefined;
-      await counts?.acceptDelivery({ source, reason, count });
+      const counts = await agent(env as Cloudflare.Env);
+      const call = counts as CallsKernel<InboundCalls> | null | undefined;
+      await call?.callKernel("countRefused", { source, reason, count });
     } catch (error) {
       found.count += count;
       console.warn("[perdure] refused requests are not counted yet:", thrownText(error));

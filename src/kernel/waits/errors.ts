@@ -1,6 +1,6 @@
 /** Errors of invalid calls. When a call throws one, nothing was stored. */
 
-import { checkBytes, HALF_CHARACTER, type Json, preview } from "../../core/json.ts";
+import { checkBytes, type Json } from "../../core/json.ts";
 import { InvalidFieldError } from "../../core/options/options.ts";
 import type { Closing } from "./protocol.ts";
 
@@ -23,19 +23,8 @@ export class InvalidApprovalError extends InvalidFieldError {
   override readonly name = "InvalidApprovalError";
 }
 
-/**
- * @param texts fields that must be well-formed
- * @throws InvalidWaitError for what is too large, or would be another text in storage
- */
-export function checkRequest(
-  kind: string,
-  request: Json,
-  texts: Readonly<Record<string, string>> = {},
-): void {
-  for (const [field, text] of Object.entries(texts)) {
-    if (text.isWellFormed()) continue;
-    throw new InvalidWaitError(field, `Invalid ${field} ${preview(text)}, ${HALF_CHARACTER}`);
-  }
+/** @throws InvalidWaitError for a request that is too large */
+export function checkRequest(kind: string, request: Json): void {
   const refuse = (message: string) => new InvalidWaitError("request", message);
   const name = `request of a step of kind ${kind}`;
   checkBytes(name, JSON.stringify(request), { maxBytes: MOST_BYTES, refuse });

@@ -116,7 +116,7 @@ export class Waits extends Capability implements WaitKind {
     if (!this.#driver.has(kind)) throw this.#missingKind?.(kind) ?? missingKind(kind);
     await this.lifecycle.ready();
     const request = asked.request as Json;
-    checkRequest(kind, request, { idempotencyKey, run, ...workflow });
+    checkRequest(kind, request);
     const own = this.#driver.kinds.get(kind) as StoredKind;
     await own.check?.(request);
     const now = this.#now();

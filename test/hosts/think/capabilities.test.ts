@@ -13,13 +13,11 @@ it("an agent has few members beside those that Think and agents document", () =>
   const inherited = (name: string) => name in Think.prototype;
   const own = Object.getOwnPropertyNames(AgentVerbs.prototype).filter((name) => !inherited(name));
   expect(own.toSorted()).toEqual([
-    "acceptDelivery",
     "approvalLink",
     "approvals",
     "callKernel", // not in the types that are published
     "clearThread",
     "followApproval",
-    "followLink",
     "followSubmission",
     "followThread",
     "inbound",

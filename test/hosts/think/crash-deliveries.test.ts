@@ -46,7 +46,10 @@ function replay(verb: string, step: (agent: Agent, run: Run) => Promise<unknown>
     soonAfter: ACCEPTED,
     stride: 67,
     prepare: async (agent, run) => {
-      await agent.acceptDelivery({ delivery: delivery(run), refusal: "Error: not now" });
+      await agent.callKernel("acceptArrival", {
+        delivery: delivery(run),
+        refusal: "Error: not now",
+      });
     },
     steps: [async (agent, run) => void (await step(agent, run))],
     check: submitted,
@@ -64,22 +67,22 @@ async function submitted(agent: Agent, { id }: Run): Promise<string[]> {
 
 const DELIVERIES: readonly ThinkScenario[] = [
   {
-    name: "I1 acceptDelivery of one that submits messages",
-    verbs: ["acceptDelivery"],
+    name: "I1 acceptArrival of one that submits messages",
+    verbs: ["acceptArrival"],
     soonAfter: ACCEPTED,
     stride: 67,
     prepare: (agent) => agent.listSubmissions(),
     steps: [
       async (agent, run) => {
         const request = call(delivery(run), "submitMessages", [messagesOf(run.id)]);
-        await agent.acceptDelivery(request);
+        await agent.callKernel("acceptArrival", request);
       },
     ],
     check: submitted,
   },
   {
-    name: "I1 acceptDelivery of one that starts a workflow",
-    verbs: ["acceptDelivery"],
+    name: "I1 acceptArrival of one that starts a workflow",
+    verbs: ["acceptArrival"],
     soonAfter: ENDED,
     stride: 11,
     prepare: async (agent, { id }) => {
@@ -92,7 +95,7 @@ const DELIVERIES: readonly ThinkScenario[] = [
     steps: [
       async (agent, run) => {
         const args = ["SCRIPTED_WORKFLOW", {}, { id: run.id }];
-        await agent.acceptDelivery(call(delivery(run), "runWorkflow", args));
+        await agent.callKernel("acceptArrival", call(delivery(run), "runWorkflow", args));
       },
     ],
     isOver: async (agent, { id }) => {

@@ -57,7 +57,7 @@ export const PLAYED = {
   ],
   "crash-tools": ["submitMessages"],
   "crash-starts": ["runWorkflow"],
-  "crash-deliveries": ["acceptDelivery", "inbound.replay", "inbound.replayMany"],
+  "crash-deliveries": ["acceptArrival", "inbound.replay", "inbound.replayMany"],
   "crash-operator": ["operations.operate"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
@@ -73,6 +73,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   submissionStats: READS,
   threadMessages: READS,
   waitForSubmission: "It only waits. The caller calls again after a crash, as its docs say.",
+  countRefused: "It counts in one statement. A receiver counts again what was not answered.",
   "approvals.list": READS,
   "approvals.inspect": READS,
   approvalLink: "It reads the approval, and signs. Nothing is stored.",

@@ -12,20 +12,20 @@ import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
 const unique = () => crypto.randomUUID();
 const given = () => env.DeliveryAgent.getByName(`deliveries-${unique()}`);
 
-describe("acceptDelivery() of an agent", () => {
+describe("the call acceptArrival of an agent", () => {
   it("submits messages once, under the key of the delivery", async () => {
     const agent = givenThink();
     const id = unique();
     const request = call(arrival(id), "submitMessages", [[message({ text: "hi" })]]);
-    const first = await agent.acceptDelivery(request);
+    const first = await agent.callKernel("acceptArrival", request);
     expect(first).toMatchObject({
       verdict: "accepted",
       result: { accepted: true, idempotencyKey: `github:${id}` },
     });
-    const again = await agent.acceptDelivery(request);
+    const again = await agent.callKernel("acceptArrival", request);
     expect(again).toMatchObject({
       verdict: "duplicate",
-      result: { ...(first as { result: object }).result, accepted: false },
+      result: { ...(first as unknown as { result: object }).result, accepted: false },
     });
     expect(await agent.listSubmissions()).toHaveLength(1);
     const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
@@ -38,7 +38,10 @@ describe("acceptDelivery() of an agent", () => {
     const agent = givenThink();
     const id = unique();
     const items = [{ messages: [message("one")] }, { messages: [message("two")] }];
-    const answer = await agent.acceptDelivery(call(arrival(id), "submitMany", [items]));
+    const answer = await agent.callKernel(
+      "acceptArrival",
+      call(arrival(id), "submitMany", [items]),
+    );
     expect(answer).toMatchObject({
       verdict: "accepted",
       result: [{ idempotencyKey: `github:${id}:0:0` }, { idempotencyKey: `github:${id}:0:1` }],
@@ -51,7 +54,8 @@ describe("acceptDelivery() of an agent", () => {
     const agent = givenThink(name);
     const notBefore = "2100-01-01T00:00:00Z";
     const submit = (id: string) =>
-      agent.acceptDelivery(
+      agent.callKernel(
+        "acceptArrival",
         call(arrival(id), "submitMessages", [[message("later")], { notBefore }]),
       );
     expect(await submit("d1")).toMatchObject({ verdict: "accepted" });
@@ -80,8 +84,14 @@ describe("acceptDelivery() of an agent", () => {
     });
     const request = call(arrival(id), "runWorkflow", ["SCRIPTED_WORKFLOW", { n: 1 }]);
     const result = `github-${id}`;
-    expect(await agent.acceptDelivery(request)).toEqual({ verdict: "accepted", result });
-    expect(await agent.acceptDelivery(request)).toEqual({ verdict: "duplicate", result });
+    expect(await agent.callKernel("acceptArrival", request)).toEqual({
+      verdict: "accepted",
+      result,
+    });
+    expect(await agent.callKernel("acceptArrival", request)).toEqual({
+      verdict: "duplicate",
+      result,
+    });
     expect((await capabilitiesOf(agent).inbound.inspect("github", id))?.calls).toEqual([
       {
         kind: "workflow",
@@ -99,7 +109,10 @@ describe("acceptDelivery() of an agent", () => {
 
   it("refuses a workflow that does not exist, or whose id another one has", async () => {
     const agent = givenThink();
-    const refused = await agent.acceptDelivery(call(arrival("d1"), "runWorkflow", ["NONE", {}]));
+    const refused = await agent.callKernel(
+      "acceptArrival",
+      call(arrival("d1"), "runWorkflow", ["NONE", {}]),
+    );
     expect(refused).toMatchObject({
       verdict: "refused",
       error: { name: "InvalidDestinationError" },
@@ -108,8 +121,10 @@ describe("acceptDelivery() of an agent", () => {
     workflowBodies.set(id, async () => "done");
     const run = (delivery: string) =>
       call(arrival(delivery), "runWorkflow", ["SCRIPTED_WORKFLOW", {}, { id, ifExists: "throw" }]);
-    expect(await agent.acceptDelivery(run("d2"))).toMatchObject({ verdict: "accepted" });
-    expect(await agent.acceptDelivery(run("d3"))).toMatchObject({
+    expect(await agent.callKernel("acceptArrival", run("d2"))).toMatchObject({
+      verdict: "accepted",
+    });
+    expect(await agent.callKernel("acceptArrival", run("d3"))).toMatchObject({
       verdict: "refused",
       error: { name: "WorkflowExistsError" },
     });
@@ -119,16 +134,18 @@ describe("acceptDelivery() of an agent", () => {
     const agent = given();
     const id = unique();
     const request = call(arrival(id), "submitMessages", [[message("hi")]]);
-    await agent.acceptDelivery(request);
+    await agent.callKernel("acceptArrival", request);
     const [submitted] = await agent.listSubmissions();
     const submissionId = submitted?.submissionId ?? "";
-    expect(await agent.acceptDelivery(request)).toMatchObject({ verdict: "duplicate" });
+    expect(await agent.callKernel("acceptArrival", request)).toMatchObject({
+      verdict: "duplicate",
+    });
     expect(await agent.inspectSubmission(submissionId)).toMatchObject({
       metadata: { by: "the app" },
     });
     workflowBodies.set(`github_1_${id}`, async () => "done");
     const run = call(arrival(id), "runWorkflow", ["SCRIPTED_WORKFLOW", {}], 1);
-    expect(await agent.acceptDelivery(run)).toMatchObject({ verdict: "accepted" });
+    expect(await agent.callKernel("acceptArrival", run)).toMatchObject({ verdict: "accepted" });
     expect(await agent.calls()).toEqual([
       `submitMessages github:${id}`,
       `runWorkflow github_1_${id} return`,

@@ -201,7 +201,9 @@ describe("without features", () => {
     class Bare extends DurableThink {}
     const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), async (_, ctx) => {
       const agent = new Bare(ctx, env as Cloudflare.Env);
-      return refusal(agent.callKernel("openWait", { kind: "agent-tool" }));
+      const workflow = { name: "TOOLS", id: "w1", stepName: "research" };
+      const asked = { idempotencyKey: "k1", run: "r1", workflow, request: {}, timeoutMs: 1_000 };
+      return refusal(agent.callKernel("openWait", { kind: "agent-tool", ...asked }));
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "agentTools" });
     expect(error.message).toContain("step.agentTool() needs agentTools()");

@@ -12,7 +12,7 @@ export class FakeAgent {
   /** @param respond to a call, in place of the default result */
   constructor(private readonly respond?: (request: AcceptRequest) => Acceptance | undefined) {}
 
-  async acceptDelivery(request: AcceptRequest): Promise<Acceptance> {
+  async callKernel(_: "acceptArrival", request: AcceptRequest): Promise<Acceptance> {
     this.requests.push(structuredClone(request));
     const own = this.respond?.(request);
     if (own) return own;

@@ -28,7 +28,8 @@ const pending: Approval = {
 const calls: { path: unknown; call: LinkCall }[] = [];
 let answer: (call: LinkCall) => LinkAnswer | Promise<LinkAnswer>;
 const agent = {
-  followLink: async (path: unknown, call: LinkCall) => {
+  callKernel: async (name: string, path: unknown, call: LinkCall) => {
+    expect(name).toBe("followLink");
     calls.push({ path, call });
     return answer(call);
   },

@@ -3,8 +3,8 @@ import { type Agent, getAgentByName } from "agents";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import * as z from "zod";
 import type { DurableThink } from "../../../src/hosts/think/index.ts";
-import { handlers, offer } from "../../../src/inbound/offer.ts";
-import type { AcceptsDeliveries, Arrival } from "../../../src/inbound/protocol.ts";
+import { acceptedBy, handlers, offer } from "../../../src/inbound/offer.ts";
+import type { Arrival } from "../../../src/inbound/protocol.ts";
 import {
   type EndpointOptions,
   type GitHubBody,
@@ -185,7 +185,7 @@ describe("an accepted delivery", () => {
     };
     const handler = handlers.get(name);
     if (!handler) throw new Error("not registered");
-    expect(await offer(handler, arrival, agent)).toMatchObject({ verdict: "accepted" });
+    expect(await offer(handler, arrival, acceptedBy(agent))).toMatchObject({ verdict: "accepted" });
     expect(agent.calls).toEqual([{ verb: "start", args: ["d-1-replay-1", JSON.parse(BODY)] }]);
   });
 });
@@ -337,7 +337,7 @@ describe("a refused request", () => {
 
   it.each([
     ["agent", tooLong],
-    ["acceptDelivery()", () => ({ acceptDelivery: tooLong })],
+    ["callKernel()", () => ({ callKernel: tooLong })],
   ])("has 400 when %s finds a name that is too long for the platform", async (_, named) => {
     const { status, body } = await send(signed(BODY), { agent: named as never });
     expect(status).toBe(400);
@@ -360,21 +360,21 @@ describe("a refused request", () => {
 
   it("has 503 where the agent is no agent of Perdure, and the log names the method", async () => {
     const stub = () => {
-      throw new TypeError('The RPC receiver does not implement the method "acceptDelivery".');
+      throw new TypeError('The RPC receiver does not implement the method "callKernel".');
     };
-    for (const wrong of [{}, { acceptDelivery: stub }, "a name"])
+    for (const wrong of [{}, { callKernel: stub }, "a name"])
       expect(await send(signed(BODY), { agent: () => wrong as never })).toMatchObject({
         status: 503,
         body: { error: "The agent could not be reached." },
       });
     const lines = linesOf(warn);
     expect(lines).toHaveLength(3);
-    for (const { reason } of lines) expect(reason).toMatch(/^TypeError: .*acceptDelivery/);
+    for (const { reason } of lines) expect(reason).toMatch(/^TypeError: .*callKernel/);
   });
 
   it("has 503, so that the sender tries again, where the agent installs no inbound(), and the log has the line to add", async () => {
-    const missing = new FeatureNotInstalledError("inbound", "acceptDelivery()", "Support");
-    const bare = { acceptDelivery: () => Promise.reject(missing) };
+    const missing = new FeatureNotInstalledError("inbound", "A receiver", "Support");
+    const bare = { callKernel: () => Promise.reject(missing) };
     const { status, headers, body } = await send(signed(BODY), { agent: () => bare as never });
     expect({ status, body, retry: headers.get("retry-after") }).toEqual({
       status: 503,
@@ -787,9 +787,9 @@ describe("the types", () => {
         agent: ({ body }) => (body.action ? Triage.getByName("one") : null),
         handle: (_delivery, target) => target.getWorkflow("TRIAGE"),
       }),
-      // @ts-expect-error: an agent without acceptDelivery()
+      // @ts-expect-error: an agent without callKernel()
       github({ secret, agent: ({ body }) => getByName(Plain, body.repository.full_name) }),
-      // @ts-expect-error: an agent without acceptDelivery(), or none
+      // @ts-expect-error: an agent without callKernel(), or none
       github({ secret, agent: ({ body }) => (body.action ? Plain.getByName("one") : null) }),
       // @ts-expect-error: no agent
       stripe({ secret, agent: () => "payments" }),
@@ -814,7 +814,7 @@ describe("the types", () => {
         return target.start(delivery.body);
       },
     });
-    class Desk implements AcceptsDeliveries {
+    class Desk {
       readonly hooks = webhooks(
         github({
           secret: "GITHUB_SECRET",
@@ -822,7 +822,7 @@ describe("the types", () => {
           handle: ({ body }, target) => target.open(body.repository.full_name),
         }),
       );
-      async acceptDelivery() {
+      async callKernel() {
         return { verdict: "accepted" } as const;
       }
       async open(repository: string) {

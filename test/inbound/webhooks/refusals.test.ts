@@ -36,7 +36,8 @@ afterEach(() => {
 });
 
 const keeper = {
-  async acceptDelivery(refused: RefusedRequests) {
+  async callKernel(name: string, refused: RefusedRequests) {
+    expect(name).toBe("countRefused");
     answer();
     told.push(refused);
   },

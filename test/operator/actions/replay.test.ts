@@ -41,7 +41,7 @@ function givenSource(broken: readonly string[] = []): string {
 async function givenRefused(agent: Agent, source: string, count: number): Promise<void> {
   for (let each = 0; each < count; each++) {
     const delivery = arrival(`d${each}`, { source });
-    await agent.acceptDelivery({ delivery, refusal: "not now" });
+    await agent.callKernel("acceptArrival", { delivery, refusal: "not now" });
   }
 }
 

@@ -10,7 +10,8 @@ const hello = () => [[message("hi")]];
 describe("findings of inbound deliveries", () => {
   it("inbound-refused: deliveries that were refused are one finding for each source and error", async () => {
     const agent = givenAgent();
-    for (const id of ["d1", "d2"]) await agent.acceptDelivery(call(arrival(id), "notThere"));
+    for (const id of ["d1", "d2"])
+      await agent.callKernel("acceptArrival", call(arrival(id), "notThere"));
     const finding = await found(agent, "inbound-refused");
     expect(finding.title).toMatch(
       /^2 deliveries of github were refused since \d\d:\d\d UTC with InvalidCallError\.$/,
@@ -32,7 +33,7 @@ describe("findings of inbound deliveries", () => {
     for (const id of ["d1", "d2"]) {
       // Their sender sends them again, to a handler that was corrected.
       expect(
-        await agent.acceptDelivery(call(arrival(id), "submitMessages", hello())),
+        await agent.callKernel("acceptArrival", call(arrival(id), "submitMessages", hello())),
       ).toMatchObject({ verdict: "accepted" });
     }
     await gone(agent, "inbound-refused");
@@ -41,38 +42,38 @@ describe("findings of inbound deliveries", () => {
   it("inbound-unfinished: a delivery whose handler has stopped between two calls is found", async () => {
     const agent = givenAgent();
     const delivery = arrival("d1");
-    await agent.acceptDelivery(call(delivery, "submitMessages", hello()));
-    await agent.acceptDelivery(call(delivery, "submitMessages", hello(), 1));
+    await agent.callKernel("acceptArrival", call(delivery, "submitMessages", hello()));
+    await agent.callKernel("acceptArrival", call(delivery, "submitMessages", hello(), 1));
     expect(codesIn(await reportOf(agent))).toEqual([]);
     const later = { later: 2 * MINUTE };
     const finding = await found(agent, "inbound-unfinished", later);
     expect(finding.evidence).toMatchObject({ count: 1, ids: ["github/d1"] });
     expect(finding.fix.action).toEqual({ do: "replay", source: "github", id: "d1" });
-    await agent.acceptDelivery({ delivery, ended: true });
+    await agent.callKernel("acceptArrival", { delivery, ended: true });
     await gone(agent, "inbound-unfinished", later);
   });
 
   it("inbound-poison: one that fails while later ones of its source succeed is found apart", async () => {
     const agent = givenAgent();
-    await agent.acceptDelivery(call(arrival("bad"), "notThere"));
+    await agent.callKernel("acceptArrival", call(arrival("bad"), "notThere"));
     for (const id of ["d1", "d2", "d3"])
-      await agent.acceptDelivery(call(arrival(id), "submitMessages", hello()));
+      await agent.callKernel("acceptArrival", call(arrival(id), "submitMessages", hello()));
     const finding = await found(agent, "inbound-poison");
     expect(finding.title).toContain("while 3 later ones were accepted");
     expect(finding.fix.action).toEqual({ do: "replay", source: "github", id: "bad" });
     await until(async () => (await agent.submissionStats()).pending === 0);
     expect(codesIn(await reportOf(agent))).toEqual(["inbound-poison"]);
-    await agent.acceptDelivery(call(arrival("bad"), "submitMessages", hello()));
+    await agent.callKernel("acceptArrival", call(arrival("bad"), "submitMessages", hello()));
     await gone(agent, "inbound-poison");
   });
 
   it("inbound-duplicates: a delivery that its sender sends again and again is found", async () => {
     const agent = givenAgent();
-    await agent.acceptDelivery(call(arrival("d1"), "clearMessages"));
+    await agent.callKernel("acceptArrival", call(arrival("d1"), "clearMessages"));
     const again = (count: number) =>
       inside(agent, async (object) => {
         for (let i = 0; i < count; i++)
-          await object.acceptDelivery(call(arrival("d1"), "clearMessages"));
+          await object.callKernel("acceptArrival", call(arrival("d1"), "clearMessages"));
       });
     await again(50);
     expect(codesIn(await reportOf(agent, { later: 24 * HOUR }))).toEqual([]);
@@ -87,7 +88,8 @@ describe("findings of inbound deliveries", () => {
     });
     // Others do not hide it.
     await inside(agent, async (object) => {
-      for (let i = 2; i < 9; i++) await object.acceptDelivery({ delivery: arrival(`d${i}`) });
+      for (let i = 2; i < 9; i++)
+        await object.callKernel("acceptArrival", { delivery: arrival(`d${i}`) });
     });
     expect(codesIn(await reportOf(agent))).toEqual([]);
     await again(50);
@@ -96,10 +98,10 @@ describe("findings of inbound deliveries", () => {
 
   it("inbound-duplicates: one id with different bodies has its own cause", async () => {
     const agent = givenAgent();
-    await agent.acceptDelivery(call(arrival("d1"), "clearMessages"));
+    await agent.callKernel("acceptArrival", call(arrival("d1"), "clearMessages"));
     await inside(agent, async (object) => {
       for (let n = 0; n < 100; n++)
-        await object.acceptDelivery({ delivery: arrival("d1", { body: { n } }) });
+        await object.callKernel("acceptArrival", { delivery: arrival("d1", { body: { n } }) });
     });
     expect((await found(agent, "inbound-duplicates")).cause).toContain("different bodies");
   });
@@ -108,7 +110,7 @@ describe("findings of inbound deliveries", () => {
     const agent = givenAgent();
     await inside(agent, async (object) => {
       for (let i = 0; i < 150; i++)
-        await object.acceptDelivery({ delivery: arrival(`d${i % 50}`) });
+        await object.callKernel("acceptArrival", { delivery: arrival(`d${i % 50}`) });
     });
     expect(codesIn(await reportOf(agent))).toEqual([]);
   });
@@ -120,7 +122,8 @@ describe("findings of inbound deliveries", () => {
     "inbound-requests-refused: requests that were refused by their %s are found for a day",
     async (reason, cause) => {
       const agent = givenAgent();
-      const refuse = (count: number) => agent.acceptDelivery({ source: "github", reason, count });
+      const refuse = (count: number) =>
+        agent.callKernel("countRefused", { source: "github", reason, count });
       await refuse(4);
       expect(codesIn(await reportOf(agent))).toEqual([]);
       await refuse(2);

@@ -119,8 +119,9 @@ describe("the fix of a finding", () => {
 
   it("replays the deliveries of its cause, and none of another error or verdict of the same source", async () => {
     const agent = givenAgent();
-    for (const id of ["r1", "r2"]) await agent.acceptDelivery(call(arrival(id), "notThere"));
-    await agent.acceptDelivery(call(arrival("other"), "retrySubmission", [7]));
+    for (const id of ["r1", "r2"])
+      await agent.callKernel("acceptArrival", call(arrival(id), "notThere"));
+    await agent.callKernel("acceptArrival", call(arrival("other"), "retrySubmission", [7]));
     const finding = await found(agent, "inbound-refused");
     expect(finding.evidence.count).toBe(2);
     expect(await rowsOf(agent, finding)).toEqual(["github/r1", "github/r2"]);

@@ -82,7 +82,7 @@ describe("the cost of a report", () => {
       Array.from({ length: 20 }, (_, n) => [`task-${n}`, { schedule: "every hour", handler }]),
     );
     const agent = givenAgent({}, () => tasks);
-    await agent.acceptDelivery(call(arrival("first"), "submissionStats"));
+    await agent.callKernel("acceptArrival", call(arrival("first"), "submissionStats"));
     await capabilitiesOf(agent).schedules.list();
     const empty = await measured(agent);
     await fill(agent);
@@ -174,7 +174,7 @@ describe("a broken part", () => {
   it("a corrupt row is left out, and the others are reported", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const agent = givenAgent();
-    await agent.acceptDelivery(call(arrival("d1"), "notThere"));
+    await agent.callKernel("acceptArrival", call(arrival("d1"), "notThere"));
     await inside(agent, (_, { storage: { sql } }) => {
       sql.exec("UPDATE perdure_inbound SET error = '{broken'");
       sql.exec(

@@ -51,10 +51,6 @@ export class InboundObject extends BaseObject {
     this.lifecycle.use(this.outbox).use(this.inbound);
   }
 
-  acceptDelivery(request: never) {
-    return this.inbound.accept(request);
-  }
-
   get getter(): () => string {
     throw new Error("The getter was run");
   }

@@ -156,7 +156,7 @@ const WEBHOOKS: readonly ThinkScenario[] = [
     steps: [
       async (_, run) => {
         const approvalId = await approvalOf(run);
-        await run.stub().followLink([], { do: "grant", approvalId, by: "link" });
+        await run.stub().callKernel("followLink", [], { do: "grant", approvalId, by: "link" });
       },
     ],
     output: () => "link",

@@ -68,20 +68,26 @@ describe("the log of deliveries", () => {
     });
     const { agent } = workflow;
     const [first, second] = [payment(order("o1")), payment(order("o1"))];
-    expect(await agent.acceptDelivery(accepted(payment(order("o2"))))).toMatchObject({
+    expect(await agent.callKernel("acceptArrival", accepted(payment(order("o2"))))).toMatchObject({
       verdict: "filtered",
     });
-    expect(await agent.acceptDelivery(accepted(first))).toMatchObject({ verdict: "filtered" });
+    expect(await agent.callKernel("acceptArrival", accepted(first))).toMatchObject({
+      verdict: "filtered",
+    });
     await workflow.start();
     await until(async () => (await agent.webhookStatuses()).join() === "open,completed");
-    expect(await agent.acceptDelivery(accepted(second))).toMatchObject({ verdict: "accepted" });
+    expect(await agent.callKernel("acceptArrival", accepted(second))).toMatchObject({
+      verdict: "accepted",
+    });
     expect(await workflow.output()).toEqual([first.id, second.id]);
     for (const { id } of [first, second]) {
       expect(await capabilitiesOf(agent).inbound.inspect("stripe", id)).toMatchObject({
         verdict: "accepted",
       });
     }
-    expect(await agent.acceptDelivery(accepted(second))).toMatchObject({ verdict: "duplicate" });
+    expect(await agent.callKernel("acceptArrival", accepted(second))).toMatchObject({
+      verdict: "duplicate",
+    });
   });
 });
 

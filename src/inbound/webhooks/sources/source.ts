@@ -7,8 +7,8 @@ import { byteLength, type Json } from "../../../core/json.ts";
 import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.ts";
 import { checkNames, invalidOption } from "../../../core/options/options.ts";
 import { withTimeout } from "../../../core/timeout.ts";
-import { handlers, type Offered, offer } from "../../offer.ts";
-import type { AcceptsDeliveries, Arrival } from "../../protocol.ts";
+import { acceptedBy, handlers, type Offered, offer } from "../../offer.ts";
+import type { Arrival } from "../../protocol.ts";
 import type { InboundDelivery } from "../delivery.ts";
 import { type Bytes, sha256Hex } from "../verify.ts";
 
@@ -95,7 +95,7 @@ export function sourceOf<Body, Target>(
     if (agent === null || agent === undefined) return { verdict: "filtered" };
     const handle = async (_: Arrival, caller: object) =>
       options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
-    return offer({ handle }, arrival, agent as unknown as AcceptsDeliveries);
+    return offer({ handle }, arrival, acceptedBy(agent));
   };
   return async (arrival, env, timeoutMs, waitUntil) => {
     const work = receive(arrival, env);

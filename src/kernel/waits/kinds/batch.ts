@@ -5,8 +5,9 @@
  * kind `prompt`.
  */
 
+import * as z from "zod";
 import type { Failure } from "../../../core/failures.ts";
-import { count, readOptions } from "../../../core/options/option-schemas.ts";
+import { count, list, readOptions } from "../../../core/options/option-schemas.ts";
 import { PART_LENGTH } from "../../../core/text.ts";
 import { InvalidSubmissionError } from "../../submissions/index.ts";
 import {
@@ -32,6 +33,7 @@ export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
 const BATCH_FAILED = "PromptBatchFailedError";
 
 const CONCURRENCY = count({ max: 100 });
+const LIST = list(z.unknown());
 
 /** A chunk of a batch. The request's `idempotencyKey` names the batch, in `[A-Za-z0-9_-]`. */
 export type BatchRequest = Pick<PromptRequest, "answer" | "thread" | "budget" | "retry"> & {
@@ -138,6 +140,7 @@ export class BatchKind implements WaitKind {
     const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
     if (problem) throw new InvalidSubmissionError("workflow", problem);
     readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
+    readOptions(LIST, items, "items", invalidSubmission);
     const common = { ...settings, run, thread, batch: { id, concurrency } };
     return items.map(({ idempotencyKey, key, messages }) => {
       const metadata = { workflow: { ...workflow, item: key } };
@@ -157,6 +160,7 @@ export class BatchKind implements WaitKind {
 
   /** The end, if there is nothing to wait for. If not, one event is sent when there is: it commits with the last end, or the first failure. */
   async check(wait: BatchRef): Promise<BatchEnd | null> {
+    readOptions(LIST, wait.submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const { waitId: batch, workflow, submissionIds, failsFast } = wait;
     const to = destinationOf(workflow, wait.eventType, wait.proof);
@@ -173,6 +177,7 @@ export class BatchKind implements WaitKind {
 
   /** Ends of the given items, from the first on, as many as the result of a step can hold. */
   async read({ submissionIds }: BatchPart): Promise<BatchPage> {
+    readOptions(LIST, submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const ends: PromptEnd[] = [];
     let length = 0;
@@ -195,6 +200,7 @@ export class BatchKind implements WaitKind {
 
   /** Cancels what is open. The first item without an answer has failed, also one that a later batch waits for now. */
   async close({ waitId: batch, submissionIds }: BatchPart): Promise<BatchEnd> {
+    readOptions(LIST, submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const failure: Failure = { name: BATCH_TIMEOUT, message: "Workflow prompt wait timed out" };
     this.submissions.cancelBatch(batch, failure);

@@ -4,10 +4,13 @@
  */
 
 import type { UIMessage } from "ai";
+import * as z from "zod";
+import { list, readOptions } from "../../../core/options/option-schemas.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
 import type { SubmitMessagesOptions } from "../../submissions/index.ts";
 import type { AnswerSpec, IntakeResult, Submission } from "../../submissions/internal.ts";
 import {
+  invalidSubmission,
   isTerminal,
   MAIN,
   type PromptEnd,
@@ -123,8 +126,11 @@ function eventTypeOf(submissionId: string): string {
   return `perdure-prompt-${submissionId}`;
 }
 
+const MESSAGES = list(z.unknown());
+
 /** Messages, each with an id. */
 export function withIds(messages: readonly PromptMessage[]): UIMessage[] {
+  readOptions(MESSAGES, messages, "messages", invalidSubmission);
   return messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() }));
 }
 

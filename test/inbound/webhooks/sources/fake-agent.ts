@@ -1,12 +1,8 @@
 /** An agent in memory that accepts deliveries. Its failures are set by the test. */
 
-import type {
-  Acceptance,
-  AcceptRequest,
-  AcceptsDeliveries,
-} from "../../../../src/inbound/protocol.ts";
+import type { Acceptance, AcceptRequest } from "../../../../src/inbound/protocol.ts";
 
-export class FakeAgent implements AcceptsDeliveries {
+export class FakeAgent {
   /** Requests in the order of their arrival. */
   readonly requests: AcceptRequest[] = [];
   /** Delivery ids that were accepted. */
@@ -18,7 +14,7 @@ export class FakeAgent implements AcceptsDeliveries {
   running = 0;
   mostRunning = 0;
 
-  async acceptDelivery(request: AcceptRequest): Promise<Acceptance> {
+  async callKernel(_: "acceptArrival", request: AcceptRequest): Promise<Acceptance> {
     this.requests.push(request);
     this.mostRunning = Math.max(this.mostRunning, ++this.running);
     await new Promise((resolve) => setTimeout(resolve, 1));
