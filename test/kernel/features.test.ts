@@ -3,9 +3,11 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { codemode } from "../../src/codemode/index.ts";
 import { DurableAgent } from "../../src/hosts/agent/index.ts";
 import { durable } from "../../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
+import { inbound } from "../../src/inbound/index.ts";
 import type { Feature } from "../../src/kernel/features.ts";
 import { operations } from "../../src/operator/operations.ts";
 import { defineScheduledTasks, schedules } from "../../src/scheduler/index.ts";
@@ -99,6 +101,15 @@ describe("without schedules()", () => {
   });
 });
 
+function openRow(sql: SqlStorage, { kind, waitId }: { kind: string; waitId: string }): void {
+  sql.exec(
+    `INSERT INTO perdure_waits (wait_id, kind, run, workflow, instance, step, proof, wake_at, expires_at, created_at, request)
+     VALUES (?, ?, 'r', 'PROMPT_WORKFLOW', 'w1', 's', 'p', 9e12, 9e12, 1, '{}')`,
+    waitId,
+    kind,
+  );
+}
+
 describe("stored work of a feature that is no longer installed", () => {
   /** The lines about stored work, from here on. */
   function listen(): () => string[] {
@@ -142,6 +153,56 @@ describe("stored work of a feature that is no longer installed", () => {
         /^\[perdure\] Stored work of schedules\(\) cannot be read: .*paused_at/,
       ),
     ]);
+  });
+
+  it.each([
+    ["webhook", "step.webhook()", "inbound", inbound()],
+    ["codemode", "runCode()", "codemode", codemode()],
+  ])(
+    "W2: a start says once that open waits of the kind %s need a feature",
+    async (kind, step, feature, value) => {
+      const warnings = listen();
+      await inObject(async (ctx, given) => {
+        await plainObject(ctx, given, []).lifecycle.start();
+        for (const n of [1, 2]) openRow(ctx.storage.sql, { kind, waitId: `${kind}-${n}` });
+        await plainObject(ctx, given, []).lifecycle.start();
+        await plainObject(ctx, given, [value]).lifecycle.start();
+      });
+      expect(warnings()).toEqual([
+        expect.stringContaining(
+          `Stored work in perdure_waits waits: ${step} needs ${feature}(). Add to the class Reports: static readonly features = [${feature}()]`,
+        ),
+      ]);
+    },
+  );
+
+  it("W2: a start of an agent says that open waits of step.agentTool() need agentTools()", async () => {
+    const warnings = listen();
+    class Support extends DurableAgent<Cloudflare.Env> {}
+    await inObject(async (ctx, given) => {
+      await plainObject(ctx, given, []).lifecycle.start();
+      openRow(ctx.storage.sql, { kind: "agent-tool", waitId: "w1" });
+      await new Support(ctx, given).listSubmissions();
+    });
+    expect(warnings()).toEqual([
+      expect.stringContaining("step.agentTool() needs agentTools(). Add to the class Support: "),
+    ]);
+  });
+
+  it("a start says nothing of waits that are closed, and reads no more without waits", async () => {
+    const warnings = listen();
+    await inObject(async (ctx, given) => {
+      await plainObject(ctx, given, []).lifecycle.start();
+      openRow(ctx.storage.sql, { kind: "webhook", waitId: "closed" });
+      ctx.storage.sql.exec(
+        "UPDATE perdure_waits SET status = 'expired', settled_at = 1, done_at = 1",
+      );
+      const exec = vi.spyOn(ctx.storage.sql, "exec");
+      await plainObject(ctx, given, []).lifecycle.start();
+      const queries = exec.mock.calls.filter(([query]) => query.includes("perdure_waits"));
+      expect(queries).toHaveLength(2);
+    });
+    expect(warnings()).toEqual([]);
   });
 
   it("a start says nothing of paused tasks, and nothing if the feature is installed", async () => {

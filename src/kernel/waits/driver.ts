@@ -52,15 +52,6 @@ export class Driver {
     return this.kinds.has(name);
   }
 
-  /** A deploy may have left a kind out. Its waits are driven again by a deploy that has it. */
-  reportMissing({ waitId, kind, workflow: { name, id } }: Wait): void {
-    if (this.has(kind)) return;
-    console.error(
-      `[perdure] nothing is done for wait ${waitId} of workflow ${name} ${id}: the agent's class does not have the kind ` +
-        `"${kind}" any more. The step ends at its timeout.`,
-    );
-  }
-
   kindOf({ kind }: Wait): StoredKind {
     return this.kinds.get(kind) ?? MISSING;
   }

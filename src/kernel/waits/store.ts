@@ -4,6 +4,7 @@
  * where what has ended it is stored.
  */
 
+import { earliest } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/lifecycle/sweep.ts";
@@ -267,10 +268,15 @@ export class WaitStore {
 
   /** When the first live wait is due, or null. */
   nextWake(): number | null {
+    return earliest(this.wakes().map(({ time }) => time));
+  }
+
+  /** Each kind that has live waits, and when the first of them is due. */
+  wakes(): { kind: StoredKindName; time: number }[] {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
-    const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
-    const kinds = JSON.stringify(STORED_KINDS);
-    return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
+    const query = `SELECT value AS kind, (${first}) AS time FROM json_each(?)`;
+    const rows = this.storage.sql.exec(query, JSON.stringify(STORED_KINDS)).toArray();
+    return rows.filter(({ time }) => time !== null) as { kind: StoredKindName; time: number }[];
   }
 
   /** Due waits, of each kind the earliest. */

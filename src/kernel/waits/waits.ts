@@ -90,11 +90,23 @@ export class Waits extends Capability implements WaitKind {
     return this.#kinds.get(name) ?? this;
   }
 
+  #missing(kind: WaitKindName): Error {
+    return this.#missingKind?.(kind) ?? missingKind(kind);
+  }
+
+  /** A deploy may have left a kind out. Its waits go on with a deploy that has it. */
+  #reportMissing(kind: WaitKindName, problem: string): void {
+    if (this.#driver.has(kind)) return;
+    console.warn(`[perdure] ${problem}: ${this.#missing(kind).message}`);
+  }
+
   override async onStart(): Promise<void> {
     await super.onStart();
     this.#store.migrate();
     this.#driver.resume();
-    const next = this.#store.nextWake();
+    const wakes = this.#store.wakes();
+    for (const { kind } of wakes) this.#reportMissing(kind, "Stored work in perdure_waits waits");
+    const next = earliest(wakes.map(({ time }) => time));
     if (next !== null) await this.wake.noLaterThan(next);
   }
 
@@ -113,7 +125,7 @@ export class Waits extends Capability implements WaitKind {
    */
   async open(asked: WaitRequest): Promise<WaitReceipt> {
     const { kind, idempotencyKey, run, workflow, timeoutMs, refuses } = asked;
-    if (!this.#driver.has(kind)) throw this.#missingKind?.(kind) ?? missingKind(kind);
+    if (!this.#driver.has(kind)) throw this.#missing(kind);
     await this.lifecycle.ready();
     const request = asked.request as Json;
     checkRequest(kind, request);
@@ -210,7 +222,7 @@ export class Waits extends Capability implements WaitKind {
       const why = "closed waits are deleted after 30 days. Restart the workflow.";
       throw new InvalidWaitError("waitId", `Unknown wait ${waitId}: ${why}`);
     }
-    this.#driver.reportMissing(wait);
+    this.#reportMissing(wait.kind, `Nothing is done for the wait ${waitId}`);
     return wait.status === "open" ? null : endOf(wait);
   }
 

@@ -206,7 +206,7 @@ describe("W2: a kind of wait that the object does not have", () => {
   });
 
   it("W2: a wait whose kind is gone after a deploy says so when its workflow asks, goes on when the kind is back, and else expires", async () => {
-    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     let drives = 0;
     const drive = async () => {
       drives++;
@@ -224,7 +224,7 @@ describe("W2: a kind of wait that the object does not have", () => {
     expect(await inside(stub, ({ waits }) => waits.check({ waitId }))).toBeNull();
     const said = log.mock.calls.filter(([text]) => String(text).includes(waitId));
     expect(said).toHaveLength(1);
-    expect(String(said[0])).toContain('does not have the kind "codemode" any more');
+    expect(String(said[0])).toContain('The agent takes no step of the kind "codemode"');
     waitsScripts.set(stub.name ?? "", script);
     await crash(stub);
     await start(stub);
