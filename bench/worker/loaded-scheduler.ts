@@ -31,9 +31,9 @@ export class LoadedScheduler extends SchedulerObject {
       rowsWritten: this.meter.rowsWrittenBy((query) => !query.includes("__miniflare")),
       ownStatements: this.meter.statementsOf(isOfScheduler),
     };
-    const tasks = await this.scheduler.list({ occurrences: 0 });
+    const tasks = await this.scheduler.list({ occurrences: 0, limit: 1_000 });
     this.meter.reset();
-    return { ...cost, ms, tasks: tasks.length };
+    return { ...cost, ms, tasks: tasks.items.length };
   }
 
   /** Aborts the object. Its storage stays. */

@@ -1,3 +1,7 @@
+/** Pages of lists, and the cursors between them. */
+
+import * as z from "zod";
+
 /** A page of a list. */
 export type Page<Item> = {
   readonly items: readonly Item[];
@@ -10,3 +14,36 @@ export type PageOptions = {
   readonly limit?: number | undefined;
   readonly cursor?: string | undefined;
 };
+
+/** A place in a list by time, which stays valid when rows come and go. */
+export type Position = readonly [time: number, id: string];
+
+/** The `cursor` option of a list by time, parsed to a {@link Position}. */
+export const POSITION = z
+  .custom<string>((cursor) => positionOf(cursor) !== undefined, {
+    error: "expected the cursor of an earlier page",
+    abort: true,
+  })
+  .transform((cursor) => positionOf(cursor) as Position)
+  .optional();
+
+export function cursorOf(time: number, id: string): string {
+  return `${time}:${id}`;
+}
+
+function positionOf(cursor: unknown): Position | undefined {
+  const [, time, id] =
+    (typeof cursor === "string" && /^(-?\d{1,16}):(.{0,1000})$/s.exec(cursor)) || [];
+  return id?.isWellFormed() ? [Number(time), id] : undefined;
+}
+
+/** The page of rows that were read with one more than its limit. */
+export function pageOf<Row, Item>(
+  rows: readonly Row[],
+  limit: number,
+  itemOf: (row: Row) => Item,
+  cursorAfter: (last: Row) => string,
+): Page<Item> {
+  const last = rows.length > limit ? rows[limit - 1] : undefined;
+  return { items: rows.slice(0, limit).map(itemOf), ...(last && { cursor: cursorAfter(last) }) };
+}

@@ -52,7 +52,7 @@ export function schedulerFacts(
   store: Store,
   now: number,
 ): SchedulerFacts {
-  const latest = valid.size === 0 ? new Map() : store.runs.latest(null);
+  const latest = store.runs.latest([...valid.keys()].sort());
   const skipping = [...valid.keys()].filter((taskId) => {
     const { fired, runs } = store.tasks.get(taskId) ?? EMPTY_TASK;
     return fired - runs >= FEW_SKIPPED;
@@ -67,7 +67,6 @@ export function schedulerFacts(
       .open(task.taskId)
       .filter(({ status, notBefore }) => status === "waiting" && notBefore <= now);
     const isChecked = row.missed > 0 && left-- > 0;
-    const at = run?.endedAt ?? run?.firedAt;
     return [
       {
         taskId: task.taskId,
@@ -77,7 +76,12 @@ export function schedulerFacts(
         ...overOf(task, row),
         ...(skips.has(task.taskId) && { latest: skips.get(task.taskId) as Latest }),
         failures: row.failures,
-        ...(run && { lastRun: { at, ...(run.errorMessage && { error: run.errorMessage }) } }),
+        ...(run && {
+          lastRun: {
+            at: run.endedAt ?? run.firedAt,
+            ...(run.errorMessage && { error: run.errorMessage }),
+          },
+        }),
         ...(waiting.length > 0 && {
           waitsSince: Math.min(...waiting.map(({ firedAt, notBefore }) => notBefore || firedAt)),
         }),

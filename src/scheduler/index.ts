@@ -2,6 +2,7 @@
 
 export type { Clock } from "../core/clock.ts";
 export { NewerSchemaError, OlderSchemaError } from "../core/lifecycle/migrations.ts";
+export type { Page, PageOptions } from "../core/page.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export { createOnce } from "./create-once.ts";
 export {

@@ -4,6 +4,7 @@ import type * as z from "zod";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
+import { type PageOptions, POSITION } from "../core/page.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { ScheduledRun, ScheduledTasks } from "./types.ts";
@@ -75,15 +76,21 @@ export type Range = z.output<typeof RANGE>;
 /** Of `inspect()`. It does not have to exist. */
 export const TASK_ID = text({ empty: true });
 
-/** Of `list()` and `inspect()`. */
-export const LIST = optionsOf<{ occurrences?: number }>()({
-  occurrences: count({ min: 0, max: 100 }).default(1),
+type Occurrences = { readonly occurrences?: number };
+const occurrences = count({ min: 0, max: 100 }).default(1);
+
+export const INSPECT = optionsOf<Occurrences>()({ occurrences });
+
+export const LIST = optionsOf<Occurrences & PageOptions>()({
+  occurrences,
+  limit: count({ max: 1_000 }).default(100),
+  cursor: text({ empty: true }).optional(),
 });
 
 /** Of `runs()`. */
-export const PAGE = optionsOf<{ limit?: number; before?: Instant }>()({
+export const RUNS = optionsOf<PageOptions>()({
   limit: count({ max: 1_000 }).default(50),
-  before: instant().default(Number.MAX_SAFE_INTEGER),
+  cursor: POSITION,
 });
 
 /** Of `pause()`. */

@@ -5,21 +5,23 @@ import { Capability } from "../core/lifecycle/capability.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
+import { cursorOf, type Page, type PageOptions, pageOf } from "../core/page.ts";
 import type { SubmissionInspection } from "../kernel/submissions/index.ts";
 import { SchedulerEngine } from "./engine.ts";
 import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
 import {
+  INSPECT,
   LIST,
   NOTE,
-  PAGE,
   RANGE,
+  RUNS,
   type SchedulerSettings,
   SETTINGS,
   type Settings,
   TASK_ID,
   TRIGGER,
 } from "./options.ts";
-import { scheduledRunOf, type TaskRow } from "./rows.ts";
+import { type Run, scheduledRunOf, type TaskRow } from "./rows.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
 import { nextOccurrenceOf } from "./tasks/occurrences.ts";
 import { readTasks } from "./tasks/reading.ts";
@@ -96,26 +98,36 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * All declared tasks, the invalid ones last, with their errors.
+   * The declared tasks, by id, the invalid ones with their errors.
    *
    * @param options.occurrences how many next occurrences to compute for each task, 0 to 100. @default 1
+   * @param options.limit 1 to 1,000. @default 100
    * @throws InvalidOptionError
    */
-  async list(options: { occurrences?: number } = {}): Promise<ScheduledTaskInfo[]> {
-    const { occurrences } = readOptions(LIST, options, "options of list()");
+  async list(
+    options: { occurrences?: number } & PageOptions = {},
+  ): Promise<Page<ScheduledTaskInfo>> {
+    const { occurrences, limit, cursor } = readOptions(LIST, options, "options of list()");
     const { declared, store } = await this.#ready();
-    return readTasks(declared, store, occurrences, null);
+    const found = declared.ids.filter((id) => cursor === undefined || id > cursor).sort();
+    const { items, ...next } = pageOf(
+      found,
+      limit,
+      (id) => id,
+      (id) => id,
+    );
+    return { items: readTasks(declared, store, occurrences, items), ...next };
   }
 
-  /** One task, or null for an id that is not declared. Options and errors are those of {@link list}. */
+  /** One task, or null for an id that is not declared. Errors are those of {@link list}. */
   async inspect(
     taskId: string,
     options: { occurrences?: number } = {},
   ): Promise<ScheduledTaskInfo | null> {
     readOptions(TASK_ID, taskId, "taskId");
-    const { occurrences } = readOptions(LIST, options, "options of inspect()");
+    const { occurrences } = readOptions(INSPECT, options, "options of inspect()");
     const { declared, store } = await this.#ready();
-    return readTasks(declared, store, occurrences, taskId)[0] ?? null;
+    return readTasks(declared, store, occurrences, [taskId])[0] ?? null;
   }
 
   /**
@@ -131,18 +143,16 @@ export class Scheduler extends Capability {
   /**
    * Runs of a task, newest first by the time they were scheduled for.
    *
-   * @param options.limit 1 to 1,000; it may return more, because runs for the same time stay together. @default 50
-   * @param options.before only runs for times before it
+   * @param options.limit 1 to 1,000. @default 50
    * @throws UnknownTaskError, InvalidOptionError
    */
-  async runs(
-    taskId: string,
-    options: { limit?: number; before?: Instant } = {},
-  ): Promise<ScheduledRun[]> {
-    const page = readOptions(PAGE, options, "options of runs()");
+  async runs(taskId: string, options: PageOptions = {}): Promise<Page<ScheduledRun>> {
+    const { limit, cursor } = readOptions(RUNS, options, "options of runs()");
     const { declared, store } = await this.#ready();
     declared.check(taskId);
-    return store.runs.list(taskId, page).map((run) => scheduledRunOf(run, store.owner));
+    const runs = store.runs.list(taskId, limit + 1, cursor);
+    const cursorAfter = (run: Run) => cursorOf(run.occurrence, run.triggerKey);
+    return pageOf(runs, limit, (run) => scheduledRunOf(run, store.owner), cursorAfter);
   }
 
   /**

@@ -136,7 +136,7 @@ it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async
   const task = await capabilitiesOf(restarted).schedules.inspect("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });
   await capabilitiesOf(restarted).schedules.trigger("note", { key: "recorded" });
-  expect(await capabilitiesOf(restarted).schedules.runs("note")).toHaveLength(1);
+  expect((await capabilitiesOf(restarted).schedules.runs("note")).items).toHaveLength(1);
   const {
     items: [approval],
   } = await capabilitiesOf(restarted).approvals.list();

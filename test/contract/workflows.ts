@@ -190,7 +190,9 @@ export function workflowsContract(host: ContractHost): void {
     expect(asked).toMatchObject({ output: "You said: Write the digest." });
     expect(taskRuns.get(agent.name)).toHaveLength(1);
     await until(async () => {
-      const [last] = await capabilitiesOf(verbs).schedules.runs("ask");
+      const {
+        items: [last],
+      } = await capabilitiesOf(verbs).schedules.runs("ask");
       return last?.status === "completed";
     });
   });

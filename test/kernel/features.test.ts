@@ -66,7 +66,7 @@ describe("without schedules()", () => {
           }
         }
         const { durable: made } = new Reports(ctx, given);
-        return (await made.schedules.list()).map(({ taskId }) => taskId);
+        return (await made.schedules.list()).items.map(({ taskId }) => taskId);
       });
     expect(await messageOf(() => withMethod([]))).toContain(
       "getScheduledTasks() needs schedules()",

@@ -248,9 +248,9 @@ function app(Base: typeof Think<Cloudflare.Env>, workflow: Binding) {
     /** When the declared tasks are due. */
     async armedTasks(): Promise<{ taskId: string; at: number }[]> {
       if ("schedules" in this) {
-        type Listed = { taskId: string; next: number | null };
-        const schedules = this.schedules as { list(): Promise<Listed[]> };
-        const tasks = await schedules.list();
+        type Listed = { items: { taskId: string; next: number | null }[] };
+        const schedules = this.schedules as { list(): Promise<Listed> };
+        const { items: tasks } = await schedules.list();
         return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next }] : []));
       }
       const schedules = await this.listSchedules();

@@ -141,7 +141,7 @@ async function problemsOf(
   object: SchedulerObject,
   { calls, scenario }: PlayState,
 ): Promise<string[]> {
-  const runs = await object.scheduler.runs("t");
+  const { items: runs } = await object.scheduler.runs("t");
   const found = runs
     .toReversed()
     .map(({ scheduledFor, status }) => `${at(scheduledFor)} ${status}`);
@@ -420,7 +420,7 @@ const OPERATED: Plans = {
       ],
       history: ["10 completed", "20 completed"],
       also: async (object) => {
-        const ids = (await object.scheduler.list()).map(({ taskId }) => taskId);
+        const ids = (await object.scheduler.list()).items.map(({ taskId }) => taskId);
         return differs("S4 what is declared", ids, ["t"]);
       },
     }),

@@ -21,8 +21,8 @@ export class SchedulerAgent extends Agent<Cloudflare.Env> {
 
   /** Ids of the armed tasks. */
   async armed(): Promise<string[]> {
-    const tasks = await this.schedules.list();
-    return tasks.map(({ taskId }) => taskId);
+    const { items } = await this.schedules.list();
+    return items.map(({ taskId }) => taskId);
   }
 
   /** The same of a sub-agent. */

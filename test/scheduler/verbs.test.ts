@@ -5,7 +5,16 @@ import { InvalidOptionError, Scheduler } from "../../src/scheduler/index.ts";
 import { refusal, until } from "../support/given.ts";
 import { forever } from "../support/ledger.ts";
 import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
-import { at, HOUR, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
+import {
+  allOf,
+  at,
+  HOUR,
+  MINUTE,
+  MONDAY,
+  recorder,
+  TestScheduler,
+  task,
+} from "../support/scheduler.ts";
 
 type Verbs = SchedulerObject["scheduler"];
 
@@ -180,7 +189,7 @@ describe("backfill", () => {
     const error = await stage.in(({ scheduler }) => refusal(scheduler.backfill("t", range)));
     expect(error).toMatchObject({ name: "InvalidOptionError", option: "to" });
     expect(error.message).toContain("1000");
-    expect(await call((scheduler) => scheduler.runs("t"))).toHaveLength(1);
+    expect((await call((scheduler) => scheduler.runs("t"))).items).toHaveLength(1);
   });
 });
 
@@ -212,7 +221,9 @@ describe("list, runs and history", () => {
     const { stage, call } = await given({ metadata: { team: "a" } });
     await stage.pass(10 * MINUTE);
     await stage.pass(5 * MINUTE);
-    const [info] = await call((scheduler) => scheduler.list({ occurrences: 3 }));
+    const {
+      items: [info],
+    } = await call((scheduler) => scheduler.list({ occurrences: 3 }));
     expect(info).toMatchObject({
       taskId: "t",
       schedule: "every 10 minutes",
@@ -230,11 +241,23 @@ describe("list, runs and history", () => {
   it("S5: runs are listed newest first, in pages", async () => {
     const { stage, call } = await given();
     for (let i = 0; i < 5; i++) await stage.pass(10 * MINUTE);
-    const page = await call((scheduler) => scheduler.runs("t", { limit: 2 }));
-    expect(page.map(({ scheduledFor }) => at(scheduledFor))).toEqual([50, 40]);
-    const before = page.at(-1)?.scheduledFor ?? 0;
-    const next = await call((scheduler) => scheduler.runs("t", { limit: 2, before }));
-    expect(next.map(({ scheduledFor }) => at(scheduledFor))).toEqual([30, 20]);
+    const { items, cursor } = await call((scheduler) => scheduler.runs("t", { limit: 2 }));
+    expect(items.map(({ scheduledFor }) => at(scheduledFor))).toEqual([50, 40]);
+    const rest = await call((scheduler) => scheduler.runs("t", { limit: 3, cursor }));
+    expect(rest.items.map(({ scheduledFor }) => at(scheduledFor))).toEqual([30, 20, 10]);
+    expect(rest).not.toHaveProperty("cursor");
+  });
+
+  it("S5: tasks are listed by id, in pages that have each task once", async () => {
+    const each = task(() => {});
+    const tasks = { c: each, a: each, "not an id": each, b: each };
+    const stage = new TestScheduler({ tasks: () => tasks });
+    await stage.in(async ({ scheduler }) => {
+      for (const limit of [1, 2, 3, 4, 100]) {
+        const listed = await allOf((page) => scheduler.list(page), limit);
+        expect(listed.map(({ taskId }) => taskId)).toEqual(["a", "b", "c", "not an id"]);
+      }
+    });
   });
 
   it("S5: the history is bounded by count and age, and deleted runs stay counted", async () => {
@@ -280,7 +303,8 @@ describe("list, runs and history", () => {
       const calls: [string, () => Promise<unknown>][] = [
         ["occurrences", () => scheduler.list({ occurrences: 101 })],
         ["limit", () => scheduler.runs("t", { limit: 0 })],
-        ["before", () => scheduler.runs("t", { before: new Date("no") })],
+        ["cursor", () => scheduler.runs("t", { cursor: "no" })],
+        ["limit", () => scheduler.list({ limit: 1_001 })],
         ["key", () => scheduler.trigger("t", { key: "" })],
         ["keys", () => scheduler.trigger("t", { keys: "a" } as object)],
         ["to", () => scheduler.backfill("t", { from: day, to: day })],

@@ -2,7 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import { onTestFinished, vi } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
+import type { Page, PageOptions } from "../../src/core/page.ts";
 import type { Asked } from "../../src/kernel/submissions/internal.ts";
 import type { InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
 import type {
@@ -121,8 +122,9 @@ export class TestScheduler {
     return time === null ? null : time - this.now;
   }
 
-  runs(taskId = "t"): Promise<ScheduledRun[]> {
-    return this.in(({ scheduler }) => scheduler.runs(taskId));
+  async runs(taskId = "t"): Promise<ScheduledRun[]> {
+    const { items } = await this.in(({ scheduler }) => scheduler.runs(taskId));
+    return [...items];
   }
 
   /** `status` of each run, oldest first, with its occurrence in minutes after MONDAY. */
@@ -146,6 +148,22 @@ export class TestScheduler {
       return run?.status === status && run;
     }, 5_000);
   }
+}
+
+/** All items of a list, read in pages. */
+export async function allOf<Item>(
+  list: (page: PageOptions) => Promise<Page<Item>>,
+  limit: number,
+): Promise<Item[]> {
+  const all: Item[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await list({ limit, cursor });
+    expect(page.items.length).toBeLessThanOrEqual(limit);
+    all.push(...page.items);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return all;
 }
 
 /** Minutes after MONDAY. */

@@ -184,7 +184,8 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   /** The tasks of a sub-agent, as it has them. */
   async tasksOfChild(name: string) {
     const child = await this.subAgent(ThinkAgent, name);
-    return capabilitiesOf(child).schedules.list();
+    const { items } = await capabilitiesOf(child).schedules.list();
+    return items;
   }
 
   /** A destination that takes nothing. */

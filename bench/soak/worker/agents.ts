@@ -214,7 +214,7 @@ function soaking(host: abstract new (...args: never[]) => object) {
     }
 
     async pauseTasks(): Promise<void> {
-      for (const { taskId } of await this.schedules.list()) {
+      for (const { taskId } of (await this.schedules.list()).items) {
         await this.schedules.pause(taskId, "the soak is over");
       }
     }

@@ -12,7 +12,7 @@ export async function lookAt(
 ): Promise<Look> {
   const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
     storage.sql.exec<Row>(query).toArray();
-  const tasks = await agent.schedules.list();
+  const { items: tasks } = await agent.schedules.list();
   const runs = await Promise.all(
     tasks.map(({ taskId }) => agent.schedules.runs(taskId, { limit: RUNS })),
   );
@@ -32,14 +32,16 @@ export async function lookAt(
     workflows: all("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_workflows'").length
       ? all("SELECT workflow_id AS id, status FROM cf_agents_workflows")
       : [],
-    runs: runs.flat().map((run) => ({
-      task: run.taskId,
-      occurrence: run.scheduledFor,
-      key: run.idempotencyKey,
-      status: run.status,
-      submissionId: run.submissionId ?? null,
-      error: run.error?.message ?? run.reason ?? null,
-    })),
+    runs: runs
+      .flatMap(({ items }) => items)
+      .map((run) => ({
+        task: run.taskId,
+        occurrence: run.scheduledFor,
+        key: run.idempotencyKey,
+        status: run.status,
+        submissionId: run.submissionId ?? null,
+        error: run.error?.message ?? run.reason ?? null,
+      })),
     missed: Object.fromEntries(tasks.map(({ taskId, counts }) => [taskId, counts.missed])),
     openWaits: all<{ wait: string }>(
       "SELECT kind || ' of ' || instance AS wait FROM perdure_waits WHERE settled_at IS NULL",

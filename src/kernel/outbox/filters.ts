@@ -12,7 +12,7 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { PageOptions } from "../../core/page.ts";
+import { type PageOptions, POSITION } from "../../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type {
@@ -22,21 +22,10 @@ import type {
   ListDeliveriesOptions,
 } from "./types.ts";
 
-/** A place in a list, which stays valid when entries come and go. */
-export type Position = readonly [time: number, id: string];
-
 const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
 
 const LIMIT = count({ max: 1_000 }).default(100);
-const CURSOR = z
-  .custom<string>((cursor) => positionOf(cursor) !== undefined, {
-    error: "expected the cursor of an earlier page",
-    abort: true,
-  })
-  .transform((cursor) => positionOf(cursor) as Position)
-  .optional();
-
-const PAGE = { limit: LIMIT, cursor: CURSOR };
+const PAGE = { limit: LIMIT, cursor: POSITION };
 const FILTER = {
   since: instant().default(0),
   // Checked by the destinations, which know its kinds.
@@ -94,14 +83,4 @@ export function checkReason(reason: unknown): void {
 
 function invalidFilter(_: string, message: string): Error {
   return new InvalidFilterError(message);
-}
-
-export function cursorOf(time: number, id: string): string {
-  return `${time}:${id}`;
-}
-
-function positionOf(cursor: unknown): Position | undefined {
-  const [, time, id] =
-    (typeof cursor === "string" && /^(\d{1,15}):(.{1,1000})$/s.exec(cursor)) || [];
-  return id?.isWellFormed() ? [Number(time), id] : undefined;
 }

@@ -4,7 +4,6 @@ import type { Remote } from "../../kernel/index.ts";
 import type { ListScanLimitError } from "../../kernel/submissions/index.ts";
 import type { Operated, OperatedVerbs } from "../operated.ts";
 import type { Collections, Details, Page, Parts } from "../protocol.ts";
-import { invalidCursor } from "./errors.ts";
 import type { Query } from "./query.ts";
 
 /** A stub, and the capabilities behind it. A result comes as a promise. */
@@ -51,8 +50,7 @@ export const LISTS: Lists = {
   deliveries: (stub, query) => stub.outbox.listDeliveries(query),
   "dead-letters": (stub, query) => stub.outbox.listDeadLetters(query),
   endpoints: (stub, query) => stub.outbox.listEndpoints(query),
-  tasks: async (stub, query) =>
-    after(await stub.schedules.list({ occurrences: OCCURRENCES }), query, ({ taskId }) => taskId),
+  tasks: (stub, query) => stub.schedules.list({ occurrences: OCCURRENCES, ...query }),
   workflows: (stub, query) => stub.operations.listWorkflows(query),
   threads: (stub, query) => stub.operations.listThreads(query),
   actions: (stub, query) => stub.operations.listActions(query),
@@ -70,19 +68,7 @@ export const ITEMS: Items = {
 };
 
 export const PARTS: PartLists = {
-  "tasks/runs": async (stub, taskId, { limit, cursor }) => {
-    const before = positionOf(cursor);
-    const found = await stub.schedules.runs(taskId, {
-      limit: limit + 1,
-      ...(before !== undefined && { before }),
-    });
-    // Runs of the same time are on one page, because the cursor is a time. The page after it can be empty.
-    let most = limit;
-    while (most < found.length && found[most]?.scheduledFor === found[most - 1]?.scheduledFor)
-      most++;
-    const items = found.slice(0, most);
-    return pageOf(items, found.length > limit ? String(items.at(-1)?.scheduledFor) : undefined);
-  },
+  "tasks/runs": (stub, taskId, query) => stub.schedules.runs(taskId, query),
   "threads/messages": (stub, thread, query) => stub.operations.listThreadMessages(thread, query),
 };
 
@@ -101,13 +87,6 @@ function pageOf<Item>(items: readonly Item[], cursor: string | undefined): Page<
   return { items, ...(cursor !== undefined && { cursor }) };
 }
 
-/** A cursor that is a number. @throws HttpError 400 */
-function positionOf(cursor: string | undefined): number | undefined {
-  if (cursor === undefined) return undefined;
-  if (/^-?\d{1,15}$/.test(cursor)) return Number(cursor);
-  throw invalidCursor();
-}
-
 /** Submissions from a cursor on. A page on which none matches has the cursor of the next one. */
 async function submissionsOf(
   stub: Stub,
@@ -122,17 +101,4 @@ async function submissionsOf(
     if (name !== "ListScanLimitError" || typeof next !== "string") throw error;
     return { items: [], cursor: next };
   }
-}
-
-/** A page of a list that comes as a whole. */
-function after<Item>(
-  all: readonly Item[],
-  { limit, cursor }: Query,
-  keyOf: (item: Item) => string,
-): Page<Item> {
-  const sorted = all.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
-  const rest = cursor === undefined ? sorted : sorted.filter((item) => keyOf(item) > cursor);
-  const items = rest.slice(0, limit);
-  const last = items.at(-1);
-  return pageOf(items, rest.length > limit && last !== undefined ? keyOf(last) : undefined);
 }

@@ -4,6 +4,7 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
+import type { Position } from "../../core/page.ts";
 import {
   byOccurrence,
   columnOf,
@@ -158,19 +159,15 @@ export class RunStore {
     });
   }
 
-  /** Newest first; more than `limit` if the last one shares its time with others. */
-  list(taskId: string, { before, limit }: { before: number; limit: number }): Run[] {
-    return this.sql
-      .exec<Run>(
-        `SELECT ${ALL} FROM perdure_runs WHERE task_id = ?1 AND occurrence < ?2 AND occurrence >= COALESCE(
-           (SELECT occurrence FROM perdure_runs WHERE task_id = ?1 AND occurrence < ?2 ORDER BY occurrence DESC LIMIT 1 OFFSET ?3), ?4)
-         ORDER BY occurrence DESC, trigger_key DESC`,
-        taskId,
-        before,
-        limit - 1,
-        Number.MIN_SAFE_INTEGER,
-      )
-      .toArray();
+  /** Newest first, after a position. */
+  list(
+    taskId: string,
+    limit: number,
+    [time, key]: Position = [Number.MAX_SAFE_INTEGER, ""],
+  ): Run[] {
+    const query = `SELECT ${ALL} FROM perdure_runs WHERE task_id = ? AND (occurrence, trigger_key) < (?, ?)
+      ORDER BY occurrence DESC, trigger_key DESC LIMIT ?`;
+    return this.sql.exec<Run>(query, taskId, time, key, limit).toArray();
   }
 
   trigger(taskId: string, key: string): Run | undefined {
@@ -189,15 +186,16 @@ export class RunStore {
     return new Map(found.toArray().map(({ occurrence, status }) => [occurrence, status]));
   }
 
-  /** The latest run that was not skipped, by task; of one task, or of all. */
-  latest(taskId: string | null): Map<string, Run> {
-    const query = `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id) WHERE status <> 'skipped' AND occurrence =
-         (SELECT occurrence FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY occurrence DESC LIMIT 1)`;
-    const found =
-      taskId === null
-        ? this.sql.exec<Run>(query)
-        : this.sql.exec<Run>(`${query} AND task_id = ?`, taskId);
-    return new Map(found.toArray().map((run) => [run.taskId, run]));
+  /** The latest run that was not skipped, by task, from the first of these ids to the last. */
+  latest([first = "", ...others]: readonly string[]): Map<string, Run> {
+    const found = this.sql.exec<Run>(
+      `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id)
+       WHERE task_id BETWEEN ? AND ? AND status <> 'skipped' AND occurrence =
+         (SELECT occurrence FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY occurrence DESC LIMIT 1)`,
+      first,
+      others.at(-1) ?? first,
+    );
+    return new Map(Array.from(found, (run) => [run.taskId, run]));
   }
 
   /** By task, among its latest `count` runs: how many completed, and how many an open run made it skip, if any. */
@@ -219,16 +217,16 @@ export class RunStore {
     return new Map(Array.from(found, (row) => [row.taskId, row]));
   }
 
-  /** Runs in the history by how they ended, by task; of one task, or of all. */
-  tallies(taskId: string | null): Map<string, Tally> {
-    const where = taskId === null ? "" : "WHERE task_id = ?";
+  /** Runs in the history by how they ended, by task, from the first of these ids to the last. */
+  tallies([first = "", ...others]: readonly string[]): Map<string, Tally> {
     // Grouped in the order of the key: grouped by status too, each row would be read twice.
     const found = this.sql.exec<Tally & { taskId: string }>(
       `SELECT task_id AS taskId, SUM(status = 'completed') AS completed, SUM(status = 'failed') AS failed,
-       SUM(status = 'skipped') AS skipped FROM perdure_runs ${where} GROUP BY task_id`,
-      ...(taskId === null ? [] : [taskId]),
+       SUM(status = 'skipped') AS skipped FROM perdure_runs WHERE task_id BETWEEN ? AND ? GROUP BY task_id`,
+      first,
+      others.at(-1) ?? first,
     );
-    return new Map(found.toArray().map((tally) => [tally.taskId, tally]));
+    return new Map(Array.from(found, (tally) => [tally.taskId, tally]));
   }
 
   /** Returns the changed run; undefined if it has ended or is at another attempt. */

@@ -28,6 +28,11 @@ export type InvalidTask = {
 export class Declarations {
   readonly valid = new Map<string, DeclaredTask>();
   readonly invalid = new Map<string, InvalidTask>();
+
+  get ids(): string[] {
+    return [...this.valid.keys(), ...this.invalid.keys()];
+  }
+
   /** Tasks that a sub-agent declares and does not run, because its scope is "root". */
   outOfScope = 0;
 
@@ -35,7 +40,7 @@ export class Declarations {
   check(taskId: string): void {
     const { valid, invalid } = this;
     if (valid.has(taskId) || invalid.has(taskId)) return;
-    throw new UnknownTaskError(taskId, [...valid.keys(), ...invalid.keys()]);
+    throw new UnknownTaskError(taskId, this.ids);
   }
 }
 

@@ -9,21 +9,16 @@ import type { Declarations, InvalidTask } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
 import { isArmed, nextOccurrencesOf } from "./occurrences.ts";
 
-/**
- * The declared tasks, the valid ones first.
- *
- * @param taskId the only task to read, or null for all
- */
+/** The tasks of these sorted ids, without those that are not declared. */
 export function readTasks(
   { valid, invalid }: Declarations,
   store: Store,
   occurrences: number,
-  taskId: string | null,
+  taskIds: readonly string[],
 ): ScheduledTaskInfo[] {
-  const latest = store.runs.latest(taskId);
-  const tallies = store.runs.tallies(taskId);
-  const ids = taskId === null ? [...valid.keys(), ...invalid.keys()] : [taskId];
-  return ids.flatMap((id) => {
+  const latest = store.runs.latest(taskIds);
+  const tallies = store.runs.tallies(taskIds);
+  return taskIds.flatMap((id) => {
     const row = store.tasks.get(id);
     const task = valid.get(id);
     const invalidTask = invalid.get(id);

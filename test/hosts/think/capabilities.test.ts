@@ -43,7 +43,7 @@ it("L7: a sub-agent has them, which only a method can reach", async () => {
 it("the agent's own code has them as properties", async () => {
   const found = await runInDurableObject<ThinkAgent, unknown>(givenThink(), async (agent) => [
     await agent.outbox.stats(),
-    (await agent.schedules.list()).length,
+    (await agent.schedules.list()).items.length,
     (await agent.inbound.list()).items,
     (await agent.operations.healthReport()).findings,
   ]);

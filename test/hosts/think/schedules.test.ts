@@ -50,7 +50,9 @@ describe("a prompt task", () => {
     const again = await capabilitiesOf(agent()).schedules.trigger("digest", { key: "once" });
     expect(again.idempotencyKey).toBe(run.idempotencyKey);
     const ended = await until(async () => {
-      const [latest] = await capabilitiesOf(agent()).schedules.runs("digest");
+      const {
+        items: [latest],
+      } = await capabilitiesOf(agent()).schedules.runs("digest");
       return latest?.status === "completed" && latest;
     });
     const [submission, ...others] = await agent().listSubmissions();
@@ -82,7 +84,7 @@ describe("a prompt task", () => {
     await until(async () => (await agent().listSubmissions()).length >= 3);
     await capabilitiesOf(agent()).schedules.pause("tick", "seen enough");
     const submissions = await agent().listSubmissions();
-    const runs = await capabilitiesOf(agent()).schedules.runs("tick");
+    const { items: runs } = await capabilitiesOf(agent()).schedules.runs("tick");
     const keys = new Set(submissions.map(({ idempotencyKey }) => idempotencyKey));
     expect(keys.size).toBe(submissions.length);
     expect(runs.map(({ idempotencyKey }) => idempotencyKey)).toEqual(
@@ -112,7 +114,7 @@ describe("a prompt task", () => {
       "skipped",
     );
     const runs = await until(async () => {
-      const all = await capabilitiesOf(agent()).schedules.runs("slow");
+      const { items: all } = await capabilitiesOf(agent()).schedules.runs("slow");
       return all.some(({ status }) => status === "completed") && all;
     }, 40_000);
     expect(runs.map(({ status }) => status).sort()).toEqual(["completed", "skipped", "skipped"]);
@@ -242,7 +244,7 @@ describe("the declared tasks", () => {
     );
     expect(await armedByThink(agent())).toHaveLength(1);
     await crash(agent());
-    expect(await capabilitiesOf(agent()).schedules.list()).toMatchObject([
+    expect((await capabilitiesOf(agent()).schedules.list()).items).toMatchObject([
       { taskId: "old", state: "active" },
     ]);
     expect(await armedByThink(agent())).toEqual([]);
@@ -268,7 +270,7 @@ describe("the declared tasks", () => {
       },
     );
     const ids = async () =>
-      (await capabilitiesOf(agent()).schedules.list()).map(({ taskId }) => taskId);
+      (await capabilitiesOf(agent()).schedules.list()).items.map(({ taskId }) => taskId);
     expect(await ids()).toEqual(["first"]);
     await runInDurableObject(agent(), async (own) => {
       own.sql`INSERT INTO reminders (id) VALUES ('second')`;

@@ -366,7 +366,9 @@ describe("S1: a task that Think has armed", () => {
     await app.changeAgent();
     await called(prompt);
     const moved = app.agent();
-    const [run, ...others] = await capabilitiesOf(moved).schedules.runs("daily");
+    const {
+      items: [run, ...others],
+    } = await capabilitiesOf(moved).schedules.runs("daily");
     expect([run?.scheduledFor, others.length]).toEqual([due, 0]);
     expect((await capabilitiesOf(moved).schedules.inspect("daily"))?.next).toBe(next);
     expect(await moved.listSubmissions()).toHaveLength(1);
@@ -379,7 +381,7 @@ describe("S1: a task that Think has armed", () => {
     await app.changeAgent();
     const moved = app.agent();
     expect((await capabilitiesOf(moved).schedules.inspect("daily"))?.next).toBe(next);
-    expect(await capabilitiesOf(moved).schedules.runs("daily")).toEqual([]);
+    expect((await capabilitiesOf(moved).schedules.runs("daily")).items).toEqual([]);
     expect(await moved.listSubmissions()).toHaveLength(1);
   });
 
@@ -390,7 +392,9 @@ describe("S1: a task that Think has armed", () => {
     });
     const armed = await app.agent().nextSchedule();
     await app.changeAgent();
-    const [task] = await capabilitiesOf(app.agent()).schedules.list();
+    const {
+      items: [task],
+    } = await capabilitiesOf(app.agent()).schedules.list();
     expect(task?.next).toBe(armed);
     expect(await app.agent().nextSchedule()).toBe(null);
   });

@@ -123,7 +123,9 @@ describe("findings of scheduled tasks", () => {
       await storage.sync();
     });
     const awake = await crashed(agent);
-    await until(async () => (await capabilitiesOf(awake).schedules.runs("digest")).length > 0);
+    await until(
+      async () => (await capabilitiesOf(awake).schedules.runs("digest")).items.length > 0,
+    );
     const finding = await found(awake, "task-missed");
     expect(finding.evidence.count).toBe(4);
     await apply(awake, finding.fix.action);
@@ -143,7 +145,9 @@ describe("findings of scheduled tasks", () => {
     await capabilitiesOf(agent).schedules.trigger("digest");
     await moveBack(agent, 3.5 * HOUR);
     const awake = again(agent);
-    await until(async () => (await capabilitiesOf(awake).schedules.runs("digest")).length === 4);
+    await until(
+      async () => (await capabilitiesOf(awake).schedules.runs("digest")).items.length === 4,
+    );
     expect(codesIn(await reportOf(awake))).toEqual([]);
     await moveBack(awake, 3.25 * HOUR);
     const later = again(agent);
@@ -152,7 +156,8 @@ describe("findings of scheduled tasks", () => {
     expect(finding.title).toMatch(/skipped 6 of its latest 7 runs since .* and completed 0\.$/);
     end.resolve();
     await until(
-      async () => (await capabilitiesOf(later).schedules.runs("digest"))[0]?.status === "completed",
+      async () =>
+        (await capabilitiesOf(later).schedules.runs("digest")).items[0]?.status === "completed",
     );
     for (let run = 0; run < 5; run++) await capabilitiesOf(later).schedules.trigger("digest");
     await gone(later, "task-skips");
@@ -176,7 +181,8 @@ describe("findings of scheduled tasks", () => {
     await moveBack(agent, HOUR);
     const awake = again(agent);
     await until(
-      async () => (await capabilitiesOf(awake).schedules.runs("digest"))[0]?.status === "completed",
+      async () =>
+        (await capabilitiesOf(awake).schedules.runs("digest")).items[0]?.status === "completed",
     );
     expect(codesIn(await reportOf(awake))).toEqual([]);
     schedule = "cron 0 9 30 2 *";

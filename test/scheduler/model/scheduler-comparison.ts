@@ -129,8 +129,11 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
   async look(): Promise<Snapshot> {
     await this.#rest();
     const found = await this.#stage.in(async ({ scheduler }) => {
-      const tasks = await scheduler.list();
-      const runs = tasks.map(({ taskId }) => scheduler.runs(taskId, { limit: 1_000 }));
+      const { items: tasks } = await scheduler.list();
+      const runs = tasks.map(async ({ taskId }) => {
+        const { items } = await scheduler.runs(taskId, { limit: 1_000 });
+        return items;
+      });
       return { tasks, runs: await Promise.all(runs) };
     });
     const alarm = await this.#stage.inside((_, { storage }) => storage.getAlarm());

@@ -271,7 +271,7 @@ it("S3: no more attempts than the limit run at once, and all runs end", async ()
   await stage.start();
   await stage.pass(10 * MINUTE);
   await until(async () =>
-    (await stage.in(({ scheduler }) => scheduler.list())).every(
+    (await stage.in(({ scheduler }) => scheduler.list())).items.every(
       ({ counts }) => counts.completed === 1,
     ),
   );

@@ -169,7 +169,7 @@ describe("a paused task that a deploy omits", () => {
         error: await refusal(scheduler.resume("t")),
       };
     });
-    expect({ written, listed }).toEqual({ written: 0, listed: [] });
+    expect({ written, listed }).toEqual({ written: 0, listed: { items: [] } });
     expect(error.name).toBe("UnknownTaskError");
     expect(await stage.wakesIn()).toBeNull();
   });
@@ -320,14 +320,14 @@ describe("one invalid task", () => {
         wrong: task(noop, { schedule: "every dya at 09:00" }),
       }),
     });
-    const infos = await stage.in(({ scheduler }) => scheduler.list());
+    const { items: infos } = await stage.in(({ scheduler }) => scheduler.list());
     const active = infos.filter(({ state }) => state === "active").map(({ taskId }) => taskId);
-    expect(active).toEqual(["interval", "text", "option", "dates", "excepted"]);
+    expect(active).toEqual(["dates", "excepted", "interval", "option", "text"]);
     const invalid = infos.filter(({ state }) => state === "invalid");
     expect(invalid.map(({ taskId, error }) => [taskId, error?.name])).toEqual([
-      ["wall", "InvalidOptionError"],
-      ["limited", "InvalidOptionError"],
       ["bare", "InvalidOptionError"],
+      ["limited", "InvalidOptionError"],
+      ["wall", "InvalidOptionError"],
       ["wrong", "ScheduleSyntaxError"],
     ]);
     expect(invalid[0]?.error?.message).toContain('Invalid defaultTimezone "Mars/Phobos"');
@@ -440,7 +440,7 @@ describe("declarations that Think accepts", () => {
     await stage.declare({ t: task(noop, { description: "Sends the digest." }) });
     expect(await stage.in(({ meter }) => meter.read().rowsWritten)).toBe(0);
     expect((await stage.info()).description).toBe("Sends the digest.");
-    expect((await stage.in(({ scheduler }) => scheduler.list()))[0]?.description).toBe(
+    expect((await stage.in(({ scheduler }) => scheduler.list())).items[0]?.description).toBe(
       "Sends the digest.",
     );
   });

@@ -5,8 +5,9 @@ import { PAGE } from "../../../core/operated/bulk-page.ts";
 import type { OnMany, OnOne } from "../../../core/operated/catalog.ts";
 import { done, failed, NOT_FOUND, UNCHANGED } from "../../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../../core/operated/part.ts";
+import { cursorOf } from "../../../core/page.ts";
 import { withoutSecrets } from "../destinations/index.ts";
-import { cursorOf, DEAD_LETTER_FILTER } from "../filters.ts";
+import { DEAD_LETTER_FILTER } from "../filters.ts";
 import type { Outbox } from "../outbox.ts";
 import type { ACTIONS, Filters } from "./catalog.ts";
 

@@ -2,12 +2,10 @@
 
 import { type Failure, readFailure, storedFailure } from "../../../core/failures.ts";
 import type { Json } from "../../../core/json.ts";
-import type { Page } from "../../../core/page.ts";
+import { cursorOf, type Page, type Position, pageOf } from "../../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
-import type { Position } from "../filters.ts";
 import type { KeepLimits } from "../options.ts";
 import type { DeadLetter } from "../types.ts";
-import { cursorAfter } from "./listing.ts";
 import { deleteWithParts } from "./parts.ts";
 
 /** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
@@ -102,7 +100,7 @@ export class DeadLetterStore {
     const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
     const query = `${SELECT} WHERE (died_at, id) < (?, ?) AND ${SELECTED} ORDER BY died_at DESC, id DESC LIMIT ?`;
     const rows = this.#sql.exec<Row>(query, time, id, ...valuesOf(selection), limit + 1).toArray();
-    return { items: rows.slice(0, limit).map(toLetter), ...cursorAfter(rows, limit) };
+    return pageOf(rows, limit, toLetter, ({ since, id }) => cursorOf(since, id));
   }
 
   count(selection: Selection): number {

@@ -8,7 +8,7 @@
  */
 
 import { type Failure, readFailure, storedFailure } from "../../../core/failures.ts";
-import type { Page } from "../../../core/page.ts";
+import { type Page, pageOf } from "../../../core/page.ts";
 import type { Endpoint } from "../types.ts";
 
 type Row = {
@@ -51,10 +51,9 @@ export class EndpointStore {
 
   /** By URL, after that of the page before. */
   page(limit: number, after: string): Page<Endpoint> {
-    const found = this.list().filter(({ url }) => url > after);
-    const items = found.toSorted((a, b) => (a.url < b.url ? -1 : 1)).slice(0, limit);
-    const last = items.at(-1);
-    return { items, ...(last && found.length > limit && { cursor: last.url }) };
+    const found = [...this.#known.values()].filter(({ url }) => url > after);
+    const sorted = found.toSorted((a, b) => (a.url < b.url ? -1 : 1));
+    return pageOf(sorted, limit, toEndpoint, ({ url }) => url);
   }
 
   get(key: string, url: string): Endpoint {

@@ -1,10 +1,9 @@
 /** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
 
 import { readFailure } from "../../../core/failures.ts";
-import type { Page } from "../../../core/page.ts";
+import { cursorOf, type Page, type Position, pageOf } from "../../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import { idRangeOf, submissionOf } from "../event.ts";
-import { cursorOf, type Position } from "../filters.ts";
 import type { DeliveryInfo, DeliveryState } from "../types.ts";
 
 /** Which deliveries are listed. */
@@ -61,16 +60,7 @@ export function listDeliveries(
   const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
     .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
-  return { items: rows.slice(0, limit).map(infoOf), ...cursorAfter(rows, limit) };
-}
-
-/** The cursor of the next page, if the list has one more row than `limit`. */
-export function cursorAfter(
-  rows: readonly { since: number; id: string }[],
-  limit: number,
-): { cursor?: string } {
-  const last = rows[limit - 1];
-  return last && rows.length > limit ? { cursor: cursorOf(last.since, last.id) } : {};
+  return pageOf(rows, limit, infoOf, ({ since, id }) => cursorOf(since, id));
 }
 
 function rowsOf(

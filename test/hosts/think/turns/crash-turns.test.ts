@@ -236,7 +236,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
       ...differs("main has", await said(agent), [ask(script(id))]),
       ...differs(
         "its runs are",
-        (await capabilitiesOf(agent).schedules.runs(TASK)).map(({ status }) => status),
+        (await capabilitiesOf(agent).schedules.runs(TASK)).items.map(({ status }) => status),
         ["completed"],
       ),
     ],
@@ -256,7 +256,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
     ],
     check: async (agent) => [
       ...(await statusesAre(agent, "completed", "completed")),
-      ...differs("it has runs", (await capabilitiesOf(agent).schedules.runs(TASK)).length, 2),
+      ...differs("it has runs", (await capabilitiesOf(agent).schedules.runs(TASK)).items.length, 2),
     ],
   },
   {
@@ -272,7 +272,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
     ],
     check: async (agent) => {
       const task = await capabilitiesOf(agent).schedules.inspect(TASK);
-      const skipped = (await capabilitiesOf(agent).schedules.runs(TASK)).map(
+      const skipped = (await capabilitiesOf(agent).schedules.runs(TASK)).items.map(
         ({ status }) => status,
       );
       // A caller without an answer skips the one after it, too.
@@ -299,7 +299,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
     check: async (agent) =>
       differs(
         "its tasks are",
-        (await capabilitiesOf(agent).schedules.list()).map(({ taskId }) => taskId),
+        (await capabilitiesOf(agent).schedules.list()).items.map(({ taskId }) => taskId),
         ["other"],
       ),
   },
