@@ -52,3 +52,11 @@ export class Deadlines {
 export function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
   return new Deadlines(ms).within(work);
 }
+
+/** The same promise, or a rejection with the signal's reason; the work itself continues. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  signal.addEventListener("abort", () => reject(signal.reason));
+  if (signal.aborted) reject(signal.reason);
+  return Promise.race([aborted, work]);
+}

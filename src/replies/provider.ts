@@ -2,8 +2,9 @@
 
 import { because, failureOf } from "../core/failures.ts";
 import { isPlainObject } from "../core/options/options.ts";
+import { unlessAborted } from "../core/timeout.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
-import { readSecret, unlessAborted } from "../kernel/outbox/internal.ts";
+import { readSecret } from "../kernel/outbox/internal.ts";
 
 /** Bytes of a response's body that are read. */
 const MAX_BODY = 2 * 1_048_576;

@@ -20,7 +20,7 @@ export {
   WORKFLOW,
 } from "./destinations/bindings.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
-export { excerptOf, unlessAborted } from "./destinations/requests.ts";
+export { excerptOf } from "./destinations/requests.ts";
 export { checked, problemOfSecret, readSecret, SECRET_NAME } from "./destinations/secrets.ts";
 export { type OtlpDestination, STILL_WAITING } from "./destinations/telemetry.ts";
 export { hostOf, problemOfHost, problemOfUrl } from "./destinations/webhook.ts";

@@ -8,6 +8,7 @@ import { because, transientOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
+import { unlessAborted } from "../../core/timeout.ts";
 import {
   type Adapter,
   type AdapterContext,
@@ -26,7 +27,6 @@ import {
   SECRET_NAME,
   STILL_WAITING,
   UndeliverableError,
-  unlessAborted,
 } from "../../kernel/outbox/internal.ts";
 
 /** The collector of `traces()`. */

@@ -2,6 +2,7 @@
 
 import type { UIMessage } from "ai";
 import { preview } from "../../core/json.ts";
+import { unlessAborted } from "../../core/timeout.ts";
 import type { IntakeResult } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
 import { RunCancelledError, RunTimeoutError } from "../errors.ts";
@@ -28,20 +29,12 @@ export async function perform(attempt: Attempt, app: App): Promise<string | unde
   const { task, abort } = attempt;
   const { handler } = task.action;
   const work = handler
-    ? app.inHostContext(async () => {
-        await handler(contextOf(attempt));
-        return undefined;
-      })
+    ? app.inHostContext(async () => void (await handler(contextOf(attempt))))
     : submit(attempt, app);
-  const stopped = new Promise<never>((_, reject) => {
-    const stop = () => reject(abort.signal.reason);
-    if (abort.signal.aborted) stop();
-    else abort.signal.addEventListener("abort", stop, { once: true });
-  });
   const { taskId, timeoutMs } = task;
   const timer = setTimeout(() => abort.abort(new RunTimeoutError(taskId, timeoutMs)), timeoutMs);
   try {
-    return await Promise.race([work, stopped]);
+    return await unlessAborted(work, abort.signal);
   } finally {
     clearTimeout(timer);
   }

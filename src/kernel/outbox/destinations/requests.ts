@@ -7,14 +7,6 @@ const MAX_EXCERPT = 1_024;
 /** The time limit for reading that body, after the status. */
 const EXCERPT_MS = 1_000;
 
-/** The same promise, or a rejection with the signal's reason; the work itself continues. */
-export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  signal.addEventListener("abort", () => reject(signal.reason));
-  if (signal.aborted) reject(signal.reason);
-  return Promise.race([aborted, work]);
-}
-
 /** The beginning of a response's body on one line, or as much as arrives in time. The rest is never read. */
 export async function excerptOf({ body }: Response): Promise<string> {
   if (body === null) return "";

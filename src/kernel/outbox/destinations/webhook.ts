@@ -8,11 +8,12 @@ import { because } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../../core/options/options.ts";
+import { unlessAborted } from "../../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
 import { isPrivateHost } from "./private-hosts.ts";
-import { excerptOf, unlessAborted } from "./requests.ts";
+import { excerptOf } from "./requests.ts";
 import { checked, isSecret, type Problem, readSecret } from "./secrets.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
