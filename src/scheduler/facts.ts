@@ -3,6 +3,7 @@
 import { failureOf } from "../core/failures.ts";
 import { DAY_MS } from "./calendar/civil.ts";
 import { EMPTY_TASK, type TaskRow } from "./rows.ts";
+import type { Skips } from "./runs/run-store.ts";
 import type { Store } from "./store.ts";
 import type { Declarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
@@ -27,7 +28,7 @@ export type TaskFacts = Pick<ScheduledTaskInfo, "taskId" | "state" | "paused"> &
   /** Set if its schedule leaves no occurrence: whether it had one since it was declared. */
   readonly over?: { readonly hasFired: boolean; readonly schedule: string };
   /** Of its latest runs; only where an open run has made it skip several occurrences. */
-  readonly latest?: Latest;
+  readonly latest?: Skips;
   /** Failed runs since the last one that did not fail. */
   readonly failures: number;
   readonly lastRun?: { readonly at: number; readonly error?: string };
@@ -35,14 +36,6 @@ export type TaskFacts = Pick<ScheduledTaskInfo, "taskId" | "state" | "paused"> &
   readonly waitsSince?: number;
   /** Occurrences of the last 24 hours without a run. */
   readonly missed: readonly number[];
-};
-
-type Latest = {
-  readonly count: number;
-  readonly skipped: number;
-  readonly completed: number;
-  /** The first occurrence that was skipped. */
-  readonly since: number;
 };
 
 export type SchedulerFacts = { readonly tasks: readonly TaskFacts[] };
@@ -62,6 +55,7 @@ export function schedulerFacts(
   const tasks = [...valid.values()].flatMap((task): TaskFacts[] => {
     const row = store.tasks.get(task.taskId);
     if (!row) return [];
+    const skipped = skips.get(task.taskId);
     const run = latest.get(task.taskId);
     const waiting = store.runs
       .open(task.taskId)
@@ -74,7 +68,7 @@ export function schedulerFacts(
         ...pauseInfo(row),
         firesAt: fireTime(task, row),
         ...overOf(task, row),
-        ...(skips.has(task.taskId) && { latest: skips.get(task.taskId) as Latest }),
+        ...(skipped && { latest: skipped }),
         failures: row.failures,
         ...(run && {
           lastRun: {

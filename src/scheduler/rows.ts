@@ -88,22 +88,25 @@ export type Run = RunKey & {
   readonly reason: string | null;
 };
 
-export const RUN_FIELDS = [
-  "taskId",
-  "occurrence",
-  "triggerKey",
-  "cause",
-  "status",
-  "firedAt",
-  "lagMs",
-  "attempts",
-  "notBefore",
-  "endedAt",
-  "submissionId",
-  "errorName",
-  "errorMessage",
-  "reason",
-] as const satisfies readonly (keyof Run)[];
+/** A run that has just fired. */
+export const EMPTY_RUN: Run = {
+  taskId: "",
+  occurrence: 0,
+  triggerKey: "",
+  cause: "schedule",
+  status: "waiting",
+  firedAt: 0,
+  lagMs: 0,
+  attempts: 0,
+  notBefore: 0,
+  endedAt: null,
+  submissionId: null,
+  errorName: null,
+  errorMessage: null,
+  reason: null,
+};
+
+export const RUN_FIELDS = Object.keys(EMPTY_RUN) as (keyof Run)[];
 
 /** `task_id` for `taskId`. */
 export function columnOf(field: keyof TaskRow | keyof Run): string {

@@ -7,7 +7,7 @@ import { type Clock, earliest } from "../../core/clock.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
 import type { App } from "../app.ts";
 import type { Range } from "../options.ts";
-import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
+import { EMPTY_RUN, isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import {
@@ -30,14 +30,6 @@ type NewRun = {
   readonly occurrence: number;
   readonly cause: RunCause;
   readonly triggerKey?: string;
-};
-
-/** The occurrences that a backfill would run. */
-type Backfillable = {
-  readonly queued: readonly number[];
-  readonly alreadyRun: number;
-  /** Whether the history has the occurrence, as skipped. */
-  readonly isKnown: (occurrence: number) => boolean;
 };
 
 export class Firing {
@@ -82,11 +74,11 @@ export class Firing {
   }
 
   /**
-   * The occurrences in a past range, and which of them have no run.
+   * The occurrences in a past range that have no run, and how many have one.
    *
    * @throws InvalidOptionError for too long a range
    */
-  backfillable(task: DeclaredTask, row: TaskRow, { from, to }: Range): Backfillable {
+  backfillable(task: DeclaredTask, row: TaskRow, { from, to }: Range) {
     const { taskId } = task;
     // Occurrences that are still to come fire by themselves.
     const ahead = isArmed(task, row) ? (row.nextAt ?? Infinity) : Infinity;
@@ -108,26 +100,20 @@ export class Firing {
     const queued = occurrences.filter(
       (occurrence) => (known.get(occurrence) ?? "skipped") === "skipped",
     );
-    return {
-      queued,
-      alreadyRun: occurrences.length - queued.length,
-      isKnown: (occurrence) => known.has(occurrence),
-    };
+    return { queued, alreadyRun: occurrences.length - queued.length };
   }
 
   /** Queues runs of the occurrences in a past range that have not run. */
   backfill(task: DeclaredTask, row: TaskRow, range: Range): { queued: number; alreadyRun: number } {
-    const { store, runner, clock } = this;
+    const { store, runner } = this;
     const { taskId } = task;
-    const { queued, alreadyRun, isKnown } = this.backfillable(task, row, range);
+    const { queued, alreadyRun } = this.backfillable(task, row, range);
     const [first] = queued;
     if (first === undefined) return { queued: 0, alreadyRun };
-    const news = queued.filter((occurrence) => !isKnown(occurrence));
     store.transaction(() => {
       store.runs.insert(
-        news.map((occurrence) => this.#runOf(task, { occurrence, cause: "backfill" })),
+        queued.map((occurrence) => this.#runOf(task, { occurrence, cause: "backfill" })),
       );
-      store.runs.reopen(task, queued.filter(isKnown), clock.now());
       const openFrom = Math.min(first, row.openFrom ?? first);
       if (openFrom !== row.openFrom) store.putTask({ ...row, openFrom });
     });
@@ -145,13 +131,9 @@ export class Firing {
     const { app, store, runner, clock } = this;
     const { taskId } = task;
     const open = store.runs.open(taskId);
-    const {
-      room,
-      reason: skipped,
-      isFull,
-      cancelled,
-    } = admit(task, newRuns.length > 0 ? open : []);
-    if (isFull && skipped && newRuns.length > room) app.reportFull(taskId, skipped);
+    const admitted = admit(task, newRuns.length > 0 ? open : []);
+    const { room, cancelled, reason: skipped } = admitted;
+    if (admitted.isFull && newRuns.length > room) app.reportFull(taskId, skipped);
     // Occurrences after the last allowed run are not missed: the task is finished then.
     const left = task.maxRuns - row.runs;
     const runs = newRuns.flatMap((newRun, index) => {
@@ -194,23 +176,11 @@ export class Firing {
     { occurrence, cause, triggerKey = "" }: NewRun,
     skipped?: string,
   ): Run {
-    const now = this.clock.now();
-    return {
-      taskId,
-      occurrence,
-      triggerKey,
-      cause,
-      status: skipped === undefined ? "waiting" : "skipped",
-      firedAt: now,
-      lagMs: cause === "trigger" ? 0 : Math.max(0, now - occurrence - offsetMs),
-      attempts: 0,
-      notBefore: 0,
-      endedAt: skipped === undefined ? null : now,
-      submissionId: null,
-      errorName: null,
-      errorMessage: null,
-      reason: skipped ?? null,
-    };
+    const firedAt = this.clock.now();
+    const lagMs = cause === "trigger" ? 0 : Math.max(0, firedAt - occurrence - offsetMs);
+    const run: Run = { ...EMPTY_RUN, taskId, occurrence, triggerKey, cause, firedAt, lagMs };
+    if (skipped === undefined) return run;
+    return { ...run, status: "skipped", endedAt: firedAt, reason: skipped };
   }
 
   /** Within the transaction that inserts runs: stores the task's row, and deletes what is too old for the history. */

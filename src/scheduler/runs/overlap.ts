@@ -4,42 +4,33 @@ import { byOccurrence, type Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { Overlap } from "../types.ts";
 
-export type Admission = {
-  /** How many new runs enter. The others are skipped. */
-  readonly room: number;
-  /** Why the others are skipped. */
-  readonly reason?: string;
-  /** Whether they are skipped because the queue is full. */
-  readonly isFull?: boolean;
-  /** Open runs that are cancelled for the new ones. */
-  readonly cancelled: readonly Run[];
-};
-
 /**
  * Decides by the task's `overlap`. While a task with `catchUp: "all"` catches up, a new run queues behind its missed ones:
  * skipped, it would be the next missed one.
  *
  * @param open the task's open runs. Backfills do not count: a new run waits for the running one, and goes before the others
+ * @returns how many new runs enter, why the others are skipped, and which open runs are cancelled for the new ones
  */
 export function admit(
   { overlap, catchUpMs, maxWaiting }: Pick<DeclaredTask, "overlap" | "catchUpMs" | "maxWaiting">,
   open: readonly Run[],
-): Admission {
+) {
+  const none: readonly Run[] = [];
   const others = open.filter(({ cause }) => cause !== "backfill");
-  if (overlap === "allow") return { room: Infinity, cancelled: [] };
-  if (overlap === "cancelPrevious") return { room: Infinity, cancelled: others };
+  if (overlap === "allow") return { room: Infinity, cancelled: none, reason: "" };
+  if (overlap === "cancelPrevious") return { room: Infinity, cancelled: others, reason: "" };
   const [first] = others;
   const keepsAll = catchUpMs !== "latest" && catchUpMs > 0;
   const isCatchingUp = keepsAll && others.some(({ cause }) => cause === "catch-up");
   if (first && overlap === "skip" && !isCatchingUp) {
     const when = new Date(first.occurrence).toISOString();
-    return { room: 0, reason: `The run of ${when} had not ended`, cancelled: [] };
+    return { room: 0, cancelled: none, reason: `The run of ${when} had not ended` };
   }
   const waiting = others.filter(({ status }) => status === "waiting").length;
   // Without an open run, the first one does not wait.
   const room = Math.max(0, maxWaiting - waiting) + (first ? 0 : 1);
   const reason = `${maxWaiting} runs were waiting, which is the limit (maxWaiting)`;
-  return { room, reason, isFull: true, cancelled: [] };
+  return { room, cancelled: none, reason, isFull: true };
 }
 
 /**

@@ -14,13 +14,21 @@ import {
   selected,
   type Tally,
 } from "../rows.ts";
-import type { DeclaredTask } from "../tasks/declared.ts";
 import type { RunStatus } from "../types.ts";
 
 export type RunEnd = {
   readonly status: Exclude<RunStatus, "waiting" | "running">;
   readonly error?: Failure | null;
   readonly reason?: string | null;
+};
+
+/** Of the latest runs of a task. `since` is the first occurrence that was skipped. */
+export type Skips = {
+  readonly taskId: string;
+  readonly count: number;
+  readonly skipped: number;
+  readonly completed: number;
+  readonly since: number;
 };
 
 const ALL = selected(RUN_FIELDS);
@@ -66,40 +74,23 @@ export class RunStore {
     return [...this.#open.keys()];
   }
 
-  /** (new) → waiting, running or skipped. Returns the runs that were new: an occurrence has one run. */
+  /**
+   * (new) → waiting, running or skipped, and skipped → waiting for a backfill. Returns the runs that were stored: an
+   * occurrence has one run.
+   */
   insert(runs: readonly Run[]): Run[] {
     if (runs.length === 0) return [];
+    const columns = RUN_FIELDS.map(columnOf);
     const values = RUN_FIELDS.map((field) => `value ->> '${field}'`);
     const inserted = this.sql.exec<Run>(
-      `INSERT INTO perdure_runs (${RUN_FIELDS.map(columnOf).join(", ")}) SELECT ${values.join(", ")}
-       FROM json_each(?) WHERE true ON CONFLICT DO NOTHING RETURNING ${ALL}`,
+      `INSERT INTO perdure_runs (${columns.join(", ")}) SELECT ${values.join(", ")} FROM json_each(?) WHERE true
+       ON CONFLICT DO UPDATE SET ${columns.map((column) => `${column} = excluded.${column}`).join(", ")}
+       WHERE status = 'skipped' AND excluded.cause = 'backfill' RETURNING ${ALL}`,
       JSON.stringify(runs),
     );
     const newRuns = inserted.toArray().sort(byOccurrence);
     this.afterCommit(() => this.#keep(newRuns));
     return newRuns;
-  }
-
-  /** skipped → waiting, as backfills. */
-  reopen(
-    { taskId, offsetMs }: Pick<DeclaredTask, "taskId" | "offsetMs">,
-    occurrences: readonly number[],
-    now: number,
-  ): void {
-    if (occurrences.length === 0) return;
-    const reopened = this.sql
-      .exec<Run>(
-        `UPDATE perdure_runs SET status = 'waiting', cause = 'backfill', fired_at = ?1, lag_ms = max(0, ?1 - occurrence - ?2), attempts = 0,
-           not_before = 0, ended_at = NULL, reason = NULL, error_name = NULL, error_message = NULL, submission_id = NULL
-         WHERE task_id = ?3 AND occurrence IN (SELECT value FROM json_each(?4)) AND trigger_key = '' AND status = 'skipped'
-         RETURNING ${ALL}`,
-        now,
-        offsetMs,
-        taskId,
-        JSON.stringify(occurrences),
-      )
-      .toArray();
-    this.afterCommit(() => this.#keep(reopened));
   }
 
   /** waiting → running: counts an attempt. */
@@ -199,12 +190,11 @@ export class RunStore {
   }
 
   /** By task, among its latest `count` runs: how many completed, and how many an open run made it skip, if any. */
-  latestSkips(taskIds: readonly string[], count: number) {
-    type Row = { taskId: string; count: number; skipped: number; completed: number; since: number };
-    if (taskIds.length === 0) return new Map<string, Row>();
+  latestSkips(taskIds: readonly string[], count: number): Map<string, Skips> {
+    if (taskIds.length === 0) return new Map();
     // One that skipNext() has skipped ended before its occurrence; a prompt that was skipped had an attempt.
     const isSkipped = "status = 'skipped' AND attempts = 0 AND ended_at >= occurrence";
-    const found = this.sql.exec<Row>(
+    const found = this.sql.exec<Skips>(
       `SELECT task_id AS taskId, COUNT(*) AS count, COUNT(iif(${isSkipped}, 1, NULL)) AS skipped,
          COUNT(iif(status = 'completed', 1, NULL)) AS completed, MIN(iif(${isSkipped}, occurrence, NULL)) AS since
        FROM json_each(?1) CROSS JOIN perdure_runs ON task_id = value WHERE occurrence >= IFNULL(

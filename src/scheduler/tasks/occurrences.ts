@@ -66,16 +66,6 @@ export function nextOccurrencesOf(
   return occurrences;
 }
 
-type DueOccurrence = { readonly occurrence: number; readonly cause: "schedule" | "catch-up" };
-
-export type Due = {
-  /** Ascending. */
-  readonly occurrences: readonly DueOccurrence[];
-  /** How many others have passed. */
-  readonly missed: number;
-  readonly nextAt: number | null;
-};
-
 /** Whether the task fires its occurrences. */
 export function isArmed({ maxRuns }: DeclaredTask, row: TaskRow): boolean {
   return row.nextAt !== null && row.pausedAt === null && row.runs < maxRuns;
@@ -86,20 +76,21 @@ export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
   return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
 }
 
-/** The occurrences that fire now, by the task's `catchUp`, and the next one; undefined when none is due. */
-export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number): Due | undefined {
+/**
+ * The occurrences that fire now, by the task's `catchUp`, ascending; how many others have passed; and the next one.
+ * Undefined when none is due.
+ */
+export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number) {
   const first = row.nextAt;
   const horizon = now - task.offsetMs;
   if (first === null || first > horizon || !isArmed(task, row)) return undefined;
   const latest = latestOccurrence(task, horizon, first, row.anchor) ?? first;
   const later = countOccurrences(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
   const isLate = (occurrence: number) => occurrence !== latest || horizon - occurrence > ON_TIME_MS;
-  const occurrences = chosen(task, row, { first, latest, horizon }).map(
-    (occurrence): DueOccurrence => ({
-      occurrence,
-      cause: isLate(occurrence) ? "catch-up" : "schedule",
-    }),
-  );
+  const occurrences = chosen(task, row, { first, latest, horizon }).map((occurrence) => ({
+    occurrence,
+    cause: isLate(occurrence) ? ("catch-up" as const) : ("schedule" as const),
+  }));
   return {
     occurrences,
     missed: Math.max(0, 1 + later - occurrences.length),
