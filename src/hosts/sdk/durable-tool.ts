@@ -1,9 +1,10 @@
 /** `durableTool()`: a tool of the AI SDK whose finished steps are not repeated when its turn is. */
 
 import type { Tool, ToolExecutionOptions } from "ai";
+import * as z from "zod";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
-import { readOptions, text } from "../../core/options/option-schemas.ts";
-import { checkNames, invalidMessage } from "../../core/options/options.ts";
+import { flag, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps } from "../../kernel/submissions/internal.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
@@ -108,7 +109,8 @@ export function durableTool<Input, Output>(
 ): Tool<Input, Output> & {
   execute(input: Input, options: ToolExecutionOptions<unknown>): Promise<Output>;
 } {
-  check(options);
+  const invalid = (_: string, message: string) => new TypeError(message);
+  readOptions(OPTIONS, options ?? null, "options of durableTool()", invalid);
   const { name, execute, ...settings } = options;
   const durable: Durable = {
     name,
@@ -147,43 +149,30 @@ export function storable<T>(tool: string, output: T): T {
   return output;
 }
 
-/** A misspelt one must not be lost: without `needsApproval` a tool runs at once. */
-const NAMES = [
-  "name",
-  "description",
-  "strict",
-  "inputSchema",
-  "execute",
-  "metadata",
-  "needsApproval",
-  "onInputAvailable",
-  "onInputDelta",
-  "onInputStart",
-  "providerOptions",
-  "title",
-  "toModelOutput",
-] satisfies (keyof DurableToolOptions<unknown, unknown>)[];
+const setting = z.unknown().optional();
 
-/** @throws TypeError naming the option */
-function check(options: object): void {
-  checkNames("options of durableTool()", options ?? null, NAMES, (_, text) => new TypeError(text));
-  const { name, description, inputSchema, execute } = options as Readonly<Record<string, unknown>>;
-  const refuse = (option: string, value: unknown, expected: string) =>
-    new TypeError(invalidMessage(option, preview(value), expected));
-  if (typeof name !== "string" || !/^[\w-]{1,64}$/.test(name)) {
-    const expected = "expected the tool's key, of at most 64 letters, digits, _ and -";
-    throw refuse("name", name, expected);
-  }
+/** A misspelt option must not be lost: without `needsApproval` a tool runs at once. */
+const OPTIONS = optionsOf<DurableToolOptions<unknown, unknown>>()({
+  name: z.custom<string>((name) => typeof name === "string" && /^[\w-]{1,64}$/.test(name), {
+    error: "expected the tool's key, of at most 64 letters, digits, _ and -",
+  }),
+  description: text({ empty: true }).optional(),
+  strict: flag().optional(),
   // ArkType's schemas are functions.
-  const isSchema = typeof inputSchema === "function" || typeof inputSchema === "object";
-  if (!isSchema || inputSchema === null) {
-    throw refuse("inputSchema", inputSchema, "expected a schema, e.g. z.object({})");
-  }
-  if (description !== undefined && typeof description !== "string") {
-    throw refuse("description", description, "expected a text");
-  }
-  if (typeof execute !== "function") throw refuse("execute", execute, "expected a function");
-}
+  inputSchema: z.custom<Settings<unknown, unknown>["inputSchema"]>(
+    (schema) => typeof schema === "function" || (typeof schema === "object" && schema !== null),
+    { error: "expected a schema, e.g. z.object({})" },
+  ),
+  execute: hook(),
+  metadata: setting,
+  needsApproval: setting,
+  onInputAvailable: setting,
+  onInputDelta: setting,
+  onInputStart: setting,
+  providerOptions: setting,
+  title: setting,
+  toModelOutput: setting,
+});
 
 /** For a turn that the ledger does not know. */
 function unrecorded(toolCallId: string): CallSteps {

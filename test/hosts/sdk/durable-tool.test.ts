@@ -397,10 +397,19 @@ describe("durableTool()", () => {
   const execute: () => number = () => 1;
 
   it.each([
-    [{ inputSchema, execute }, "Invalid name undefined: expected the tool's key"],
+    [
+      { inputSchema, execute },
+      'Missing option "name" in options of durableTool(): expected the tool\'s key',
+    ],
     [{ name: "a b", inputSchema, execute }, 'Invalid name "a b"'],
-    [{ name: "act", execute }, "Invalid inputSchema undefined: expected a schema"],
-    [{ name: "act", inputSchema }, "Invalid execute undefined: expected a function"],
+    [
+      { name: "act", execute },
+      'Missing option "inputSchema" in options of durableTool(): expected a schema',
+    ],
+    [
+      { name: "act", inputSchema },
+      'Missing option "execute" in options of durableTool(): expected a function',
+    ],
     [{ name: "act", execute, inputSchema: 5 }, "Invalid inputSchema 5: expected a schema"],
     [{ name: "act", inputSchema, execute, description: 5 }, "Invalid description 5"],
     [{ name: "act", inputSchema, execute, needsAproval: true }, 'Unknown option "needsAproval"'],
