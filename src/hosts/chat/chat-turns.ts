@@ -22,54 +22,39 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
-import type { FramedTurn } from "../sdk/chat-frames.ts";
 import { type ChatRecovery, DROPPED, type Left } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../sdk/conversation.ts";
-import { RecoveredTurns } from "../sdk/recovered-turns.ts";
+import { type OwnedTurn as ChatRun, RecoveredTurns } from "../sdk/recovered-turns.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { endOf, type OwnedTurn } from "./owned-turn.ts";
-import { wholeReply } from "./recovered.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */
 type ChatTurn = { readonly owned: OwnedTurn | undefined; isOver: boolean };
 
-export class ChatTurns {
-  readonly #turns: RecoveredTurns<OwnedTurn>;
+export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions> {
+  protected readonly endOf = endOf;
   /** Submissions that were stopped while their recovery waits. */
   readonly #stopped = new Set<number>();
   /** The turn that the caller runs in. */
   readonly #scope = new AsyncLocalStorage<ChatTurn>();
   #current: ChatTurn | undefined;
-  readonly conversation: MainConversation;
 
-  constructor(
-    private readonly agent: HookedChat,
-    private readonly ledger: Submissions,
-    private readonly recovery: ChatRecovery,
-  ) {
-    const session = () => agent.sessions.session();
-    this.conversation = new MainConversation({
+  constructor(agent: HookedChat, ledger: Submissions, recovery: ChatRecovery) {
+    const conversation = {
       get messages() {
         return agent.messages;
       },
       get session() {
-        return session();
+        return agent.sessions.session();
       },
-    });
-    const { conversation } = this;
-    this.#turns = new RecoveredTurns({ agent, ledger, recovery, conversation, endOf });
+    };
+    super(agent, ledger, recovery, new MainConversation(conversation));
   }
 
   get isInsideTurn(): boolean {
     return this.#scope.getStore()?.isOver === false;
-  }
-
-  /** The submission that a turn of the chat runs, by the chat's id of the turn; undefined after its end. */
-  turnOf(requestId: string): FramedTurn | undefined {
-    const owned = this.#turns.get(requestId);
-    return owned && { submissionId: owned.submissionId, attempt: owned.attempt.ref.attempt };
   }
 
   run(turn: Turn): Promise<TurnEnd> {
@@ -78,7 +63,7 @@ export class ChatTurns {
       const stored = idsOf(this.agent.messages);
       return [...this.agent.messages, ...messages.filter(({ id }) => !stored.has(id))];
     };
-    return this.#turns.run(turn, inputOf, async (input) => {
+    return this.runBy(turn, inputOf, async (input) => {
       const result = await this.agent.saveMessages(input, { signal });
       return { ...result, message: this.#replyTo(turn.messages) };
     });
@@ -87,7 +72,7 @@ export class ChatTurns {
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
     const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
-    const runs = this.#turns.running(seq);
+    const runs = this.running(seq);
     for (const requestId of runs) this.agent.abortRequest(requestId, reason);
     if (runs.length === 0) this.#stopped.add(seq);
   }
@@ -115,13 +100,13 @@ export class ChatTurns {
     return {
       onChatMessage: (onFinish, options) => this.#answered(app, onFinish, options),
       onChatResponse: async (result) => {
-        const owned = this.#turns.get(result.requestId);
+        const owned = this.get(result.requestId);
         this.#responded(result);
         if (owned && result.status === "aborted") await this.#dropOrphan(owned, result.message);
         await app.onChatResponse(result);
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
-      chatRecovery: this.#turns.withExhaustion(app.chatRecovery),
+      chatRecovery: this.withExhaustion(app.chatRecovery),
     };
   }
 
@@ -159,27 +144,20 @@ export class ChatTurns {
     abortSignal,
     continuation = false,
   }: OnChatMessageOptions): OwnedTurn | undefined {
-    const { begun } = this.#turns;
-    if (begun) {
-      // The next turn of the chat is its own.
-      this.#turns.begun = undefined;
-      const { plan, messages: asked, isAgain, submissionId } = begun.turn;
-      const attempt = this.#turns.attempt({ ref: begun.ref, plan }, isAgain ? asked : undefined);
-      const run = { attempt, submissionId, asked, isRecovered: false, abortSignal };
-      return this.#turns.set(requestId, this.#ownedOf(run));
-    }
+    // The next turn of the chat is its own.
+    const begun = this.takeBegun();
+    if (begun) return this.set(requestId, this.#ownedOf(begun, abortSignal));
     const submission = this.#recovered(continuation);
     // The ledger runs it in another turn.
-    if (submission?.status !== "running" || this.#turns.isLive(submission.seq)) return undefined;
-    const run = this.#left(submission, { isRecovered: true, abortSignal });
-    return this.#turns.set(requestId, this.#ownedOf(run));
+    if (submission?.status !== "running" || this.isLive(submission.seq)) return undefined;
+    return this.set(requestId, this.#ownedOf(this.left(submission, true), abortSignal));
   }
 
   /** The submission that the turn answers, unless a client has started it. Messages of clients may follow its own. */
   #recovered(isContinuation: boolean): Left | undefined {
     if (getCurrentAgent().connection) return undefined;
     const { messages } = this.agent;
-    const submission = this.#turns.asked(messages);
+    const submission = this.asked(messages);
     return submission && (isContinuation || this.#isLast(submission, messages))
       ? submission
       : undefined;
@@ -193,33 +171,27 @@ export class ChatTurns {
 
   /** Whether the turn continues a submission that was cancelled while its recovery waited. */
   #isStopped(isContinuation: boolean): boolean {
-    if (this.#turns.begun || this.#stopped.size === 0) return false;
+    if (this.begun || this.#stopped.size === 0) return false;
     const submission = this.#recovered(isContinuation);
     return submission?.status !== "running" && this.#stopped.delete(submission?.seq ?? -1);
   }
 
-  #ownedOf(run: Run): OwnedTurn {
+  #ownedOf(run: ChatRun, abortSignal: AbortSignal | undefined): OwnedTurn {
     return {
       ...run,
+      abortSignal,
       hasBudget: () => this.ledger.budgetOf(run.attempt.ref) !== undefined,
       isDurable: false,
-      isReported: false,
       note: undefined,
       model: undefined,
     };
   }
 
-  /** The attempt of a submission that was left running when the object last went down. */
-  #left(left: Left, run: Pick<Run, "abortSignal" | "isRecovered">): Run {
-    const { messages: asked, submissionId } = left;
-    return { attempt: this.#turns.leftAttempt(left), submissionId, asked, ...run };
-  }
-
   #responded({ requestId, status, error, message }: ChatResponseResult): void {
-    const owned = this.#turns.get(requestId);
+    const owned = this.get(requestId);
     // The stream was interrupted, and the chat continues it in another turn.
-    if (!owned || this.#turns.recovering(owned.attempt.ref.seq) === requestId) return;
-    this.#turns.ended(owned, { requestId, status, error, message });
+    if (!owned || this.recovering(owned.attempt.ref.seq) === requestId) return;
+    this.ended(owned, { requestId, status, error, message });
   }
 
   /** The chat stores what it has of an aborted reply, also after the conversation was cleared. */
@@ -245,16 +217,16 @@ export class ChatTurns {
   ): Promise<ChatRecoveryOptions | void> {
     // Its partial reply must not come back.
     if (this.recovery.isReset(ctx)) return DROPPED;
-    const submission = this.#turns.asked(ctx.messages);
+    const submission = this.asked(ctx.messages);
     // A turn of none, maybe after the messages of a submission that has failed.
     if (!submission || !(submission.status === "running" || this.#isLast(submission, ctx.messages)))
       return app.onChatRecovery(ctx);
-    return this.#turns.recover(submission, ctx, async () => {
+    return this.recover(submission, ctx, async () => {
       const message = wholeReply(ctx);
       if (!message) return app.onChatRecovery(ctx);
       const { requestId } = ctx;
-      const run = { isRecovered: false, abortSignal: undefined };
-      const owned = { ...this.#ownedOf(this.#left(submission, run)), isDurable: true };
+      const run = this.left(submission, false);
+      const owned = { ...this.#ownedOf(run, undefined), isDurable: true };
       const end = endOf(owned, { requestId, status: "completed", message });
       this.ledger.end(owned.attempt.ref, end);
       return { continue: false };
@@ -262,5 +234,10 @@ export class ChatTurns {
   }
 }
 
-/** What runs an attempt: the turn that has begun, or one that recovery runs. */
-type Run = Pick<OwnedTurn, "attempt" | "submissionId" | "asked" | "isRecovered" | "abortSignal">;
+/** The stored reply of a turn that has ended, where the object went down before its hook. The stream is deleted with the storing. */
+function wholeReply({ streamId, partialParts, messages }: ChatRecoveryContext) {
+  const last = messages.at(-1);
+  if (streamId || partialParts.length > 0 || last?.role !== "assistant") return undefined;
+  const end = last.parts.at(-1);
+  return end?.type === "text" && end.state !== "streaming" ? (last as UIMessage) : undefined;
+}

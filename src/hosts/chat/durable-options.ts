@@ -72,12 +72,7 @@ function callbacks(parts: DurableParts, options: StreamOptions): Partial<StreamO
   return {
     prepareStep: (event) => stepOf(parts, options, event),
     onStepEnd: async (step) => {
-      try {
-        attempt.stepped(step);
-      } catch (cause) {
-        // The AI SDK swallows what its callbacks throw; tokens that were not recorded must fail the turn.
-        attempt.failed(cause);
-      }
+      attempt.stepEnded(step);
       await onStepEnd?.(step);
     },
     // Without it the AI SDK writes errors to the console.

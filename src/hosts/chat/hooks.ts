@@ -8,9 +8,6 @@ import type {
   ChatResponseResult,
 } from "@cloudflare/ai-chat";
 import type { LanguageModel } from "ai";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { ApprovalAgent } from "../agent/approval-clients.ts";
-import type { SubmissionAgent } from "../agent/submission-clients.ts";
 
 /** The hooks of AIChatAgent that Perdure wraps; the app's own run inside. */
 export type ChatHooks = Pick<AIChatAgent, "onChatMessage"> & {
@@ -33,11 +30,8 @@ export type HookedChat = Pick<
   | "tasks"
   | "waitForMcpConnections"
 > &
-  SubmissionAgent &
-  ApprovalAgent &
   Omit<ChatHooks, "onChatMessage" | "chatRecovery"> & {
     readonly maxSteps: number;
     getModel(id?: string): LanguageModel | Promise<LanguageModel>;
     abortRequest(requestId: string, reason?: unknown): void;
-    onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
   };

@@ -1,6 +1,6 @@
 /** A turn of the chat that runs an attempt of a submission, and how it ended in terms of the ledger. */
 
-import type { LanguageModel, UIMessage } from "ai";
+import type { LanguageModel } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import type { TurnEnd } from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
@@ -9,11 +9,6 @@ import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../sdk/recove
 import { NotSupportedByHostError } from "../support.ts";
 
 export type OwnedTurn = ChatTurn & {
-  readonly submissionId: string;
-  /** The messages of the submission. */
-  readonly asked: readonly UIMessage[];
-  /** Whether the chat's own recovery runs it. */
-  readonly isRecovered: boolean;
   readonly hasBudget: () => boolean;
   /** Whether the app has called `durable()`. */
   isDurable: boolean;

@@ -161,6 +161,15 @@ export class Attempt {
     );
   }
 
+  /** The same, in a callback of the AI SDK, which swallows errors: tokens that were not recorded must fail the turn. */
+  stepEnded(step: EndedStep): void {
+    try {
+      this.stepped(step);
+    } catch (cause) {
+      this.failed(cause);
+    }
+  }
+
   heartbeat(): void {
     this.#ledger.heartbeat(this.ref);
   }

@@ -9,12 +9,14 @@ import { failureOf } from "../../core/failures.ts";
 import {
   type AttemptRef,
   type Submissions,
+  type SubmittedTurn,
   type Turn,
   type TurnEnd,
   TurnRefused,
 } from "../../kernel/submissions/internal.ts";
 import { textOf } from "./answer-text.ts";
 import { Attempt, type AttemptOptions, type EndedTurn } from "./attempt.ts";
+import type { FramedTurn } from "./chat-frames.ts";
 import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "./chat-recovery.ts";
 import { idsOf, isKept, lastAsked, type MainConversation } from "./conversation.ts";
 import { isProviderResult } from "./reply.ts";
@@ -22,6 +24,11 @@ import { isProviderResult } from "./reply.ts";
 /** A turn of the SDK that runs an attempt of a submission. */
 export type OwnedTurn = {
   readonly attempt: Attempt;
+  readonly submissionId: string;
+  /** The messages of the submission. */
+  readonly asked: readonly UIMessage[];
+  /** Whether the SDK's own recovery runs it. */
+  readonly isRecovered: boolean;
   /** Whether its end is stored in the ledger. */
   isReported: boolean;
 };
@@ -34,75 +41,97 @@ export type ChatEnd = {
   readonly message: UIMessage | undefined;
 };
 
-/** What differs between the SDKs. */
-type Chat<Owned extends OwnedTurn> = {
-  readonly agent: { readonly messages: readonly UIMessage[] };
-  readonly ledger: Submissions;
-  readonly recovery: ChatRecovery;
-  readonly conversation: MainConversation;
-  /** How a turn has ended in terms of the ledger. */
-  readonly endOf: (owned: Owned | undefined, ended: ChatEnd) => TurnEnd;
-};
-
 type Begun = { readonly turn: Turn; readonly ref: AttemptRef };
 
-/** What an attempt is made of. */
-type Asked = Pick<AttemptOptions, "ref" | "plan" | "isAnswered">;
-
-export class RecoveredTurns<Owned extends OwnedTurn> {
+export abstract class RecoveredTurns<
+  Owned extends OwnedTurn,
+  Chat extends { readonly messages: readonly UIMessage[] },
+  Ledger extends Submissions,
+> {
   /** By request id, from the turn's first hook to its end. */
   readonly #owned = new Map<string, Owned>();
   /** The turn that has just begun. Its request id is not known before its first hook. */
-  begun: Begun | undefined;
+  protected begun: Begun | undefined;
   /** The attempt that {@link run} runs. */
   #live: AttemptRef | undefined;
   /** Request ids of interrupted turns that the SDK's recovery continues, by submission. */
   readonly #recovering = new Map<number, string>();
 
-  constructor(private readonly chat: Chat<Owned>) {}
+  constructor(
+    protected readonly agent: Chat,
+    protected readonly ledger: Ledger,
+    protected readonly recovery: ChatRecovery,
+    readonly conversation: MainConversation,
+  ) {}
 
-  get(requestId: string | undefined): Owned | undefined {
+  abstract run(turn: Turn): Promise<TurnEnd>;
+  abstract stop(turn: SubmittedTurn, reason: string | undefined): void;
+
+  /** How a turn has ended in terms of the ledger. */
+  protected abstract endOf(owned: Owned | undefined, ended: ChatEnd): TurnEnd;
+
+  /** The submission that a turn of the SDK runs, by the SDK's id of the turn; undefined after its end. */
+  turnOf(requestId: string): FramedTurn | undefined {
+    const owned = this.get(requestId);
+    return owned && { submissionId: owned.submissionId, attempt: owned.attempt.ref.attempt };
+  }
+
+  protected get(requestId: string | undefined): Owned | undefined {
     return requestId === undefined ? undefined : this.#owned.get(requestId);
   }
 
-  set(requestId: string, owned: Owned): Owned {
+  protected set(requestId: string, owned: Owned): Owned {
     this.#owned.set(requestId, owned);
     return owned;
   }
 
   /** The request ids of the turns that run a submission. */
-  running(seq: number): string[] {
+  protected running(seq: number): string[] {
     const runs = [...this.#owned].filter(([, { attempt }]) => attempt.ref.seq === seq);
     return runs.map(([requestId]) => requestId);
   }
 
   /** The request id of the interrupted turn that the SDK's recovery continues for a submission. */
-  recovering(seq: number): string | undefined {
+  protected recovering(seq: number): string | undefined {
     return this.#recovering.get(seq);
   }
 
-  isLive(seq: number): boolean {
+  protected isLive(seq: number): boolean {
     return this.#live?.seq === seq;
   }
 
   /** The submission whose messages are the last in the conversation. */
-  asked(messages: readonly UIMessage[] = this.chat.agent.messages): Left | undefined {
+  protected asked(messages: readonly UIMessage[] = this.agent.messages): Left | undefined {
     const asked = lastAsked(messages);
-    return asked.length > 0 ? this.chat.ledger.findByMessage(idsOf(asked)) : undefined;
+    return asked.length > 0 ? this.ledger.findByMessage(idsOf(asked)) : undefined;
+  }
+
+  /** The turn that has just begun, for its first hook. */
+  protected takeBegun(): OwnedTurn | undefined {
+    if (!this.begun) return undefined;
+    const { ref, turn } = this.begun;
+    this.begun = undefined;
+    const { plan, messages: asked, isAgain, submissionId } = turn;
+    const attempt = this.#attempt({ ref, plan }, isAgain ? asked : undefined);
+    return { attempt, submissionId, asked, isRecovered: false, isReported: false };
+  }
+
+  /** The turn of a submission that was left running when the object last went down. It asks the same again. */
+  protected left(left: Left, isRecovered: boolean): OwnedTurn {
+    const { messages: asked, isAnswered, submissionId } = left;
+    const plan = this.ledger.attemptPlanOf(left);
+    const attempt = this.#attempt({ ref: refOf(left), plan, isAnswered }, asked);
+    return { attempt, submissionId, asked, isRecovered, isReported: false };
   }
 
   /** @param messages the turn's, unless no earlier run of the turn can have called tools */
-  attempt(asked: Asked, messages: readonly UIMessage[] | undefined): Attempt {
-    const { ledger, conversation } = this.chat;
+  #attempt(
+    asked: Pick<AttemptOptions, "ref" | "plan" | "isAnswered">,
+    messages: readonly UIMessage[] | undefined,
+  ): Attempt {
+    const { ledger, conversation } = this;
     const settled = messages && (() => conversation.settledCalls(idsOf(messages)));
     return new Attempt({ ...asked, ledger, settled });
-  }
-
-  /** The attempt of a submission that was left running when the object last went down. It asks the same again. */
-  leftAttempt(left: Left): Attempt {
-    const { messages, isAnswered } = left;
-    const plan = this.chat.ledger.attemptPlanOf(left);
-    return this.attempt({ ref: refOf(left), plan, isAnswered }, messages);
   }
 
   /**
@@ -110,7 +139,7 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
    * @param inputOf what the SDK is given of the turn's messages
    * @param start lets the SDK run the turn, which calls `input` when the turn begins
    */
-  async run<Input>(
+  protected async runBy<Input>(
     turn: Turn,
     inputOf: (turn: Turn) => Input,
     start: (input: () => Promise<Input>) => Promise<ChatEnd>,
@@ -121,8 +150,7 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
       this.#live = ref;
       await turn.announced();
       const { messages, plan, isAgain } = turn;
-      if (isAgain && plan?.followUp === undefined)
-        await this.chat.conversation.removeEarlier(messages);
+      if (isAgain && plan?.followUp === undefined) await this.conversation.removeEarlier(messages);
       // A reset of the conversation or a cancellation has ended it: its messages must not be stored.
       if (turn.signal.aborted) throw new TurnRefused();
       this.begun = { turn, ref };
@@ -133,7 +161,7 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
       const { requestId } = ended;
       if (ref && this.recovering(ref.seq) === requestId) return { outcome: "recovering" };
       const owned = this.get(requestId);
-      return owned?.isReported ? { outcome: "reported" } : this.chat.endOf(owned, ended);
+      return owned?.isReported ? { outcome: "reported" } : this.endOf(owned, ended);
     } catch (error) {
       // The answer counts, whatever failed after it.
       const owned = [...this.#owned.values()].find(({ attempt }) => attempt.ref === ref);
@@ -148,11 +176,11 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
   }
 
   /** The SDK's hook reports the end of a turn. */
-  ended(owned: Owned, ended: ChatEnd): void {
+  protected ended(owned: Owned, ended: ChatEnd): void {
     if (owned.isReported) return;
     const { ref } = owned.attempt;
     try {
-      this.chat.ledger.end(ref, this.chat.endOf(owned, ended));
+      this.ledger.end(ref, this.endOf(owned, ended));
       owned.isReported = true;
     } catch (cause) {
       // The hook must not fail: run() reports the same end again.
@@ -167,13 +195,13 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
    * The SDK is about to recover the turn of a submission: whether it should.
    * @param decide the app's decision
    */
-  async recover(
+  protected async recover(
     submission: Left,
     ctx: ChatRecoveryContext,
     decide: () => Promise<ChatRecoveryOptions | void>,
   ): Promise<ChatRecoveryOptions> {
     const { requestId } = ctx;
-    const { ledger, recovery, conversation } = this.chat;
+    const { ledger, recovery, conversation } = this;
     const ref = refOf(submission);
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId });
     // The end of the conversation belongs to another run of the submission.
@@ -188,7 +216,7 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
    * The app's settings of the recovery. When the SDK gives up on a turn, the ledger ends its submission.
    * @param shown what the app's hooks are shown
    */
-  withExhaustion(
+  protected withExhaustion(
     config: ChatRecoveryConfig,
     shown: <Info extends { requestId: string }>(info: Info) => Info = (info) => info,
   ): ChatRecoveryConfig {
@@ -204,7 +232,7 @@ export class RecoveredTurns<Owned extends OwnedTurn> {
         const submission = this.asked();
         const ref = submission?.status === "running" ? refOf(submission) : undefined;
         if (ref && !this.#isSuperseded(ref, ctx.requestId))
-          this.chat.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
+          this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
         await custom.onExhausted?.(shown(ctx));
       },
     });

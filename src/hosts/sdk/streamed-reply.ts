@@ -81,12 +81,7 @@ function started(attempt: Attempt, setup: TurnSetup, request: ReplyRequest) {
     stopWhen: [stepCountIs(maxSteps), ...[stopWhen ?? []].flat()],
     prepareStep: (event) => stepOf(attempt, setup, request, event),
     onStepEnd: async (step) => {
-      try {
-        attempt.stepped(step);
-      } catch (cause) {
-        // The AI SDK swallows what its callbacks throw; tokens that were not recorded must fail the turn.
-        attempt.failed(cause);
-      }
+      attempt.stepEnded(step);
       await hooks?.onStepEnd?.(step);
     },
     onToolExecutionEnd: async (event) => {

@@ -8,9 +8,7 @@ import type {
 } from "@cloudflare/think";
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { ApprovalAgent } from "../agent/approval-clients.ts";
-import type { SubmissionAgent } from "../agent/submission-clients.ts";
+import type { HostHooks } from "../sdk/host-base.ts";
 
 /** Think's hooks that Perdure wraps; the app's own run inside. */
 export type ThinkHooks = Pick<
@@ -35,9 +33,4 @@ export type StepOverrides = StepConfig &
   Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools" | "messages">;
 
 /** A DurableThink, with the hooks that are protected in its class. */
-export type HookedThink = Think &
-  SubmissionAgent &
-  ApprovalAgent & {
-    onChatRecovery: ThinkHooks["onChatRecovery"];
-    onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
-  };
+export type HookedThink = Think & HostHooks & { onChatRecovery: ThinkHooks["onChatRecovery"] };

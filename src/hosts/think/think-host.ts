@@ -34,7 +34,7 @@ export class ThinkHost extends ChatHostBase<ThinkSubmissions> {
       (host) => new ThinkSubmissions(new ThinkLedger(agent), host, parts.outbox, parts.limits),
     );
     this.ids = new TurnIds(agent, this.submissions);
-    this.mainTurns = new ThinkTurns(agent, this.submissions, this.ids, this.recovery);
+    this.mainTurns = new ThinkTurns(agent, this.submissions, this.recovery, this.ids);
   }
 
   protected wrapHooks(): void {

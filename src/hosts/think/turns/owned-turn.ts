@@ -7,8 +7,6 @@ import { type ChatEnd, type OwnedTurn as ChatTurn, factsOf } from "../../sdk/rec
 import { recordedOf } from "../../sdk/tools.ts";
 
 export type OwnedTurn = ChatTurn & {
-  /** Whether Think's recovery runs it. */
-  readonly isRecovered: boolean;
   /** The tool inputs of the model, by the ids of its calls. */
   readonly inputs: Map<string, unknown>;
   /** The reply of an earlier attempt that it continues, and how many parts that had. */

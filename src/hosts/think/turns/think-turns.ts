@@ -22,29 +22,24 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../../kernel/submissions/internal.ts";
-import type { Attempt } from "../../sdk/attempt.ts";
-import type { FramedTurn } from "../../sdk/chat-frames.ts";
 import { type ChatRecovery, DROPPED } from "../../sdk/chat-recovery.ts";
 import { idsOf, MainConversation } from "../../sdk/conversation.ts";
-import { RecoveredTurns } from "../../sdk/recovered-turns.ts";
+import { type OwnedTurn as ChatTurn, RecoveredTurns } from "../../sdk/recovered-turns.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import type { ThinkSubmissions } from "../think-submissions.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
-export class ThinkTurns {
-  readonly #turns: RecoveredTurns<OwnedTurn>;
-  readonly conversation: MainConversation;
+export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmissions> {
+  protected readonly endOf = endOf;
 
   constructor(
-    private readonly agent: Think,
-    private readonly ledger: ThinkSubmissions,
+    agent: Think,
+    ledger: ThinkSubmissions,
+    recovery: ChatRecovery,
     private readonly ids: TurnIds,
-    private readonly recovery: ChatRecovery,
   ) {
-    this.conversation = new MainConversation(agent);
-    const { conversation } = this;
-    this.#turns = new RecoveredTurns({ agent, ledger, recovery, conversation, endOf });
+    super(agent, ledger, recovery, new MainConversation(agent));
   }
 
   run(turn: Turn): Promise<TurnEnd> {
@@ -54,7 +49,7 @@ export class ThinkTurns {
       const stored = idsOf(plan?.followUp === undefined ? [] : this.agent.messages);
       return messages.filter(({ id }) => !stored.has(id));
     };
-    return this.#turns.run(turn, inputOf, async (input) => {
+    return this.runBy(turn, inputOf, async (input) => {
       const result = await this.ids.start(turn.submissionId, () =>
         this.agent.runTurn({ input, signal, ...(channel !== undefined && { channel }) }),
       );
@@ -62,21 +57,12 @@ export class ThinkTurns {
     });
   }
 
-  /** The submission that a turn of Think runs, by Think's id of the turn. */
-  turnOf(requestId: string): FramedTurn | undefined {
-    const owned = this.#turns.get(requestId);
-    const submissionId = owned && this.ids.submissionOf(requestId);
-    return submissionId === undefined
-      ? undefined
-      : { submissionId, attempt: owned?.attempt.ref.attempt ?? 0 };
-  }
-
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
     const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
-    const recovering = this.#turns.recovering(seq);
+    const recovering = this.recovering(seq);
     if (recovering) this.agent.cancelChat(recovering, reason);
-    for (const requestId of this.#turns.running(seq)) this.agent.cancelChat(requestId, reason);
+    for (const requestId of this.running(seq)) this.agent.cancelChat(requestId, reason);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -110,14 +96,12 @@ export class ThinkTurns {
       onChatError: (error, ctx) => app.onChatError(error, ctx && this.ids.shown(ctx)),
       classifyChatError: (error, ctx) => {
         // Only this hook gets the error as it was thrown; others get its text.
-        const owned = this.#turns.get(ctx?.requestId);
+        const owned = this.get(ctx?.requestId);
         if (owned) owned.attempt.error = { cause: error };
         return app.classifyChatError(error, ctx && this.ids.shown(ctx));
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
-      chatRecovery: this.#turns.withExhaustion(app.chatRecovery, (ctx) =>
-        this.ids.shownRecovery(ctx),
-      ),
+      chatRecovery: this.withExhaustion(app.chatRecovery, (ctx) => this.ids.shownRecovery(ctx)),
     };
   }
 
@@ -126,29 +110,24 @@ export class ThinkTurns {
     const active = this.ids.own;
     if (!active) return undefined;
     const { requestId, trigger } = active;
-    const known = this.#turns.get(requestId);
+    const known = this.get(requestId);
     if (known) return known;
-    const { begun } = this.#turns;
-    if (begun && this.ids.of(active) === begun.turn.submissionId) {
-      this.#turns.begun = undefined;
-      const { plan, messages, isAgain } = begun.turn;
-      const asked = isAgain ? messages : undefined;
-      return this.#remember(requestId, this.#turns.attempt({ ref: begun.ref, plan }, asked));
-    }
+    const { begun } = this;
+    const isBegun = begun && this.ids.of(active) === begun.turn.submissionId;
+    const run = isBegun && this.takeBegun();
+    if (run) return this.#remember(requestId, run);
     if (!trigger.startsWith("recovery-")) return undefined;
-    const submission = this.#turns.asked();
+    const submission = this.asked();
     if (!submission) return undefined;
     const { status } = submission;
-    if (status === "running")
-      return this.#remember(requestId, this.#turns.leftAttempt(submission), true);
+    if (status === "running") return this.#remember(requestId, this.left(submission, true));
     // It was cancelled while its recovery waited.
     this.agent.cancelChat(requestId, `The submission is ${status}`);
     return undefined;
   }
 
-  #remember(requestId: string, attempt: Attempt, isRecovered = false): OwnedTurn {
-    const owned = { attempt, isRecovered, isReported: false, inputs: new Map() };
-    return this.#turns.set(requestId, owned);
+  #remember(requestId: string, run: ChatTurn): OwnedTurn {
+    return this.set(requestId, { ...run, inputs: new Map() });
   }
 
   /** Before each call of the model: the ledger checks the budget, and messages may join the turn. */
@@ -194,24 +173,23 @@ export class ThinkTurns {
   }
 
   #current(): OwnedTurn | undefined {
-    return this.#turns.get(this.ids.own?.requestId);
+    return this.get(this.ids.own?.requestId);
   }
 
   #responded(result: ChatResponseResult): void {
     const { requestId, status, error, message, recovered } = result;
-    const owned =
-      this.#turns.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
-    if (owned) this.#turns.ended(owned, { requestId, status, error, message });
+    const owned = this.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
+    if (owned) this.ended(owned, { requestId, status, error, message });
   }
 
   /** The object went down between a stored reply and its hook: the reply identifies its submission. */
   #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
     const { messages } = this.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
-    const submission = this.#turns.asked(at < 0 ? messages : messages.slice(0, at));
+    const submission = this.asked(at < 0 ? messages : messages.slice(0, at));
     if (submission) this.ids.set(requestId, submission.submissionId);
     if (submission?.status !== "running") return undefined;
-    return this.#remember(`reply:${reply.id}`, this.#turns.leftAttempt(submission));
+    return this.#remember(`reply:${reply.id}`, this.left(submission, false));
   }
 
   /** Think is about to recover a turn: whether it should. */
@@ -223,11 +201,9 @@ export class ThinkTurns {
     if (this.recovery.isReset(ctx)) return DROPPED;
     // Think ends the submission as interrupted.
     if (await this.ledger.think.isOvertaken(ctx.recoveryRootRequestId)) return DROPPED;
-    const submission = this.#turns.asked(ctx.messages);
+    const submission = this.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
-    return this.#turns.recover(submission, ctx, async () =>
-      app.onChatRecovery(this.ids.shown(ctx)),
-    );
+    return this.recover(submission, ctx, async () => app.onChatRecovery(this.ids.shown(ctx)));
   }
 }
