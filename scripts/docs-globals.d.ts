@@ -32,7 +32,7 @@ declare const agent: DurableObjectStub<TriageAgent>;
 declare const triage: DurableObjectStub<TriageAgent>;
 declare const message: UIMessage;
 declare const question: UIMessage;
-declare const delivery: { readonly id: string };
+declare const arrival: { readonly id: string };
 declare const issue: number;
 declare const order: string;
 declare function pay(order: string): Promise<string>;

@@ -6,7 +6,7 @@ import { inbound } from "perdure/inbound";
 import { dedupe, method, type Delivery as Sent } from "perdure/outbox";
 import type { SubmissionEvent } from "perdure/submissions";
 import { DurableThink } from "perdure/think";
-import { github, type InboundDelivery, standardWebhooks, stripe, webhooks } from "perdure/webhooks";
+import { type Arrival, github, standardWebhooks, stripe, webhooks } from "perdure/webhooks";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
 import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
 import { meterOf } from "../worker/cost.ts";
@@ -97,7 +97,7 @@ export class HookedWorkflow extends ThinkWorkflow<HookAgent, Params> {
   }
 }
 
-function handle({ id, body }: InboundDelivery<Body>, agent: DurableObjectStub<HookAgent>) {
+function handle({ id, body }: Arrival<Body>, agent: DurableObjectStub<HookAgent>) {
   const submit = () => {
     const text = ask({ text: id, delayMs: isSmall(body.agent) ? SLOW_MS : 0 });
     return agent.submitMessages([{ id, role: "user", parts: [{ type: "text", text }] }], {
@@ -125,7 +125,7 @@ function handle({ id, body }: InboundDelivery<Body>, agent: DurableObjectStub<Ho
 const options = {
   secret: "SECRET",
   maxBytes: MAX_BYTES,
-  agent: ({ body }: InboundDelivery<Body>, env: Cloudflare.Env) =>
+  agent: ({ body }: Arrival<Body>, env: Cloudflare.Env) =>
     getAgentByName((env as Env).HookAgent, body.agent),
   handle,
 };

@@ -309,7 +309,7 @@ export abstract class AgentVerbs {
     await this[CAPABILITIES].workflows.terminate(workflowId, options);
   }
 
-  // Inbound deliveries. Each method throws FeatureNotInstalledError without inbound().
+  // Arrivals. Each method throws FeatureNotInstalledError without inbound().
 
   /** The log of what receivers have offered. @throws FeatureNotInstalledError without inbound() */
   get inbound(): InboundVerbs {

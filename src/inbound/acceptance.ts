@@ -1,5 +1,5 @@
 /**
- * Accepts one request of a delivery: the row, or its next recorded call, commits with the effect of the call. A recorded call
+ * Accepts one request of an arrival: the row, or its next recorded call, commits with the effect of the call. A recorded call
  * is answered from the record.
  */
 
@@ -21,8 +21,8 @@ import {
   withWaits,
 } from "./calls.ts";
 import type { Request } from "./options.ts";
-import type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
-import type { Decision, InboundStore, StoredDelivery } from "./store.ts";
+import type { Acceptance, AcceptRequest, RawArrival, Verdict } from "./protocol.ts";
+import type { Decision, InboundStore, StoredArrival } from "./store.ts";
 import type { LoggedCall, WaitMatch } from "./types.ts";
 
 /**
@@ -41,8 +41,8 @@ export type AcceptorOptions = {
   readonly agent: object;
   /** Verbs of the agent that commit with the log, by their names; without those that the app's class overrides. */
   readonly verbs?: Readonly<Record<string, TransactionalVerb>>;
-  /** Closes the waits that match a delivery, in the transaction around it. */
-  readonly matchWaits?: (delivery: Arrival) => readonly WaitMatch[];
+  /** Closes the waits that match an arrival, in the transaction around it. */
+  readonly matchWaits?: (arrival: RawArrival) => readonly WaitMatch[];
   readonly onProblem?: OnProblem;
 };
 
@@ -56,12 +56,12 @@ const AsyncFunction = (async () => {}).constructor;
 
 /** A replay, whose end the agent knows, unlike that of a receiver's handler. */
 export type Replay = {
-  /** The accepted delivery that a new one repeats. */
+  /** The accepted arrival that a new one repeats. */
   readonly of: string | undefined;
 };
 
 /**
- * The error of a delivery after a second call of its handler, and from the first call of a replay on. A crash leaves it, so
+ * The error of an arrival after a second call of its handler, and from the first call of a replay on. A crash leaves it, so
  * that a replay continues.
  */
 const NOT_ENDED: Failure = { name: "Error", message: "The handler has not ended" };
@@ -70,7 +70,7 @@ const NOT_ENDED: Failure = { name: "Error", message: "The handler has not ended"
 type Attempt = Request & {
   readonly replay: Replay | undefined;
   /** The row before the call. */
-  readonly known: StoredDelivery | undefined;
+  readonly known: StoredArrival | undefined;
   /** The store's writes when `known` was read. */
   readonly writes: number;
 };
@@ -85,9 +85,9 @@ export class Acceptor {
 
   /** @throws the error of storage; nothing is stored then */
   async accept(request: Request, replay: Replay | undefined): Promise<Acceptance> {
-    const { delivery, call, refusal: reason } = request;
+    const { arrival, call, refusal: reason } = request;
     const store = this.store();
-    const known = store.find(delivery.source, delivery.id);
+    const known = store.find(arrival.source, arrival.id);
     const attempt = { ...request, replay, known, writes: store.writes };
     if (request.ended) return this.#end(attempt);
     if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
@@ -105,18 +105,18 @@ export class Acceptor {
   }
 
   /** Every call of the handler is recorded. Another run of it at the same time makes the same calls, so it adds none. */
-  #end({ delivery, known }: Attempt): Acceptance {
-    this.store().finish(delivery.source, delivery.id);
+  #end({ arrival, known }: Attempt): Acceptance {
+    this.store().finish(arrival.source, arrival.id);
     return { verdict: known?.verdict === "accepted" ? "duplicate" : "filtered" };
   }
 
   /** Answers from the record. */
   #repeat(attempt: Attempt, recorded: LoggedCall | undefined): Acceptance {
-    const { delivery, call, known } = attempt;
-    if (!known) throw new Error("A delivery without a row was repeated");
+    const { arrival, call, known } = attempt;
+    if (!known) throw new Error("An arrival without a row was repeated");
     if (call && recorded && call.verb !== recorded.verb) {
       console.warn(
-        `[perdure] delivery ${delivery.id} of ${delivery.source} came again, and its handler calls ${call.verb}() where it called ${recorded.verb}() before. Nothing was run again.`,
+        `[perdure] arrival ${arrival.id} of ${arrival.source} came again, and its handler calls ${call.verb}() where it called ${recorded.verb}() before. Nothing was run again.`,
       );
     }
     // The later calls of a handler belong to the same repetition.
@@ -147,7 +147,7 @@ export class Acceptor {
   }
 
   async #call(attempt: Attempt, call: NonNullable<AcceptRequest["call"]>): Promise<Acceptance> {
-    const { delivery } = attempt;
+    const { arrival } = attempt;
     const { ordinal, verb } = call;
     let committed: { result: Json | undefined; isUnfinished: boolean } | undefined;
     /** An error of storage, in the transaction of the call. */
@@ -171,7 +171,7 @@ export class Acceptor {
     };
     try {
       const method = methodOf(this.options.agent, verb, ordinal);
-      const args = withDefaultKey(verb, call.args, delivery, ordinal);
+      const args = withDefaultKey(verb, call.args, arrival, ordinal);
       const own = this.options.verbs?.[verb];
       if (own) await own(args, commit);
       else await this.#run(method, args, commit);
@@ -181,7 +181,7 @@ export class Acceptor {
       if (failed || committed || isReset(error)) throw failed ? failed.error : error;
       return this.#refuse(attempt, error);
     }
-    if (!committed) throw new Error(`${verb}() has returned, and its delivery was not stored`);
+    if (!committed) throw new Error(`${verb}() has returned, and its arrival was not stored`);
     const { result, isUnfinished } = committed as NonNullable<typeof committed>;
     this.#announce("accepted", attempt);
     return {
@@ -222,7 +222,7 @@ export class Acceptor {
     });
   }
 
-  /** The call, or the handler, has failed. A workflow that waited still has its delivery. */
+  /** The call, or the handler, has failed. A workflow that waited still has its arrival. */
   #refuse(attempt: Attempt, error: unknown): Acceptance {
     const { name, message } = failureOf(error);
     const { ordinal } = attempt.call ?? {};
@@ -241,21 +241,21 @@ export class Acceptor {
     return refusal(error);
   }
 
-  /** The row as it is now, and the waits that the delivery closes, unless it was accepted before. */
-  #matched({ delivery, known: before, writes }: Attempt) {
+  /** The row as it is now, and the waits that the arrival closes, unless it was accepted before. */
+  #matched({ arrival, known: before, writes }: Attempt) {
     const store = this.store();
-    const known = store.writes === writes ? before : store.find(delivery.source, delivery.id);
-    const isFirst = known?.verdict !== "accepted" && delivery.body !== undefined;
-    const waits = isFirst ? (this.options.matchWaits?.(delivery) ?? []) : [];
+    const known = store.writes === writes ? before : store.find(arrival.source, arrival.id);
+    const isFirst = known?.verdict !== "accepted" && arrival.body !== undefined;
+    const waits = isFirst ? (this.options.matchWaits?.(arrival) ?? []) : [];
     return { known, waits };
   }
 
   #write(
     attempt: Attempt,
-    known: StoredDelivery | undefined,
+    known: StoredArrival | undefined,
     decision: Omit<Decision, "hasConflict">,
   ): void {
-    const { delivery: arrival, text, replay } = attempt;
+    const { arrival, text, replay } = attempt;
     const hasConflict = hasOtherBody(attempt);
     if (known) this.store().decide(known.seq, { ...decision, hasConflict });
     else {
@@ -270,7 +270,7 @@ export class Acceptor {
 
   /** After the commit. */
   #announce(verdict: Verdict, attempt: Attempt, error?: Failure): void {
-    const { source, id, type } = attempt.delivery;
+    const { source, id, type } = attempt.arrival;
     emit(this.services(), `inbound:${verdict}`, {
       source,
       id,
@@ -279,7 +279,7 @@ export class Acceptor {
     });
     if (!hasOtherBody(attempt) || attempt.known?.hasConflict) return;
     const message =
-      `Delivery ${id} of ${source} came again with another body. The first one counts. ` +
+      `Arrival ${id} of ${source} came again with another body. The first one counts. ` +
       "A sender must use a new id for a new event.";
     const ids = { source, id, type };
     const problem = { type: "inbound:conflict", level: "warn", message, ids } as const;
@@ -289,8 +289,8 @@ export class Acceptor {
   }
 }
 
-function hasOtherBody({ delivery, known }: Attempt): boolean {
-  return known !== undefined && known.hash !== delivery.hash;
+function hasOtherBody({ arrival, known }: Attempt): boolean {
+  return known !== undefined && known.hash !== arrival.hash;
 }
 
 /** Receivers send it as `<name>: <message>`. */

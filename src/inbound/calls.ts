@@ -5,17 +5,17 @@ import { isPlainObject } from "../core/options/options.ts";
 import { digest } from "../core/text.ts";
 import { InvalidCallError } from "./errors.ts";
 import { MAX_CALLS } from "./options.ts";
-import type { Arrival } from "./protocol.ts";
+import type { RawArrival } from "./protocol.ts";
 import type { LoggedCall, LoggedWait, Started, WaitMatch } from "./types.ts";
 
 /** Bytes of a result that is recorded. */
 const MAX_RESULT_BYTES = 16_384;
-/** Bytes of all calls of a delivery: they share a row with its body. */
+/** Bytes of all calls of an arrival: they share a row with its body. */
 const MAX_CALLS_BYTES = 262_144;
 /** Submissions of one call that the log names. */
 const MAX_IDS = 100;
 
-/** Names that the platform does not call over RPC, or that would accept a delivery within one. */
+/** Names that the platform does not call over RPC, or that would accept an arrival within one. */
 const RESERVED = new Set([
   ...["alarm", "callKernel", "connect", "constructor", "dup", "fetch", "id", "name", "then"],
   ...["webSocketClose", "webSocketError", "webSocketMessage"],
@@ -27,7 +27,7 @@ export type Method = (this: object, ...args: readonly unknown[]) => unknown;
 export function methodOf(agent: object, verb: unknown, ordinal: number): Method {
   if (ordinal >= MAX_CALLS) {
     throw new InvalidCallError(
-      `Invalid call ${ordinal + 1} of a delivery, ${preview(verb)}: a handler may make ${MAX_CALLS} calls. Pass many items to one call, e.g. submitMany().`,
+      `Invalid call ${ordinal + 1} of an arrival, ${preview(verb)}: a handler may make ${MAX_CALLS} calls. Pass many items to one call, e.g. submitMany().`,
     );
   }
   const { callKernel } = agent as {
@@ -55,15 +55,15 @@ export function methodOf(agent: object, verb: unknown, ordinal: number): Method 
   );
 }
 
-/** Arguments of a call, with the delivery's id as its key where the app has set none. */
+/** Arguments of a call, with the arrival's id as its key where the app has set none. */
 export function withDefaultKey(
   verb: string,
   args: readonly unknown[],
-  delivery: Pick<Arrival, "source" | "id">,
+  arrival: Pick<RawArrival, "source" | "id">,
   ordinal: number,
 ): readonly unknown[] {
   const [first, second, third] = args;
-  const key = keyOf(delivery, ordinal);
+  const key = keyOf(arrival, ordinal);
   if (verb === "submitMessages") return [first, keyed(second, key), ...args.slice(2)];
   if (verb === "submitMany" && Array.isArray(first)) {
     const prefix = ordinal === 0 ? `${key}:0` : key;
@@ -73,12 +73,12 @@ export function withDefaultKey(
     return [items, ...args.slice(1)];
   }
   if (verb !== "runWorkflow" || !hasNone(third, ["id"])) return args;
-  const options = { ifExists: "return", ...(third as object), id: workflowIdOf(delivery, ordinal) };
+  const options = { ifExists: "return", ...(third as object), id: workflowIdOf(arrival, ordinal) };
   return [first, second, options, ...args.slice(3)];
 }
 
 /** Ids contain no colon, and neither do names of sources here. */
-function keyOf({ source, id }: Pick<Arrival, "source" | "id">, ordinal: number): string {
+function keyOf({ source, id }: Pick<RawArrival, "source" | "id">, ordinal: number): string {
   const name = source.includes(":") ? digest(source) : source;
   return `${name}:${id}${ordinal === 0 ? "" : `:${ordinal}`}`;
 }
@@ -93,10 +93,10 @@ function hasNone(options: unknown, names: readonly string[]): boolean {
   return isPlainObject(options) && names.every((name) => options[name] === undefined);
 }
 
-/** An id that the platform accepts, another for each delivery and call. */
-function workflowIdOf({ source, id }: Pick<Arrival, "source" | "id">, ordinal: number): string {
+/** An id that the platform accepts, another for each arrival and call. */
+function workflowIdOf({ source, id }: Pick<RawArrival, "source" | "id">, ordinal: number): string {
   const readable = ordinal === 0 ? `${source}-${id}` : `${source}_${ordinal}_${id}`;
-  // The first separator ends the source, so that no two deliveries have the same id.
+  // The first separator ends the source, so that no two arrivals have the same id.
   const isUnique = /^[A-Za-z0-9]+$/.test(source) && readable.length <= 100;
   return isUnique ? readable : `delivery-${digest(JSON.stringify([source, id, ordinal]))}`;
 }
@@ -127,7 +127,7 @@ export function resultOf(verb: string, value: unknown): Json | undefined {
     return jsonOf(value);
   } catch (error) {
     console.warn(
-      `[perdure] the result of ${verb}() for a delivery is lost, because JSON cannot hold it:`,
+      `[perdure] the result of ${verb}() for an arrival is lost, because JSON cannot hold it:`,
       error,
     );
     return undefined;
@@ -146,7 +146,7 @@ export function withCall(
   return [...calls, rest.kind === "submission" ? { ...rest, submissionIds: [] } : rest];
 }
 
-/** With waits that have received the delivery, as far as there is room. */
+/** With waits that have received the arrival, as far as there is room. */
 export function withWaits(
   calls: readonly (LoggedCall | LoggedWait)[],
   waits: readonly WaitMatch[],
@@ -167,7 +167,7 @@ export function repeatedResult(result: Json | undefined): Json | undefined {
   return isPlainObject(result) && "accepted" in result ? { ...result, accepted: false } : result;
 }
 
-/** The id of a replay of an accepted delivery. */
+/** The id of a replay of an accepted arrival. */
 export function replayIdOf(id: string, number: number): string {
   const readable = `${id}-replay-${number}`;
   return readable.length <= 100 ? readable : `${digest(id)}-replay-${number}`;

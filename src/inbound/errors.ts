@@ -1,11 +1,11 @@
-/** The errors of the delivery log. When a call throws one, nothing was stored. */
+/** The errors of the arrival log. When a call throws one, nothing was stored. */
 
 import { preview, shorten } from "../core/json.ts";
 import { InvalidFieldError } from "../core/options/options.ts";
 
 /** A request that no receiver of this package makes. */
-export class InvalidDeliveryError extends InvalidFieldError {
-  override readonly name = "InvalidDeliveryError";
+export class InvalidArrivalError extends InvalidFieldError {
+  override readonly name = "InvalidArrivalError";
 }
 
 /** Invalid options of a list or a replay. */
@@ -13,17 +13,17 @@ export class InvalidInboundFilterError extends Error {
   override readonly name = "InvalidInboundFilterError";
 }
 
-/** The handler has called something that no delivery can call. */
+/** The handler has called something that no arrival can call. */
 export class InvalidCallError extends Error {
   override readonly name = "InvalidCallError";
 }
 
-/** The agent accepts too many deliveries at once, or this one for too long. The sender may try again. */
+/** The agent accepts too many arrivals at once, or this one for too long. The sender may try again. */
 export class InboundBusyError extends Error {
   override readonly name = "InboundBusyError";
 }
 
-/** The delivery cannot be replayed. */
+/** The arrival cannot be replayed. */
 export class ReplayError extends Error {
   override readonly name = "ReplayError";
   constructor(
@@ -31,11 +31,11 @@ export class ReplayError extends Error {
     readonly id: string,
     problem: string,
   ) {
-    super(`Delivery ${preview(id)} of ${preview(source)} cannot be replayed: ${problem}`);
+    super(`Arrival ${preview(id)} of ${preview(source)} cannot be replayed: ${problem}`);
   }
 }
 
-/** The Worker has no handler for the deliveries of a source. */
+/** The Worker has no handler for the arrivals of a source. */
 export function unknownSource(source: string, id: string, known: readonly string[]): ReplayError {
   const listed = shorten(known.join(", ")) || "none";
   const problem = `this Worker has no source of that name (it has: ${listed}).`;

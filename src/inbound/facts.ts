@@ -1,4 +1,4 @@
-/** What a health report knows of the log of inbound deliveries. Reads a bounded number of rows, and makes no table. */
+/** What a health report knows of the log of arrivals. Reads a bounded number of rows, and makes no table. */
 
 import { causeOf } from "../core/failures.ts";
 import { type RefusedSource, refusedSources } from "./refusals.ts";
@@ -7,36 +7,36 @@ import type { InboundFailure } from "./types.ts";
 
 /** Rows that one report reads at most, the newest ones. */
 const MOST_READ = 1_000;
-/** Duplicates are counted for deliveries of this time. */
+/** Duplicates are counted for arrivals of this time. */
 const REPEATED_MS = 24 * 3_600_000;
 
-/** A delivery that was refused, or whose handler has not ended. */
-export type FailedDelivery = {
+/** An arrival that was refused, or whose handler has not ended. */
+export type FailedArrival = {
   readonly source: string;
   readonly id: string;
   readonly verdict: StoredVerdict;
   readonly storedAt: number;
   readonly error: InboundFailure;
   readonly cause: string;
-  /** How many later deliveries of its source were accepted and have ended. */
+  /** How many later arrivals of its source were accepted and have ended. */
   readonly acceptedSince: number;
 };
 
-/** Duplicates of one source among the deliveries of the last 24 hours. */
+/** Duplicates of one source among the arrivals of the last 24 hours. */
 type Repeats = {
   readonly source: string;
-  deliveries: number;
+  arrivals: number;
   count: number;
   /** Whether one had another body than the first. */
   hasConflict: boolean;
-  /** The delivery that was sent again most often. */
+  /** The arrival that was sent again most often. */
   most: { readonly id: string; readonly storedAt: number; readonly duplicates: number };
 };
 
 export type InboundFacts = {
   readonly counts: Readonly<Record<StoredVerdict, number>>;
   /** Newest first. */
-  readonly failed: readonly FailedDelivery[];
+  readonly failed: readonly FailedArrival[];
   readonly repeats: readonly Repeats[];
   readonly refused: readonly RefusedSource[];
 };
@@ -53,8 +53,8 @@ type Row = {
 
 export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
   const counts = { accepted: 0, filtered: 0, refused: 0 };
-  const failed: FailedDelivery[] = [];
-  // The tables are made with the first delivery, and those that a new version adds with the first one after it.
+  const failed: FailedArrival[] = [];
+  // The tables are made with the first arrival, and those that a new version adds with the first one after it.
   const query =
     "SELECT name FROM sqlite_master WHERE name IN ('perdure_inbound', 'perdure_refusals')";
   const tables = sql.exec<{ name: string }>(query).toArray();
@@ -83,8 +83,8 @@ export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
 function count(repeats: Map<string, Repeats>, row: Row): void {
   const { source, duplicates, hasConflict } = row;
   const known = repeats.get(source);
-  const found = known ?? { source, deliveries: 0, count: 0, hasConflict: false, most: row };
-  found.deliveries++;
+  const found = known ?? { source, arrivals: 0, count: 0, hasConflict: false, most: row };
+  found.arrivals++;
   found.count += duplicates;
   found.hasConflict ||= hasConflict === 1;
   if (duplicates > found.most.duplicates) found.most = row;

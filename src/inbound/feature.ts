@@ -1,7 +1,7 @@
-/** The feature that accepts deliveries: the log with its replays, and what steps of workflows wait for. */
+/** The feature that accepts arrivals: the log with its replays, and what steps of workflows wait for. */
 
 import type { Feature } from "../kernel/index.ts";
-import { deliveryVerbs } from "./delivery-verbs.ts";
+import { arrivalVerbs } from "./arrival-verbs.ts";
 import { Inbound } from "./inbound.ts";
 import type { Links } from "./links.ts";
 import { readSettings } from "./options.ts";
@@ -12,7 +12,7 @@ import { WebhookWaits } from "./waits/webhook-waits.ts";
 export type InstalledInbound = { readonly log: Inbound; readonly stepWaits: WebhookWaits };
 
 /**
- * Lets an agent accept deliveries of receivers (`perdure/webhooks`, `perdure/email`), list and replay them, and lets its
+ * Lets an agent accept arrivals of receivers (`perdure/webhooks`, `perdure/email`), list and replay them, and lets its
  * workflows wait for one: `step.webhook()`.
  *
  * @throws InvalidOptionError
@@ -30,12 +30,12 @@ export function inbound(settings: InboundSettings = {}): Feature<"inbound", Inst
       const log: Inbound = new Inbound({
         ...settings,
         agent,
-        verbs: deliveryVerbs(kernel),
-        matchWaits: (delivery) => stepWaits.match(delivery),
+        verbs: arrivalVerbs(kernel),
+        matchWaits: (arrival) => stepWaits.match(arrival),
         onProblem,
       });
       const links = () => features.get("signedLinks", "step.webhook({ url: true })") as Links;
-      const stepWaits = new WebhookWaits({ waits, deliveries: log, links, onProblem });
+      const stepWaits = new WebhookWaits({ waits, arrivals: log, links, onProblem });
       waits.install("webhook", stepWaits);
       kernel.use(log);
       const acceptArrival: InboundCalls["acceptArrival"] = (request) => log.accept(request);

@@ -1,5 +1,5 @@
 /**
- * The log of inbound deliveries, with its public verbs. It needs no wake: a delivery is accepted within one request, its
+ * The log of arrivals, with its public verbs. It needs no wake: an arrival is accepted within one request, its
  * sender or a replay repeats a request that a crash has interrupted, and old rows are deleted while new ones are stored.
  */
 
@@ -25,15 +25,15 @@ import {
   readSettings,
   type Selection,
 } from "./options.ts";
-import type { Acceptance, AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
+import type { Acceptance, AcceptRequest, RawArrival, RefusedRequests } from "./protocol.ts";
 import { addRefused } from "./refusals.ts";
 import { Serial } from "./serial.ts";
-import { InboundStore, MAX_SCANNED, type StoredDelivery } from "./store.ts";
+import { InboundStore, MAX_SCANNED, type StoredArrival } from "./store.ts";
 import type {
   InboundSettings,
-  InspectedDelivery,
+  InspectedArrival,
   ListInboundOptions,
-  LoggedDelivery,
+  LoggedArrival,
   ReplayFilter,
   ReplayPage,
   ReplayResult,
@@ -46,14 +46,14 @@ const ON_PROBLEM = hook().optional();
 /** Rows that one count reads. */
 const MAX_COUNTED = 10 * MAX_SCANNED;
 
-/** How a replay has ended, and the delivery that it was. */
-type Replayed = { readonly offered: Offered; readonly arrival: Arrival };
+/** How a replay has ended, and the arrival that it was. */
+type Replayed = { readonly offered: Offered; readonly arrival: RawArrival };
 
 export class Inbound extends LifecycleCapability {
   readonly #limits: Limits;
   readonly #clock: Clock;
   readonly #serial: Serial;
-  /** Replays in flight, by the delivery's `seq`. */
+  /** Replays in flight, by the arrival's `seq`. */
   readonly #replays = new Map<number, Promise<Replayed>>();
   readonly #acceptor: Acceptor;
   #opened: InboundStore | undefined;
@@ -87,16 +87,16 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer.
+   * Accepts an arrival, and runs a call of its handler in the same transaction. What the call throws is in the answer.
    *
    * @param replay set where the request is one of a replay
-   * @throws InvalidDeliveryError for an invalid request; nothing is stored
-   * @throws the error of storage; nothing is stored, and the sender may send the delivery again
+   * @throws InvalidArrivalError for an invalid request; nothing is stored
+   * @throws the error of storage; nothing is stored, and the sender may send the arrival again
    */
   async accept(request: AcceptRequest, replay?: Replay): Promise<Acceptance> {
     const read = readRequest(request);
     await this.lifecycle.ready();
-    const { source, id } = read.delivery;
+    const { source, id } = read.arrival;
     try {
       return await this.#serial.run(`${source}:${id}`, () => this.#acceptor.accept(read, replay));
     } catch (error) {
@@ -106,7 +106,7 @@ export class Inbound extends LifecycleCapability {
     }
   }
 
-  /** Counts requests that a receiver has refused. @throws InvalidDeliveryError */
+  /** Counts requests that a receiver has refused. @throws InvalidArrivalError */
   async countRefused(request: RefusedRequests): Promise<void> {
     const refused = readRefused(request);
     await this.lifecycle.ready();
@@ -114,19 +114,19 @@ export class Inbound extends LifecycleCapability {
     addRefused(this.#store.storage, refused, this.#clock.now());
   }
 
-  /** Deliveries in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
-  async list(options: ListInboundOptions = {}): Promise<Page<LoggedDelivery>> {
+  /** Arrivals in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
+  async list(options: ListInboundOptions = {}): Promise<Page<LoggedArrival>> {
     const { selection, limit, cursor } = readPage(options);
     await this.lifecycle.ready();
-    const { deliveries, next } = this.#store.list(selection, limit, cursor);
+    const { arrivals, next } = this.#store.list(selection, limit, cursor);
     return {
-      items: deliveries.map(shown),
+      items: arrivals.map(shown),
       ...(next !== undefined && { cursor: String(next) }),
     };
   }
 
-  /** A delivery with its body; null if it is unknown. @throws InvalidInboundFilterError */
-  async inspect(source: string, id: string): Promise<InspectedDelivery | null> {
+  /** An arrival with its body; null if it is unknown. @throws InvalidInboundFilterError */
+  async inspect(source: string, id: string): Promise<InspectedArrival | null> {
     checkRef("inbound.inspect()", source, id);
     await this.lifecycle.ready();
     const found = this.#store.inspect(source, id);
@@ -134,14 +134,14 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * For the waits: the newest deliveries since a time with their bodies, oldest first. They are read one by one. Call it after
+   * For the waits: the newest arrivals since a time with their bodies, oldest first. They are read one by one. Call it after
    * the start of the object.
    */
   recent({ since, source, limit }: RecentOptions) {
     return this.#store.recent(since, source, limit);
   }
 
-  /** For the waits: a wait that was opened later has received the delivery. Call it in the transaction that closes the wait. */
+  /** For the waits: a wait that was opened later has received the arrival. Call it in the transaction that closes the wait. */
   recordWait(source: string, id: string, match: WaitMatch): void {
     const known = this.#store.find(source, id);
     if (!known) return;
@@ -156,10 +156,10 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * Offers a delivery of the log to its handler again. One whose handler has not ended keeps its id, so that what it has
+   * Offers an arrival of the log to its handler again. One whose handler has not ended keeps its id, so that what it has
    * started is not started twice; so does a filtered one. An accepted one gets a new id.
    *
-   * @returns null for an unknown delivery
+   * @returns null for an unknown arrival
    * @throws ReplayError, InvalidInboundFilterError; nothing is stored then
    */
   async replay(source: string, id: string): Promise<ReplayResult | null> {
@@ -211,7 +211,7 @@ export class Inbound extends LifecycleCapability {
   }
 
   /**
-   * How many deliveries {@link replayMany} would replay, of at most 100,000 in the log.
+   * How many arrivals {@link replayMany} would replay, of at most 100,000 in the log.
    *
    * @returns the first of them, with a `cursor` where the log has more: pass it to continue
    * @throws InvalidInboundFilterError
@@ -243,8 +243,8 @@ export class Inbound extends LifecycleCapability {
     return inboundFacts(this.lifecycle.storage.sql, now);
   }
 
-  /** Replays of a delivery at the same time are one. @throws ReplayError, or the error of storage */
-  #replay(found: InspectedDelivery & StoredDelivery): Promise<Replayed> {
+  /** Replays of an arrival at the same time are one. @throws ReplayError, or the error of storage */
+  #replay(found: InspectedArrival & StoredArrival): Promise<Replayed> {
     const { seq } = found;
     const running = this.#replays.get(seq) ?? this.#replayOnce(found);
     this.#replays.set(seq, running);
@@ -255,7 +255,7 @@ export class Inbound extends LifecycleCapability {
     return running;
   }
 
-  async #replayOnce(found: InspectedDelivery & StoredDelivery): Promise<Replayed> {
+  async #replayOnce(found: InspectedArrival & StoredArrival): Promise<Replayed> {
     const { source, id, type, bytes, hash, receivedAt, body, verdict, error, seq } = found;
     const handler = handlers.get(source);
     if (!handler) throw unknownSource(source, id, [...handlers.keys()]);
@@ -265,7 +265,7 @@ export class Inbound extends LifecycleCapability {
       throw new ReplayError(source, id, `${problem}. Ask the sender to send it again.`);
     }
     const offerAs = async (newId: string, of: string | undefined) => {
-      const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
+      const arrival: RawArrival = { source, id: newId, type, body, bytes, hash, receivedAt };
       const offered = await offer(handler, arrival, (request) => this.accept(request, { of }));
       if (offered.isUnreachable) throw offered.error;
       return { offered, arrival };
@@ -291,7 +291,7 @@ export class Inbound extends LifecycleCapability {
 }
 
 function isSelected(
-  { verdict, error }: StoredDelivery,
+  { verdict, error }: StoredArrival,
   { verdicts, isUnfinished }: Selection,
 ): boolean {
   return isUnfinished ? error !== undefined : (verdicts?.includes(verdict) ?? true);
@@ -303,9 +303,9 @@ function errorOf({ verdict, error }: Partial<Offered>): Failure | undefined {
 }
 
 /** Without what only the log uses. */
-function shown<Delivery extends StoredDelivery>(
-  delivery: Delivery,
-): Omit<Delivery, "seq" | "hasConflict"> {
-  const { seq: _, hasConflict: __, ...rest } = delivery;
+function shown<Arrival extends StoredArrival>(
+  arrival: Arrival,
+): Omit<Arrival, "seq" | "hasConflict"> {
+  const { seq: _, hasConflict: __, ...rest } = arrival;
   return rest;
 }

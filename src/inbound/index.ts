@@ -1,11 +1,11 @@
-/** `perdure/inbound`: accepts deliveries once, replays them, and signs links. */
+/** `perdure/inbound`: accepts arrivals once, replays them, and signs links. */
 
 export { InvalidOptionError } from "../core/options/options.ts";
 export { InvalidApprovalError } from "../kernel/waits/index.ts";
 export {
   InboundBusyError,
+  InvalidArrivalError,
   InvalidCallError,
-  InvalidDeliveryError,
   InvalidInboundFilterError,
   ReplayError,
 } from "./errors.ts";
@@ -15,18 +15,18 @@ export { type ApprovalLinkOptions, type LinkSettings, type Links, signedLinks } 
 export type {
   Acceptance,
   AcceptRequest,
-  Arrival,
   LinkAnswer,
   LinkCall,
+  RawArrival,
   RefusedRequests,
 } from "./protocol.ts";
 export type {
   InboundFilter,
   InboundSettings,
-  InspectedDelivery,
+  InspectedArrival,
   ListInboundOptions,
+  LoggedArrival,
   LoggedCall,
-  LoggedDelivery,
   LoggedWait,
   ReplayFilter,
   ReplayPage,

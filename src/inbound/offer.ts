@@ -1,22 +1,22 @@
-/** Runs the handler of a delivery, and offers what it calls to the agent. Receivers and replays use it. Without Zod. */
+/** Runs the handler of an arrival, and offers what it calls to the agent. Receivers and replays use it. Without Zod. */
 
 import type { CallsKernel } from "../core/calls.ts";
-import type { Acceptance, AcceptRequest, Arrival, InboundCalls, Verdict } from "./protocol.ts";
+import type { Acceptance, AcceptRequest, InboundCalls, RawArrival, Verdict } from "./protocol.ts";
 
-/** A source of deliveries, as a replay needs it. */
+/** A source of arrivals, as a replay needs it. */
 export type Handler = {
   /** Unique in a Worker, e.g. `github`. */
   readonly name: string;
-  /** Calls the app's code with the delivery, and with what it calls the agent by. Rejects with what the app throws. */
-  handle(arrival: Arrival, agent: object): Promise<unknown>;
+  /** Calls the app's code with the arrival, and with what it calls the agent by. Rejects with what the app throws. */
+  handle(arrival: RawArrival, agent: object): Promise<unknown>;
 };
 
-/** The outcome of a delivery. */
+/** The outcome of an arrival. */
 export type Offered = {
   readonly verdict: Verdict;
   /** The result of the handler. */
   readonly result?: unknown;
-  /** Set when the delivery was refused. */
+  /** Set when the arrival was refused. */
   readonly error?: unknown;
   /** In seconds; set when the agent has no room. */
   readonly retryAfter?: number | undefined;
@@ -27,18 +27,18 @@ export type Offered = {
 /** All sources of this Worker by name, for replays. A later one replaces an earlier one of the same name. */
 export const handlers = new Map<string, Handler>();
 
-/** Of several calls, the delivery has the first of these. */
+/** Of several calls, the arrival has the first of these. */
 const VERDICTS = ["accepted", "filtered", "duplicate", "refused"] as const;
 
 /**
- * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the delivery is accepted if
- * another call is. Calls that it does not await are awaited here, and their refusals refuse the delivery.
+ * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the arrival is accepted if
+ * another call is. Calls that it does not await are awaited here, and their refusals refuse the arrival.
  *
  * @param acceptArrival the agent's
  */
 export async function offer(
   handler: Pick<Handler, "handle">,
-  arrival: Arrival,
+  arrival: RawArrival,
   acceptArrival: (request: AcceptRequest) => Promise<Acceptance>,
 ): Promise<Offered> {
   const seen = new Set<Verdict>();
@@ -68,7 +68,7 @@ export async function offer(
   const calls: Promise<unknown>[] = [];
   const call = (verb: string, args: readonly unknown[]) => {
     const ordinal = calls.length;
-    const result = accept({ delivery: ordinal ? known : arrival, call: { ordinal, verb, args } });
+    const result = accept({ arrival: ordinal ? known : arrival, call: { ordinal, verb, args } });
     calls.push(result);
     // Observed here too: the handler may not await it.
     result.catch(() => {});
@@ -90,20 +90,20 @@ export async function offer(
     const result = await handler.handle(arrival, caller);
     const awaited = refusals.length;
     await Promise.allSettled(calls);
-    if (calls.length === 0) await accept({ delivery: arrival });
+    if (calls.length === 0) await accept({ arrival });
     // The handler has not awaited the calls that are refused now, so it has not caught these refusals. A sender's retry runs
     // only the calls that are not recorded.
     const problem = unreachable ?? refusals[awaited];
     if (problem) return { verdict: "refused", ...problem };
     const verdict = VERDICTS.find((one) => seen.has(one)) as Verdict;
-    // If it fails, the delivery stays listed, and a replay ends it.
-    if (isUnfinished) await acceptArrival({ delivery: known, ended: true }).catch(() => {});
+    // If it fails, the arrival stays listed, and a replay ends it.
+    if (isUnfinished) await acceptArrival({ arrival: known, ended: true }).catch(() => {});
     return { verdict, ...(verdict === "refused" && refusals.at(-1)), result };
   } catch (error) {
     await Promise.allSettled(calls);
     const problem = unreachable ?? refusals.at(-1);
-    // The handler's own error: stored, so that the delivery can be replayed. If that fails, the sender's retry remains.
-    if (!problem) await accept({ delivery: arrival, refusal: thrownText(error) }).catch(() => {});
+    // The handler's own error: stored, so that the arrival can be replayed. If that fails, the sender's retry remains.
+    if (!problem) await accept({ arrival, refusal: thrownText(error) }).catch(() => {});
     return { verdict: "refused", ...problem, error };
   }
 }

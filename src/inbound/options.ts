@@ -1,4 +1,4 @@
-/** Checks the options of the delivery log, its filters, and what receivers send. */
+/** Checks the options of the arrival log, its filters, and what receivers send. */
 
 import * as z from "zod";
 import { byteLength, type Json, jsonTextOf } from "../core/json.ts";
@@ -14,12 +14,12 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { InvalidDeliveryError, InvalidInboundFilterError } from "./errors.ts";
-import type { AcceptRequest, Arrival, RefusedRequests } from "./protocol.ts";
+import { InvalidArrivalError, InvalidInboundFilterError } from "./errors.ts";
+import type { AcceptRequest, RawArrival, RefusedRequests } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
 import type { InboundFilter, InboundSettings, ListInboundOptions, ReplayFilter } from "./types.ts";
 
-/** Calls of a delivery that are recorded, and so the most that it may make. */
+/** Calls of an arrival that are recorded, and so the most that it may make. */
 export const MAX_CALLS = 100;
 /** Bytes of a body as JSON that is kept. It shares a row of at most 2 MB with what its calls have returned. */
 const MAX_BODY_BYTES = 1_500_000;
@@ -52,7 +52,7 @@ const HASH = z
   .regex(/^[0-9a-f]{64}$/, { error: "expected a SHA-256 in hex, which has 64 digits" });
 const TYPE = text({ maxLength: 200, empty: true });
 
-const DELIVERY = optionsOf<Arrival>()({
+const ARRIVAL = optionsOf<RawArrival>()({
   source: SOURCE,
   id: ID,
   type: TYPE,
@@ -62,7 +62,7 @@ const DELIVERY = optionsOf<Arrival>()({
   receivedAt: count({ min: 0 }),
 });
 const REQUEST = optionsOf<AcceptRequest>()({
-  delivery: DELIVERY,
+  arrival: ARRIVAL,
   call: optionsOf<NonNullable<AcceptRequest["call"]>>()({
     ordinal: count({ min: 0 }),
     // An invalid name of a method is refused as a call, so that the log has it.
@@ -81,7 +81,7 @@ const REFUSED = optionsOf<RefusedRequests>()({
 
 /** A checked request. */
 export type Request = {
-  readonly delivery: Arrival;
+  readonly arrival: RawArrival;
   /** The body as JSON, where it was sent and is small enough to be kept. */
   readonly text: string | undefined;
   readonly call: AcceptRequest["call"];
@@ -89,27 +89,27 @@ export type Request = {
   readonly ended: true | undefined;
 };
 
-const make = (field: string, message: string) => new InvalidDeliveryError(field, message);
+const make = (field: string, message: string) => new InvalidArrivalError(field, message);
 
-/** @throws InvalidDeliveryError */
+/** @throws InvalidArrivalError */
 export function readRefused(request: RefusedRequests): RefusedRequests {
   return readOptions(REFUSED, request, "request", make);
 }
 
-/** @throws InvalidDeliveryError */
+/** @throws InvalidArrivalError */
 export function readRequest(request: unknown): Request {
-  const { delivery, call, refusal, ended } = readOptions(REQUEST, request, "request", make);
+  const { arrival, call, refusal, ended } = readOptions(REQUEST, request, "request", make);
   if ([call, refusal, ended].filter((one) => one !== undefined).length > 1) {
     const problem = "expected one of call, refusal and ended, or none";
     throw make("request", invalidMessage("request", "with more than one of them", problem));
   }
-  return { delivery: delivery as Arrival, text: textOf(delivery.body), call, refusal, ended };
+  return { arrival: arrival as RawArrival, text: textOf(arrival.body), call, refusal, ended };
 }
 
 function textOf(body: Json | undefined): string | undefined {
   if (body === undefined) return undefined;
-  const refuse = (message: string) => new InvalidDeliveryError("delivery.body", message);
-  const text = jsonTextOf("delivery.body", body, { maxBytes: Number.POSITIVE_INFINITY, refuse });
+  const refuse = (message: string) => new InvalidArrivalError("arrival.body", message);
+  const text = jsonTextOf("arrival.body", body, { maxBytes: Number.POSITIVE_INFINITY, refuse });
   return byteLength(text) <= MAX_BODY_BYTES ? text : undefined;
 }
 
@@ -120,7 +120,7 @@ const FILTER = {
   since: instant().optional(),
   until: instant().optional(),
 };
-/** Which deliveries, without a page. */
+/** Which arrivals, without a page. */
 export const INBOUND_FILTER = optionsOf<InboundFilter>()(FILTER);
 const CURSOR = { error: "expected the cursor of an earlier page" };
 const PAGE = {
@@ -144,12 +144,12 @@ const REPLAY = optionsOf<ReplayFilter>()({
     })
     .optional(),
 });
-const DELIVERY_REF = optionsOf<{ source: string; id: string }>()({
+const ARRIVAL_REF = optionsOf<{ source: string; id: string }>()({
   source: text({ empty: true }),
   id: text({ empty: true }),
 });
 
-/** Which of the latest deliveries a wait asks for. */
+/** Which of the latest arrivals a wait asks for. */
 export type RecentOptions = {
   /** Epoch milliseconds. */
   readonly since: number;
@@ -219,7 +219,7 @@ function selectionOf({ source, verdict: verdicts, type, since, until }: Read) {
   return { source, verdicts, type, since, until };
 }
 
-/** @throws InvalidInboundFilterError for values that cannot name a delivery */
+/** @throws InvalidInboundFilterError for values that cannot name an arrival */
 export function checkRef(verb: string, source: unknown, id: unknown): void {
-  readOptions(DELIVERY_REF, { source, id } as never, `arguments of ${verb}`, invalidFilter);
+  readOptions(ARRIVAL_REF, { source, id } as never, `arguments of ${verb}`, invalidFilter);
 }

@@ -1,18 +1,18 @@
-/** What travels between a Worker that receives deliveries or serves links, and the agent. Without Zod: receivers load it. */
+/** What travels between a Worker that receives arrivals or serves links, and the agent. Without Zod: receivers load it. */
 
 import type { AgentPathStep } from "agents";
 import type { Json } from "../core/json.ts";
 import type { Approval, ApprovalDecisionResult } from "../kernel/waits/index.ts";
 
-/** A delivery that a receiver has verified. */
-export type Arrival = {
+/** An arrival that a receiver has verified. */
+export type RawArrival = {
   /** The name of its source, e.g. `github`. */
   readonly source: string;
   /** The sender's id of it, 1 to 100 characters of `[A-Za-z0-9_-]`: another id is replaced by its SHA-256. Unique per source. */
   readonly id: string;
   /** What happened, e.g. `issues` or `payment_intent.succeeded`; "" where the sender has no types. At most 200 characters. */
   readonly type: string;
-  /** The parsed body, before the source's schema. Left out after the first call of a delivery. */
+  /** The parsed body, before the source's schema. Left out after the first call of an arrival. */
   readonly body?: Json;
   /** Of the raw body. */
   readonly bytes: number;
@@ -22,10 +22,10 @@ export type Arrival = {
   readonly receivedAt: number;
 };
 
-/** One RPC of a receiver to the agent: accepts a delivery, and runs a call of its handler in the same transaction. */
+/** One RPC of a receiver to the agent: accepts an arrival, and runs a call of its handler in the same transaction. */
 export type AcceptRequest = {
-  readonly delivery: Arrival;
-  /** Left out for a delivery whose handler has called nothing. */
+  readonly arrival: RawArrival;
+  /** Left out for an arrival whose handler has called nothing. */
   readonly call?: {
     /** The position of the call in its handler, from 0. */
     readonly ordinal: number;
@@ -33,7 +33,7 @@ export type AcceptRequest = {
     readonly verb: string;
     readonly args: readonly unknown[];
   };
-  /** Why the handler failed: the delivery is stored as refused. */
+  /** Why the handler failed: the arrival is stored as refused. */
   readonly refusal?: string;
   /** The handler has ended: sent where an answer had `isUnfinished`. */
   readonly ended?: true;
@@ -118,9 +118,9 @@ export type LinkAnswer =
 /** The calls of receivers, and of the endpoint of signed links, to an agent. */
 export type InboundCalls = {
   /**
-   * Accepts a delivery, and runs a call of its handler in the same transaction. What the call throws is in the answer.
+   * Accepts an arrival, and runs a call of its handler in the same transaction. What the call throws is in the answer.
    *
-   * @throws InvalidDeliveryError for an invalid request, or the error of storage; nothing is stored then
+   * @throws InvalidArrivalError for an invalid request, or the error of storage; nothing is stored then
    */
   acceptArrival(request: AcceptRequest): Promise<Acceptance>;
   countRefused(request: RefusedRequests): Promise<void>;

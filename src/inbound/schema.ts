@@ -1,4 +1,4 @@
-/** The tables of the log of inbound deliveries. */
+/** The tables of the log of arrivals. */
 
 /** Numbered by their position; a published one is never edited. Columns that may be large come last. */
 export const MIGRATIONS = [

@@ -1,12 +1,12 @@
-/** Lets one request at a time work on a delivery, and a bounded number on all. Only in memory: a crash ends all of them. */
+/** Lets one request at a time work on an arrival, and a bounded number on all. Only in memory: a crash ends all of them. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { InboundBusyError } from "./errors.ts";
 
-/** How long a request waits for an earlier one of the same delivery. */
+/** How long a request waits for an earlier one of the same arrival. */
 const WAIT_MS = 60_000;
-/** How long a request counts: a method of the app that never ends must not keep the place of other deliveries. */
+/** How long a request counts: a method of the app that never ends must not keep the place of other arrivals. */
 const COUNTED_MS = 60_000;
 /** Requests that have not ended, as a multiple of those that count. */
 const MOST_UNENDED = 10;
@@ -29,12 +29,12 @@ export class Serial {
     const outer = this.#holder.getStore();
     if (outer?.isRunning && outer.key === key) {
       throw new InboundBusyError(
-        "This delivery is being accepted by the caller itself. Replay it when the call has returned.",
+        "This arrival is being accepted by the caller itself. Replay it when the call has returned.",
       );
     }
     if (this.#count >= this.max || this.#tails.size >= this.max * MOST_UNENDED) {
       throw new InboundBusyError(
-        `${this.#tails.size} deliveries are being accepted, and maxInFlight is ${this.max}. Send it again later.`,
+        `${this.#tails.size} arrivals are being accepted, and maxInFlight is ${this.max}. Send it again later.`,
       );
     }
     const uncount = this.#countFor(this.countedMs);
@@ -52,7 +52,7 @@ export class Serial {
     } catch (error) {
       if (!(error instanceof TimeoutError) || previous === undefined) throw error;
       throw new InboundBusyError(
-        `An earlier request of this delivery has not ended within ${WAIT_MS / 1_000} s. Send it again later.`,
+        `An earlier request of this arrival has not ended within ${WAIT_MS / 1_000} s. Send it again later.`,
       );
     } finally {
       holder.isRunning = false;

@@ -5,7 +5,7 @@ import type { Verdict } from "./protocol.ts";
 /** `duplicate` is an answer, and no row has it. */
 export type StoredVerdict = Exclude<Verdict, "duplicate">;
 
-/** Which verdict may follow which. An accepted delivery stays accepted. @internal */
+/** Which verdict may follow which. An accepted arrival stays accepted. @internal */
 export const NEXT = {
   filtered: ["refused", "accepted"],
   refused: ["filtered", "accepted"],

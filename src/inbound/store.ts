@@ -1,5 +1,5 @@
 /**
- * Writes `perdure_inbound`, by transition verbs only. A delivery bills 2 rows (the row and its key), a later call, a
+ * Writes `perdure_inbound`, by transition verbs only. An arrival bills 2 rows (the row and its key), a later call, a
  * duplicate or another verdict 1. Rows are deleted from the oldest on, so that their numbers have no gaps.
  */
 
@@ -7,14 +7,14 @@ import { byteLength, type Json } from "../core/json.ts";
 import { migrate } from "../core/lifecycle/migrations.ts";
 import { failureText } from "./facts.ts";
 import type { Limits, Selection } from "./options.ts";
-import type { Arrival } from "./protocol.ts";
+import type { RawArrival } from "./protocol.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { type StoredVerdict, verdictsBefore } from "./states.ts";
 import type {
   InboundFailure,
-  InspectedDelivery,
+  InspectedArrival,
+  LoggedArrival,
   LoggedCall,
-  LoggedDelivery,
   LoggedWait,
 } from "./types.ts";
 
@@ -22,7 +22,7 @@ import type {
 const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, stored_at, duplicates, has_conflict,
   replay_of, error, calls`;
 
-/** Deliveries between two deletions. @internal */
+/** Arrivals between two deletions. @internal */
 export const PRUNE_EVERY = 64;
 /** Rows that one call deletes or empties at most: more than come in between. */
 const MAX_PRUNED = 4 * PRUNE_EVERY;
@@ -31,8 +31,8 @@ export const MAX_SCANNED = 10_000;
 /** UTF-16 units of JSON in a list: an object has 128 MB in all. */
 const MAX_LISTED = 8_000_000;
 
-export type NewDelivery = {
-  readonly arrival: Arrival;
+export type NewArrival = {
+  readonly arrival: RawArrival;
   /** The body as JSON. */
   readonly text: string | undefined;
   readonly replayOf: string | undefined;
@@ -47,7 +47,7 @@ export type Decision = {
   readonly hasConflict: boolean;
 };
 
-export type StoredDelivery = LoggedDelivery & {
+export type StoredArrival = LoggedArrival & {
   readonly seq: number;
   readonly hasConflict: boolean;
 };
@@ -92,8 +92,8 @@ export class InboundStore {
     this.writes++;
   }
 
-  /** (new) → any verdict. Deletes old deliveries first, now and then. */
-  insert({ arrival, text, replayOf }: NewDelivery, decision: Decision, now: number): void {
+  /** (new) → any verdict. Deletes old arrivals first, now and then. */
+  insert({ arrival, text, replayOf }: NewArrival, decision: Decision, now: number): void {
     this.transaction(() => {
       const tail = this.#newest();
       const seq = tail.seq + 1;
@@ -149,7 +149,7 @@ export class InboundStore {
     return changed.toArray().length > 0;
   }
 
-  /** Any verdict → the same: the delivery was sent again. */
+  /** Any verdict → the same: the arrival was sent again. */
   repeat(seq: number, hasConflict: boolean): void {
     this.#exec(
       "UPDATE perdure_inbound SET duplicates = duplicates + 1, has_conflict = max(has_conflict, ?) WHERE seq = ?",
@@ -158,7 +158,7 @@ export class InboundStore {
     );
   }
 
-  /** Counts a replay of an accepted delivery. Returns its number, from 1; undefined if the delivery was deleted meanwhile. */
+  /** Counts a replay of an accepted arrival. Returns its number, from 1; undefined if the arrival was deleted meanwhile. */
   countReplay(seq: number): number | undefined {
     return this.#exec<{ replays: number }>(
       "UPDATE perdure_inbound SET replays = replays + 1 WHERE seq = ? RETURNING replays",
@@ -175,21 +175,21 @@ export class InboundStore {
     );
   }
 
-  find(source: string, id: string): StoredDelivery | undefined {
+  find(source: string, id: string): StoredArrival | undefined {
     const query = `SELECT ${COLUMNS} FROM perdure_inbound WHERE source = ? AND id = ?`;
     const [row] = this.storage.sql.exec<Row>(query, source, id).toArray();
-    return row && toDelivery(row);
+    return row && toArrival(row);
   }
 
-  /** A delivery with its body. */
-  inspect(source: string, id: string): (InspectedDelivery & StoredDelivery) | undefined {
+  /** An arrival with its body. */
+  inspect(source: string, id: string): (InspectedArrival & StoredArrival) | undefined {
     const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE source = ? AND id = ?`;
     const [row] = this.storage.sql.exec<RowWithBody>(query, source, id).toArray();
-    return row && { ...toDelivery(row), ...bodyOf(row) };
+    return row && { ...toArrival(row), ...bodyOf(row) };
   }
 
   /**
-   * Deliveries without their bodies and results, newest first, of a bounded number of rows.
+   * Arrivals without their bodies and results, newest first, of a bounded number of rows.
    *
    * @param before only those with a lower number
    * @returns `next` is the `before` of the next page; undefined on the last one
@@ -198,24 +198,24 @@ export class InboundStore {
     selection: Selection,
     limit: number,
     before = Number.MAX_SAFE_INTEGER,
-  ): { deliveries: StoredDelivery[]; next: number | undefined } {
+  ): { arrivals: StoredArrival[]; next: number | undefined } {
     const { first, last } = this.#range(selection);
     const to = Math.min(last, before - 1);
     const from = Math.max(first, to - MAX_SCANNED + 1);
-    const deliveries: StoredDelivery[] = [];
+    const arrivals: StoredArrival[] = [];
     let length = 0;
     for (const row of this.#select(selection, from, to, "DESC")) {
       length += row.calls.length;
-      if (deliveries.length === limit || (length > MAX_LISTED && deliveries.length > 0)) {
-        return { deliveries, next: deliveries.at(-1)?.seq };
+      if (arrivals.length === limit || (length > MAX_LISTED && arrivals.length > 0)) {
+        return { arrivals, next: arrivals.at(-1)?.seq };
       }
-      deliveries.push(withoutResults(toDelivery(row)));
+      arrivals.push(withoutResults(toArrival(row)));
     }
-    return { deliveries, next: from > first ? from : undefined };
+    return { arrivals, next: from > first ? from : undefined };
   }
 
   /**
-   * The keys of deliveries, oldest first, of a bounded number of rows.
+   * The keys of arrivals, oldest first, of a bounded number of rows.
    *
    * @param after only those with a higher number
    * @param until the highest number
@@ -254,15 +254,15 @@ export class InboundStore {
     );
     const newest = query.toArray();
     const seqs = newest.slice(0, limit).reverse();
-    return { deliveries: this.#arrivals(seqs), hasMore: newest.length > limit };
+    return { arrivals: this.#arrivals(seqs), hasMore: newest.length > limit };
   }
 
   /** Each body is read when its turn comes. */
-  *#arrivals(seqs: readonly { readonly seq: number }[]): Generator<Arrival> {
+  *#arrivals(seqs: readonly { readonly seq: number }[]): Generator<RawArrival> {
     for (const { seq } of seqs) {
       const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE seq = ?`;
       const [row] = this.storage.sql.exec<RowWithBody>(query, seq).toArray();
-      if (row) yield { ...arrivalOf(row), ...bodyOf(row) };
+      if (row) yield { ...rawArrivalOf(row), ...bodyOf(row) };
     }
   }
 
@@ -322,7 +322,7 @@ export class InboundStore {
     return this.#tail;
   }
 
-  /** Deletes some of the deliveries that are too old or too many, the oldest first. */
+  /** Deletes some of the arrivals that are too old or too many, the oldest first. */
   #prune(tail: Tail, newest: number, now: number): Tail {
     const { maxAgeMs, maxCount } = this.limits;
     const oldest = this.storage.sql.exec<{ seq: number; storedAt: number; bodyBytes: number }>(
@@ -384,21 +384,21 @@ type Row = {
 };
 type RowWithBody = Row & { body: string | null };
 
-function arrivalOf({ source, id, type, bytes, hash, received_at }: Row): Arrival {
+function rawArrivalOf({ source, id, type, bytes, hash, received_at }: Row): RawArrival {
   return { source, id, type, bytes, hash, receivedAt: received_at };
 }
 
-function toDelivery(row: Row): StoredDelivery {
+function toArrival(row: Row): StoredArrival {
   const { seq, verdict, stored_at, duplicates, has_conflict, replay_of, error, calls } = row;
   return {
-    ...arrivalOf(row),
+    ...rawArrivalOf(row),
     seq,
     verdict,
     storedAt: stored_at,
     duplicates,
     hasConflict: has_conflict === 1,
     ...(replay_of !== null && { replayOf: replay_of }),
-    calls: JSON.parse(calls) as LoggedDelivery["calls"],
+    calls: JSON.parse(calls) as LoggedArrival["calls"],
     ...(error !== null && { error: JSON.parse(error) as InboundFailure }),
   };
 }
@@ -407,11 +407,11 @@ function bodyOf({ body }: RowWithBody): { body?: Json } {
   return body === null ? {} : { body: JSON.parse(body) as Json };
 }
 
-function withoutResults(delivery: StoredDelivery): StoredDelivery {
-  const calls = delivery.calls.map((call) => {
+function withoutResults(arrival: StoredArrival): StoredArrival {
+  const calls = arrival.calls.map((call) => {
     if (call.kind === "wait") return call;
     const { result: _, ...rest } = call;
     return rest;
   });
-  return { ...delivery, calls };
+  return { ...arrival, calls };
 }

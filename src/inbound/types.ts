@@ -1,41 +1,41 @@
-/** The types of the delivery log. */
+/** The types of the arrival log. */
 
 import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
-import type { Arrival, Verdict } from "./protocol.ts";
+import type { RawArrival, Verdict } from "./protocol.ts";
 import type { StoredVerdict } from "./states.ts";
 
-/** Limits of the delivery log. */
+/** Limits of the arrival log. */
 export type InboundSettings = {
-  /** How long deliveries stay in the log. A delivery that was deleted from it is accepted again if it is sent again. */
+  /** How long arrivals stay in the log. An arrival that was deleted from it is accepted again if it is sent again. */
   readonly retention?: {
     /**
-     * Counted from the acceptance. Older ones are deleted when later deliveries are accepted.
+     * Counted from the acceptance. Older ones are deleted when later arrivals are accepted.
      * @default "30 days"
      */
     readonly maxAge?: Duration;
     /**
-     * How many of the newest deliveries are kept. Up to 64 more stay until the next deletion.
+     * How many of the newest arrivals are kept. Up to 64 more stay until the next deletion.
      * @default 10_000
      */
     readonly maxCount?: number;
     /**
-     * Bytes of all bodies as JSON. Above it, the oldest deliveries lose their bodies; they stay in the log, and cannot be
+     * Bytes of all bodies as JSON. Above it, the oldest arrivals lose their bodies; they stay in the log, and cannot be
      * replayed.
      * @default 268_435_456, which is 256 MiB
      */
     readonly maxBytes?: number;
   };
   /**
-   * Deliveries that are accepted at the same time. The next one is refused, and its sender is asked to try again.
+   * Arrivals that are accepted at the same time. The next one is refused, and its sender is asked to try again.
    * @default 1_000
    */
   readonly maxInFlight?: number;
 };
 
-/** A workflow that waited for a delivery. */
+/** A workflow that waited for an arrival. */
 export type WaitMatch = {
   readonly waitId: string;
   readonly workflow: { readonly name: string; readonly id: string };
@@ -57,7 +57,7 @@ export type LoggedCall = Started & {
   readonly result?: Json;
 };
 
-/** A workflow that has received the delivery. */
+/** A workflow that has received the arrival. */
 export type LoggedWait = WaitMatch & { readonly kind: "wait" };
 
 /** Why a handler has not ended. */
@@ -66,28 +66,28 @@ export type InboundFailure = Failure & {
   readonly ordinal?: number;
 };
 
-/** A delivery in the log. */
-export type LoggedDelivery = Omit<Arrival, "body"> & {
+/** An arrival in the log. */
+export type LoggedArrival = Omit<RawArrival, "body"> & {
   readonly verdict: StoredVerdict;
   /** When the agent stored it first, epoch milliseconds. */
   readonly storedAt: number;
   /** How often it was sent again. */
   readonly duplicates: number;
-  /** The id of the delivery that this one repeats. */
+  /** The id of the arrival that this one repeats. */
   readonly replayOf?: string;
-  /** Work that the delivery has started, in the order of acceptance. Lists leave out the results. */
+  /** Work that the arrival has started, in the order of acceptance. Lists leave out the results. */
   readonly calls: readonly (LoggedCall | LoggedWait)[];
   /** Set while its handler has not ended: it was refused, or a later call of an accepted one was. A replay continues it. */
   readonly error?: InboundFailure;
 };
 
-/** A delivery with its body. */
-export type InspectedDelivery = LoggedDelivery & {
+/** An arrival with its body. */
+export type InspectedArrival = LoggedArrival & {
   /** Left out where it was larger than 1.5 MB, or has been deleted by `retention.maxBytes`. */
   readonly body?: Json;
 };
 
-/** Selects deliveries. */
+/** Selects arrivals. */
 export type InboundFilter = {
   readonly source?: string;
   readonly verdict?: StoredVerdict | readonly StoredVerdict[];
@@ -116,7 +116,7 @@ export type ReplayFilter = InboundFilter & Page;
 /** The outcome of a replay. */
 export type ReplayResult = {
   readonly source: string;
-  /** The id that it was offered under: a new one for an accepted delivery whose handler had ended. */
+  /** The id that it was offered under: a new one for an accepted arrival whose handler had ended. */
   readonly id: string;
   readonly verdict: Verdict;
   /** Why it was refused. */

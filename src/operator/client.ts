@@ -279,7 +279,7 @@ function segmentOf(id: string): string {
   throw new OperatorError(400, `Invalid id ${JSON.stringify(id)}: it cannot be part of a URL.`);
 }
 
-/** The id of an inbound delivery has two parts. */
+/** The id of an arrival has two parts. */
 function itemPathOf(collection: string, id: string): string {
   const slash = collection === "inbound" ? id.indexOf("/") : -1;
   if (slash < 0) return segmentOf(id);

@@ -5,7 +5,7 @@ import type { ActionOf, Definition, Question } from "../core/operated/catalog.ts
 import type { Effect } from "../core/operated/effect.ts";
 import type { Finding as OperatedFinding } from "../core/operated/part.ts";
 import type { Page, PageOptions } from "../core/page.ts";
-import type { InboundFilter, InspectedDelivery, LoggedDelivery } from "../inbound/index.ts";
+import type { InboundFilter, InspectedArrival, LoggedArrival } from "../inbound/index.ts";
 import type {
   DeadLetter,
   DeadLetterFilter,
@@ -30,7 +30,7 @@ export type AgentRef = { readonly agent: string; readonly name: string };
 export type Collections = {
   readonly submissions: SubmissionInspection;
   readonly approvals: Approval;
-  readonly inbound: LoggedDelivery;
+  readonly inbound: LoggedArrival;
   readonly deliveries: DeliveryInfo;
   readonly "dead-letters": DeadLetter;
   readonly endpoints: Endpoint;
@@ -43,7 +43,7 @@ export type Collections = {
 
 /** An item with its details. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
 export type Details = Pick<Collections, "submissions" | "approvals" | "endpoints" | "tasks"> & {
-  readonly inbound: InspectedDelivery;
+  readonly inbound: InspectedArrival;
   readonly deliveries: DeliveryDetails;
   readonly "dead-letters": DeliveryDetails;
   readonly workflows: WorkflowDetails;

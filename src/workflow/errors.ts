@@ -153,7 +153,7 @@ export class ApprovalPayloadError extends ApprovalError {
   }
 }
 
-/** No delivery has answered the step. */
+/** No arrival has answered the step. */
 export class WebhookError extends Error {
   override name = "WebhookError";
   constructor(
@@ -166,21 +166,21 @@ export class WebhookError extends Error {
   }
 }
 
-/** No delivery that the schema accepts came within `timeout`. The agent was asked before. */
+/** No arrival that the schema accepts came within `timeout`. The agent was asked before. */
 export class WebhookTimeoutError extends WebhookError {
   override name = "WebhookTimeoutError";
   constructor(
     stepName: string,
     /** How long it was waited for, in milliseconds. */
     readonly timeoutMs: number,
-    /** Of the last delivery that came, if the schema refused it. */
+    /** Of the last arrival that came, if the schema refused it. */
     refused?: WebhookBodyError,
   ) {
     const remedy = refused
       ? `The last one that came was refused: ${refused.message}`
       : "Compare from, type and match with inbound.list() of the agent, or set a longer timeout.";
     const time = durationText(timeoutMs);
-    const which = refused ? "No delivery that the schema accepts" : "No delivery";
+    const which = refused ? "No arrival that the schema accepts" : "No arrival";
     super(
       `${which} came for the step ${preview(stepName)} within ${time}. ${remedy}`,
       stepName,
@@ -200,7 +200,7 @@ export class WebhookCancelledError extends WebhookError {
   }
 }
 
-/** The workflow's schema has refused every delivery that came, eleven of them. */
+/** The workflow's schema has refused every arrival that came, eleven of them. */
 export class WebhookBodyError extends WebhookError {
   override name = "WebhookBodyError";
   /** As the schema's library reports them. */
@@ -209,14 +209,14 @@ export class WebhookBodyError extends WebhookError {
   readonly problem: string;
   constructor(
     stepName: string,
-    /** The id of the last delivery. */
-    readonly deliveryId: string,
+    /** The id of the last arrival. */
+    readonly arrivalId: string,
     cause: SchemaMismatchError,
   ) {
     super(
-      `The body of delivery ${deliveryId} is refused by the schema of the step ${preview(stepName)}: ${cause.message}. ` +
+      `The body of arrival ${arrivalId} is refused by the schema of the step ${preview(stepName)}: ${cause.message}. ` +
         "To wait again, restart the workflow, or wait once more under another key. " +
-        "A delivery that breaks a rule that JSON Schema can express is not taken.",
+        "An arrival that breaks a rule that JSON Schema can express is not taken.",
       stepName,
       cause,
     );

@@ -37,4 +37,4 @@ export type {
 } from "./prompt-options.ts";
 export type { Rollback } from "./step-call.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";
-export type { WebhookDelivery, WebhookOptions, WebhookUrl, WebhookUrlOptions } from "./webhook.ts";
+export type { WebhookArrival, WebhookOptions, WebhookUrl, WebhookUrlOptions } from "./webhook.ts";

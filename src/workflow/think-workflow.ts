@@ -45,7 +45,7 @@ import {
 } from "./step-call.ts";
 import {
   runWebhook,
-  type WebhookDelivery,
+  type WebhookArrival,
   type WebhookOptions,
   type WebhookUrl,
   type WebhookUrlOptions,
@@ -218,12 +218,12 @@ export interface ThinkWorkflowSteps {
   ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
 
   /**
-   * Waits for an inbound delivery that the agent accepts: by its source, its type, and fields of its body. Idempotent per
-   * workflow, instance, step name and key: a delivery that has come answers a restart at once. All open steps that a delivery
-   * is for get it. A delivery that only `schema` itself refuses, e.g. by a refinement, is not the one: the step waits for
+   * Waits for an arrival that the agent accepts: by its source, its type, and fields of its body. Idempotent per
+   * workflow, instance, step name and key: an arrival that has come answers a restart at once. All open steps that an arrival
+   * is for get it. An arrival that only `schema` itself refuses, e.g. by a refinement, is not the one: the step waits for
    * another one, up to ten times within the same `timeout`.
    *
-   * @throws WebhookTimeoutError when no delivery came within `timeout`
+   * @throws WebhookTimeoutError when no arrival came within `timeout`
    * @throws WebhookBodyError when the last of these is refused, too
    * @throws WebhookCancelledError when the wait was cancelled at the agent
    * @example
@@ -237,7 +237,7 @@ export interface ThinkWorkflowSteps {
   webhook<Schema extends AnySchema | undefined = undefined>(
     name: string,
     options: WebhookOptions<Schema>,
-  ): Promise<WebhookDelivery<Schema>>;
+  ): Promise<WebhookArrival<Schema>>;
 }
 
 /** The step that `run()` receives, with the steps of Perdure. They note their calls until something awaits them. */

@@ -1,4 +1,4 @@
-/** `step.webhook()`: a workflow waits for an inbound delivery at its agent, or for a request to a URL of its own. */
+/** `step.webhook()`: a workflow waits for an arrival at its agent, or for a request to a URL of its own. */
 
 import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
@@ -29,7 +29,7 @@ import {
 
 type CommonOptions<Schema extends AnySchema | undefined> = {
   /**
-   * What the body must match, as a schema of any library that says its JSON Schema, e.g. Zod. A delivery that its JSON Schema
+   * What the body must match, as a schema of any library that says its JSON Schema, e.g. Zod. An arrival that its JSON Schema
    * refuses is ignored.
    * @default none: any body
    */
@@ -56,7 +56,7 @@ export type WebhookOptions<Schema extends AnySchema | undefined = undefined> =
      */
     match?: Readonly<Record<string, WebhookValue>>;
     /**
-     * How long before the step a delivery may have come, at most one day. The oldest is returned that has answered no other
+     * How long before the step an arrival may have come, at most one day. The oldest is returned that has answered no other
      * `step.webhook()` of this workflow instance.
      * @default "5 minutes"
      */
@@ -68,8 +68,8 @@ export type WebhookOptions<Schema extends AnySchema | undefined = undefined> =
 export type WebhookUrlOptions<Schema extends AnySchema | undefined = undefined> =
   CommonOptions<Schema> & { url: true };
 
-/** A delivery that a step has waited for. */
-export type WebhookDelivery<Schema extends AnySchema | undefined = undefined> = {
+/** An arrival that a step has waited for. */
+export type WebhookArrival<Schema extends AnySchema | undefined = undefined> = {
   /** The name of its source; `"url"` for a request to the step's own URL. */
   readonly source: string;
   /** The sender's id of it; for a request to the step's own URL the SHA-256 of its body. */
@@ -87,7 +87,7 @@ export type WebhookUrl<Schema extends AnySchema | undefined = undefined> = {
   /** Takes one POST with JSON, a form or text, of up to 1 MiB. */
   readonly url: string;
   /** Waits for the request. @throws as `step.webhook()` */
-  wait(): Promise<WebhookDelivery<Schema>>;
+  wait(): Promise<WebhookArrival<Schema>>;
 };
 
 /** How often a step waits again because its schema has refused a body. */
@@ -100,39 +100,39 @@ const MOST_LENGTH = 500;
 /** Bytes of a schema as JSON. */
 const MOST_SCHEMA_BYTES = 200_000;
 
-/** Waits, and returns the delivery, or throws why none has come. */
+/** Waits, and returns the arrival, or throws why none has come. */
 export async function runWebhook<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: WebhookOptions<Schema> | WebhookUrlOptions<Schema>,
-): Promise<WebhookDelivery<Schema> | WebhookUrl<Schema>> {
+): Promise<WebhookArrival<Schema> | WebhookUrl<Schema>> {
   useName(call, "webhook", options?.key);
   const ask = checkedAsk(call.name, options);
-  if (!(ask.request as WebhookRequest).url) return deliveryFor(call, ask, options);
+  if (!(ask.request as WebhookRequest).url) return arrivalFor(call, ask, options);
   const opened = await openRow<WaitReceipt & { readonly url: string }>(call, ask);
-  let delivery: Promise<WebhookDelivery<Schema>> | undefined;
+  let arrival: Promise<WebhookArrival<Schema>> | undefined;
   return {
     url: opened.url,
     wait() {
-      delivery ??= deliveryFor(call, ask, options, opened);
-      return delivery;
+      arrival ??= arrivalFor(call, ask, options, opened);
+      return arrival;
     },
   };
 }
 
-async function deliveryFor<Schema extends AnySchema | undefined>(
+async function arrivalFor<Schema extends AnySchema | undefined>(
   call: StepCall,
   ask: WaitAsk,
   { schema }: CommonOptions<Schema>,
   opened?: Timed<WaitReceipt>,
-): Promise<WebhookDelivery<Schema>> {
+): Promise<WebhookArrival<Schema>> {
   let passed = await passWait(call, ask, opened);
   const { askedAt: startedAt } = passed;
   let refused: WebhookBodyError | undefined;
   for (let round = 1; ; round++) {
-    const delivery = deliveryOf(passed, call.name, ask.timeoutMs, refused);
+    const arrival = arrivalOf(passed, call.name, ask.timeoutMs, refused);
     try {
-      const body = await bodyFor(call.name, schema, delivery);
-      return { ...delivery, body } as WebhookDelivery<Schema>;
+      const body = await bodyFor(call.name, schema, arrival);
+      return { ...arrival, body } as WebhookArrival<Schema>;
     } catch (error) {
       if (!(error instanceof WebhookBodyError)) throw error;
       refused = error;
@@ -147,20 +147,20 @@ async function deliveryFor<Schema extends AnySchema | undefined>(
 }
 
 /** @throws WebhookTimeoutError, WebhookCancelledError, WebhookError */
-function deliveryOf(
+function arrivalOf(
   { status, result }: PassedWait,
   name: string,
   timeoutMs: number,
   refused: WebhookBodyError | undefined,
 ): WebhookResult {
-  // A run that did not end well is in its row as `failed`, with the delivery that its step refused.
-  if (status === "completed" || isDelivery(result)) return result as WebhookResult;
+  // A run that did not end well is in its row as `failed`, with the arrival that its step refused.
+  if (status === "completed" || isArrival(result)) return result as WebhookResult;
   if (status === "expired") throw new WebhookTimeoutError(name, timeoutMs, refused);
   if (status === "cancelled") throw new WebhookCancelledError(name);
   throw new WebhookError((result as { error: string }).error, name);
 }
 
-function isDelivery(result: Json): boolean {
+function isArrival(result: Json): boolean {
   return typeof result === "object" && result !== null && "source" in result;
 }
 
@@ -237,7 +237,7 @@ function checkedAsk(
   const { from, type, match, lookback, schema, timeout: timeoutMs, key } = read;
   if (from === undefined && type === undefined && match === undefined) {
     throw refuse(
-      "Missing option: expected at least one of from, type and match, or url: true. Any delivery would be taken.",
+      "Missing option: expected at least one of from, type and match, or url: true. Any arrival would be taken.",
     );
   }
   const types = type === undefined ? [] : readStep(TYPES, [type].flat(), refuse, "type");

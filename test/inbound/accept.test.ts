@@ -1,7 +1,7 @@
-/** What becomes of a delivery: each verdict, and what its calls leave. */
+/** What becomes of an arrival: each verdict, and what its calls leave. */
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { AcceptRequest, Arrival } from "../../src/inbound/protocol.ts";
+import type { AcceptRequest, RawArrival } from "../../src/inbound/protocol.ts";
 import { NEXT, type StoredVerdict } from "../../src/inbound/states.ts";
 import {
   accept,
@@ -20,10 +20,9 @@ beforeEach(() => {
   vi.restoreAllMocks();
 });
 
-const note = (delivery: Arrival, text = "one", ordinal = 0) =>
-  call(delivery, "note", [text], ordinal);
-const refuse = (delivery: Arrival, ordinal = 0) =>
-  call(delivery, "refuse", ["Error", "not now"], ordinal);
+const note = (sent: RawArrival, text = "one", ordinal = 0) => call(sent, "note", [text], ordinal);
+const refuse = (sent: RawArrival, ordinal = 0) =>
+  call(sent, "refuse", ["Error", "not now"], ordinal);
 
 describe("a call of a handler", () => {
   it("I1: a method runs once, and a repetition is answered from its record, also after a crash", async () => {
@@ -55,11 +54,11 @@ describe("a call of a handler", () => {
 
   it("I1: a retry after a crash between two calls answers the first from its record, and runs the second", async () => {
     const stub = givenInbound();
-    const delivery = arrival("d1");
-    await accept(stub, note(delivery, "zero"));
+    const sent = arrival("d1");
+    await accept(stub, note(sent, "zero"));
     await crash(stub);
-    expect(await accept(stub, note(delivery, "zero"))).toMatchObject({ verdict: "duplicate" });
-    const { body: _, ...known } = delivery;
+    expect(await accept(stub, note(sent, "zero"))).toMatchObject({ verdict: "duplicate" });
+    const { body: _, ...known } = sent;
     expect(await accept(stub, note(known, "first", 1))).toMatchObject({ verdict: "accepted" });
     expect(await accept(stub, note(known, "first", 1))).toMatchObject({ verdict: "duplicate" });
     expect(await notesOf(stub)).toEqual(["zero", "first"]);
@@ -91,7 +90,7 @@ describe("a call of a handler", () => {
     expect(await notesOf(stub)).toEqual(["once"]);
   });
 
-  it("I1: other deliveries do not wait for a slow one", async () => {
+  it("I1: other arrivals do not wait for a slow one", async () => {
     const release = Promise.withResolvers<void>();
     const stub = givenInbound({ onSlow: () => release.promise });
     const verdicts = await inside(stub, async ({ inbound }) => {
@@ -116,12 +115,12 @@ describe("a call of a handler", () => {
     expect(await notesOf(stub)).toEqual(["big", "large"]);
   });
 
-  it("I1: the results of all calls of a delivery have room in its row", async () => {
+  it("I1: the results of all calls of an arrival have room in its row", async () => {
     const stub = givenInbound({ onNote: () => "x".repeat(16_000) });
-    const delivery = arrival("d1", { body: "y".repeat(1_490_000) });
-    const { body: _, ...known } = delivery;
+    const sent = arrival("d1", { body: "y".repeat(1_490_000) });
+    const { body: _, ...known } = sent;
     for (let ordinal = 0; ordinal < 100; ordinal++) {
-      const one = ordinal === 0 ? delivery : known;
+      const one = ordinal === 0 ? sent : known;
       expect(await accept(stub, note(one, "n", ordinal))).toMatchObject({ verdict: "accepted" });
     }
     const refused = await accept(stub, note(known, "n", 100));
@@ -132,7 +131,7 @@ describe("a call of a handler", () => {
     expect(found).toMatchObject({ verdict: "accepted", error: { name: "InvalidCallError" } });
   });
 
-  it("I2: a refused method leaves nothing, and a later delivery is accepted", async () => {
+  it("I2: a refused method leaves nothing, and a later arrival is accepted", async () => {
     const stub = givenInbound();
     const refused = call(arrival("d1"), "refuse", ["BacklogFullError", "no room"]);
     expect(await accept(stub, refused)).toEqual({
@@ -205,27 +204,27 @@ describe("a call of a handler", () => {
     expect(await accept(stub, note(arrival("d1")))).toMatchObject({ verdict: "accepted" });
   });
 
-  it("I2: a verb that has not stored its delivery does not count as accepted", async () => {
+  it("I2: a verb that has not stored its arrival does not count as accepted", async () => {
     const stub = givenInbound();
     await expect(accept(stub, call(arrival("d1"), "unlogged"))).rejects.toThrow(/was not stored/);
   });
 });
 
 describe("verdicts", () => {
-  const steps: Record<StoredVerdict, (delivery: Arrival) => AcceptRequest> = {
+  const steps: Record<StoredVerdict, (arrival: RawArrival) => AcceptRequest> = {
     accepted: note,
     refused: refuse,
-    filtered: (delivery) => ({ delivery }),
+    filtered: (sent) => ({ arrival: sent }),
   };
   const verdicts = Object.keys(steps) as StoredVerdict[];
 
   it.each(verdicts.flatMap((first) => verdicts.map((then) => [first, then] as const)))(
-    "I2: a delivery that was %s becomes or stays what it may when it is %s later",
+    "I2: an arrival that was %s becomes or stays what it may when it is %s later",
     async (first, then) => {
       const stub = givenInbound();
-      const delivery = arrival("d1");
-      await accept(stub, steps[first](delivery));
-      await accept(stub, steps[then]({ ...delivery }));
+      const sent = arrival("d1");
+      await accept(stub, steps[first](sent));
+      await accept(stub, steps[then]({ ...sent }));
       const isAllowed = first === then || (NEXT[first] as readonly string[]).includes(then);
       expect((await inspect(stub, "d1"))?.verdict).toBe(isAllowed ? then : first);
     },
@@ -233,11 +232,11 @@ describe("verdicts", () => {
 
   it("I2: the failure of a handler is stored, and does not undo what was accepted", async () => {
     const stub = givenInbound();
-    const delivery = arrival("d1");
-    await accept(stub, note(delivery));
+    const sent = arrival("d1");
+    await accept(stub, note(sent));
     const refusal = "TypeError: no such field\nin the body";
-    await accept(stub, { delivery, refusal });
-    await accept(stub, { delivery: arrival("d2"), refusal });
+    await accept(stub, { arrival: sent, refusal });
+    await accept(stub, { arrival: arrival("d2"), refusal });
     const error = { name: "TypeError", message: "no such field\nin the body" };
     expect(await inspect(stub, "d1")).toMatchObject({ verdict: "accepted", error });
     expect(await inspect(stub, "d2")).toMatchObject({
@@ -265,7 +264,7 @@ describe("verdicts", () => {
     ]);
   });
 
-  it("I2: the same id of another source is another delivery", async () => {
+  it("I2: the same id of another source is another arrival", async () => {
     const stub = givenInbound();
     expect(await accept(stub, note(arrival("d1")))).toMatchObject({ verdict: "accepted" });
     const other = note(arrival("d1", { source: "stripe" }));
@@ -291,48 +290,48 @@ describe("waits", () => {
     return { stub, offered };
   };
 
-  it("I5: a delivery that nothing calls is accepted if a workflow waits for it", async () => {
+  it("I5: an arrival that nothing calls is accepted if a workflow waits for it", async () => {
     const { stub, offered } = waiting();
-    expect(await accept(stub, { delivery: arrival("d1") })).toEqual({ verdict: "accepted" });
-    expect(await accept(stub, { delivery: arrival("d1") })).toEqual({ verdict: "duplicate" });
-    expect(await accept(stub, { delivery: arrival("d2") })).toEqual({ verdict: "filtered" });
+    expect(await accept(stub, { arrival: arrival("d1") })).toEqual({ verdict: "accepted" });
+    expect(await accept(stub, { arrival: arrival("d1") })).toEqual({ verdict: "duplicate" });
+    expect(await accept(stub, { arrival: arrival("d2") })).toEqual({ verdict: "filtered" });
     expect(offered).toEqual(["d1", "d2"]);
     expect(await inspect(stub, "d1")).toMatchObject({ verdict: "accepted", calls: [wait] });
   });
 
-  it("I5: the first request of a delivery closes the wait, in the transaction of its call", async () => {
+  it("I5: the first request of an arrival closes the wait, in the transaction of its call", async () => {
     const { stub, offered } = waiting();
-    const delivery = arrival("d1");
-    await accept(stub, note(delivery));
-    await accept(stub, note(delivery, "two", 1));
-    await accept(stub, note(delivery));
+    const sent = arrival("d1");
+    await accept(stub, note(sent));
+    await accept(stub, note(sent, "two", 1));
+    await accept(stub, note(sent));
     expect(offered).toEqual(["d1"]);
     const { calls } = (await inspect(stub, "d1")) ?? {};
     expect(calls).toMatchObject([wait, { ordinal: 0 }, { ordinal: 1 }]);
   });
 
-  it("I5: a refused call closes the wait all the same, and runs when the delivery comes again", async () => {
+  it("I5: a refused call closes the wait all the same, and runs when the arrival comes again", async () => {
     const { stub } = waiting();
-    const delivery = arrival("d1");
-    expect(await accept(stub, refuse(delivery))).toMatchObject({ verdict: "refused" });
+    const sent = arrival("d1");
+    expect(await accept(stub, refuse(sent))).toMatchObject({ verdict: "refused" });
     expect(await inspect(stub, "d1")).toMatchObject({ verdict: "accepted", calls: [wait] });
-    expect(await accept(stub, note(delivery))).toMatchObject({ verdict: "accepted" });
+    expect(await accept(stub, note(sent))).toMatchObject({ verdict: "accepted" });
     expect(await notesOf(stub)).toEqual(["closed", "one"]);
   });
 
-  it("I5: a wait that is opened later accepts a delivery of the log", async () => {
+  it("I5: a wait that is opened later accepts an arrival of the log", async () => {
     const stub = givenInbound();
-    await accept(stub, { delivery: arrival("d1") });
+    await accept(stub, { arrival: arrival("d1") });
     await accept(stub, refuse(arrival("d2")));
-    await accept(stub, { delivery: arrival("d3", { source: "stripe" }) });
+    await accept(stub, { arrival: arrival("d3", { source: "stripe" }) });
     const found = await inside(stub, ({ inbound }, ctx) => {
       const recent = inbound.recent({ since: 0, limit: 3 });
-      const all = [...recent.deliveries];
+      const all = [...recent.arrivals];
       ctx.storage.transactionSync(() => inbound.recordWait("github", "d2", match));
       inbound.recordWait("github", "unknown", match);
       const newest = inbound.recent({ since: 0, source: "github", limit: 1 });
       const later = inbound.recent({ since: Date.now() + 1_000, limit: 10 });
-      const lists = [all, [...newest.deliveries], [...later.deliveries]];
+      const lists = [all, [...newest.arrivals], [...later.arrivals]];
       return {
         lists: lists.map((list) => list.map(({ id, body }) => ({ id, body }))),
         hasMore: [recent.hasMore, newest.hasMore, later.hasMore],
@@ -343,9 +342,9 @@ describe("waits", () => {
     expect(await inspect(stub, "d2")).toMatchObject({ verdict: "accepted", calls: [wait] });
   });
 
-  it("I5: at most a hundred waits of a delivery are recorded", async () => {
+  it("I5: at most a hundred waits of an arrival are recorded", async () => {
     const stub = givenInbound({ matchWaits: () => Array.from({ length: 150 }, () => match) });
-    await accept(stub, { delivery: arrival("d1") });
+    await accept(stub, { arrival: arrival("d1") });
     expect((await inspect(stub, "d1"))?.calls).toHaveLength(100);
   });
 });
@@ -356,7 +355,7 @@ describe("what cannot be accepted", () => {
     ...["callKernel", "fetch", "alarm", "webSocketMessage", "then", "", "x".repeat(99)],
   ];
 
-  it.each(names)("I3: %j is no method that a delivery can call", async (verb) => {
+  it.each(names)("I3: %j is no method that an arrival can call", async (verb) => {
     const stub = givenInbound();
     const answer = await accept(stub, call(arrival("d1"), verb));
     expect(answer).toMatchObject({ verdict: "refused", error: { name: "InvalidCallError" } });
@@ -386,34 +385,34 @@ describe("what cannot be accepted", () => {
     ["request", undefined],
     ["request", null],
     ["request", "text"],
-    ["other", { delivery: valid, other: 1 }],
-    ["delivery", {}],
-    ["delivery.other", { delivery: { ...valid, other: 1 } }],
-    ["delivery.source", { delivery: { ...valid, source: "" } }],
-    ["delivery.source", { delivery: { ...valid, source: "x".repeat(101) } }],
-    ["delivery.source", { delivery: { ...valid, source: "\ud800" } }],
-    ["delivery.id", { delivery: { ...valid, id: "" } }],
-    ["delivery.id", { delivery: { ...valid, id: "a b" } }],
-    ["delivery.id", { delivery: { ...valid, id: "x".repeat(101) } }],
-    ["delivery.id", { delivery: { ...valid, id: 7 } }],
-    ["delivery.type", { delivery: { ...valid, type: "x".repeat(201) } }],
-    ["delivery.type", { delivery: { ...valid, type: undefined } }],
-    ["delivery.bytes", { delivery: { ...valid, bytes: -1 } }],
-    ["delivery.bytes", { delivery: { ...valid, bytes: Number.NaN } }],
-    ["delivery.hash", { delivery: { ...valid, hash: "abc" } }],
-    ["delivery.receivedAt", { delivery: { ...valid, receivedAt: Number.POSITIVE_INFINITY } }],
-    ["delivery.body", { delivery: { ...valid, body: cyclic } }],
-    ["delivery.body", { delivery: { ...valid, body: 10n } }],
-    ["delivery.body", { delivery: { ...valid, body: () => 1 } }],
-    ["call.ordinal", { delivery: valid, call: { ordinal: -1, verb: "note", args: [] } }],
-    ["call.ordinal", { delivery: valid, call: { ordinal: 0.5, verb: "note", args: [] } }],
-    ["call.args", { delivery: valid, call: { ordinal: 0, verb: "note", args: "text" } }],
-    ["call.args", { delivery: valid, call: { ordinal: 0, verb: "note", args: Array(101) } }],
-    ["call.other", { delivery: valid, call: { ordinal: 0, verb: "note", args: [], other: 1 } }],
-    ["refusal", { delivery: valid, refusal: 7 }],
-    ["request", { delivery: valid, refusal: "x", call: { ordinal: 0, verb: "note", args: [] } }],
-    ["request", { delivery: valid, refusal: "x", ended: true }],
-    ["ended", { delivery: valid, ended: false }],
+    ["other", { arrival: valid, other: 1 }],
+    ["arrival", {}],
+    ["arrival.other", { arrival: { ...valid, other: 1 } }],
+    ["arrival.source", { arrival: { ...valid, source: "" } }],
+    ["arrival.source", { arrival: { ...valid, source: "x".repeat(101) } }],
+    ["arrival.source", { arrival: { ...valid, source: "\ud800" } }],
+    ["arrival.id", { arrival: { ...valid, id: "" } }],
+    ["arrival.id", { arrival: { ...valid, id: "a b" } }],
+    ["arrival.id", { arrival: { ...valid, id: "x".repeat(101) } }],
+    ["arrival.id", { arrival: { ...valid, id: 7 } }],
+    ["arrival.type", { arrival: { ...valid, type: "x".repeat(201) } }],
+    ["arrival.type", { arrival: { ...valid, type: undefined } }],
+    ["arrival.bytes", { arrival: { ...valid, bytes: -1 } }],
+    ["arrival.bytes", { arrival: { ...valid, bytes: Number.NaN } }],
+    ["arrival.hash", { arrival: { ...valid, hash: "abc" } }],
+    ["arrival.receivedAt", { arrival: { ...valid, receivedAt: Number.POSITIVE_INFINITY } }],
+    ["arrival.body", { arrival: { ...valid, body: cyclic } }],
+    ["arrival.body", { arrival: { ...valid, body: 10n } }],
+    ["arrival.body", { arrival: { ...valid, body: () => 1 } }],
+    ["call.ordinal", { arrival: valid, call: { ordinal: -1, verb: "note", args: [] } }],
+    ["call.ordinal", { arrival: valid, call: { ordinal: 0.5, verb: "note", args: [] } }],
+    ["call.args", { arrival: valid, call: { ordinal: 0, verb: "note", args: "text" } }],
+    ["call.args", { arrival: valid, call: { ordinal: 0, verb: "note", args: Array(101) } }],
+    ["call.other", { arrival: valid, call: { ordinal: 0, verb: "note", args: [], other: 1 } }],
+    ["refusal", { arrival: valid, refusal: 7 }],
+    ["request", { arrival: valid, refusal: "x", call: { ordinal: 0, verb: "note", args: [] } }],
+    ["request", { arrival: valid, refusal: "x", ended: true }],
+    ["ended", { arrival: valid, ended: false }],
   ];
 
   it.each(invalid)("I3: an invalid %s is refused at the call (%#)", async (field, request) => {
@@ -424,12 +423,12 @@ describe("what cannot be accepted", () => {
         (error: Error & { field: string }) => ({ ...error, message: error.message }),
       ),
     );
-    expect(error).toMatchObject({ name: "InvalidDeliveryError", field });
+    expect(error).toMatchObject({ name: "InvalidArrivalError", field });
     expect(await inside(stub, ({ inbound }) => inbound.list())).toEqual({ items: [] });
     expect(await notesOf(stub)).toEqual([]);
   });
 
-  it("I3: a delivery above maxInFlight is refused, and nothing of it is stored", async () => {
+  it("I3: an arrival above maxInFlight is refused, and nothing of it is stored", async () => {
     const release = Promise.withResolvers<void>();
     const stub = givenInbound({ maxInFlight: 2, onSlow: () => release.promise });
     const answers = await inside(stub, async ({ inbound }) => {
@@ -446,15 +445,15 @@ describe("what cannot be accepted", () => {
     expect(await inspect(stub, "d3")).toBeNull();
   });
 
-  it("I3: a method that sends its own delivery again is refused and does not wait for itself", async () => {
-    const delivery = arrival("d1");
+  it("I3: a method that sends its own arrival again is refused and does not wait for itself", async () => {
+    const sent = arrival("d1");
     const stub = givenInbound({
       onSlow: async (_, { inbound }) => {
-        const answer = await inbound.accept(note(delivery));
+        const answer = await inbound.accept(note(sent));
         expect(answer).toMatchObject({ verdict: "refused", error: { name: "InboundBusyError" } });
       },
     });
-    const answer = await accept(stub, call(delivery, "slow", ["outer"]));
+    const answer = await accept(stub, call(sent, "slow", ["outer"]));
     expect(answer).toMatchObject({ verdict: "accepted" });
     expect(await notesOf(stub)).toEqual(["outer"]);
   });

@@ -1,4 +1,4 @@
-/** A crash at every write of the delivery log. What was answered is stored, and no recorded call is run again. */
+/** A crash at every write of the arrival log. What was answered is stored, and no recorded call is run again. */
 
 import { env } from "cloudflare:workers";
 import { Inbound } from "../../src/inbound/inbound.ts";
@@ -47,14 +47,14 @@ function plan({ verbs, steps, notes, mayRepeat = false, log, waits = false }: Sc
     check: (_, run) =>
       surely(() =>
         inObject(run.stub(), async (object: InboundObject) => {
-          const { items: deliveries } = await object.inbound.list();
-          const seen = deliveries.map(({ id, verdict }) => [id, verdict]);
+          const { items: arrivals } = await object.inbound.list();
+          const seen = arrivals.map(({ id, verdict }) => [id, verdict]);
           const written = object.notes();
           const found = mayRepeat ? [...new Set(written)] : written;
           return [
             ...differs("I1 the effects", found, notes),
             ...differs("I2 the log", seen.toReversed(), log),
-            ...differs("I7 what has not ended", deliveries.filter(({ error }) => error).length, 0),
+            ...differs("I7 what has not ended", arrivals.filter(({ error }) => error).length, 0),
           ];
         }),
       ),
@@ -88,26 +88,26 @@ handlers.set(SOURCE, {
 });
 
 const LOG: Plans = {
-  "a delivery with two calls": plan({
+  "an arrival with two calls": plan({
     verbs: ["Inbound.accept"],
     steps: [(object) => deliver(object, "d1", ["note", "first"], ["note", "second"])],
     notes: ["first", "second"],
     log: [["d1", "accepted"]],
   }),
-  "a delivery whose method returns a promise": plan({
+  "an arrival whose method returns a promise": plan({
     verbs: ["Inbound.accept"],
     steps: [(object) => deliver(object, "d1", ["slow", "first"], ["promised", "second"])],
     notes: ["first", "second first", "second"],
     mayRepeat: true,
     log: [["d1", "accepted"]],
   }),
-  "a delivery that is refused, and accepted later": plan({
+  "an arrival that is refused, and accepted later": plan({
     verbs: ["Inbound.accept"],
     steps: [(object) => refuse(object, "d1"), (object) => deliver(object, "d1", ["note", "first"])],
     notes: ["first"],
     log: [["d1", "accepted"]],
   }),
-  "a delivery that a workflow waits for": plan({
+  "an arrival that a workflow waits for": plan({
     verbs: ["Inbound.accept"],
     steps: [(object) => deliver(object, "d1"), (object) => deliver(object, "d2")],
     notes: ["closed"],
@@ -117,14 +117,14 @@ const LOG: Plans = {
     ],
     waits: true,
   }),
-  "a refused delivery that a workflow waits for": plan({
+  "a refused arrival that a workflow waits for": plan({
     verbs: ["Inbound.accept"],
     steps: [(object) => refuse(object, "d1"), (object) => deliver(object, "d1", ["note", "first"])],
     notes: ["closed", "first"],
     log: [["d1", "accepted"]],
     waits: true,
   }),
-  "a wait that is opened after the delivery": plan({
+  "a wait that is opened after the arrival": plan({
     verbs: ["Inbound.recordWait"],
     steps: [
       (object) => deliver(object, "d1"),
@@ -139,13 +139,13 @@ const LOG: Plans = {
     notes: ["closed"],
     log: [["d1", "accepted"]],
   }),
-  "a replay of a refused delivery": plan({
+  "a replay of a refused arrival": plan({
     verbs: ["Inbound.replay"],
     steps: [(object) => refuse(object, "d1"), (object) => object.inbound.replay(SOURCE, "d1")],
     notes: ["d1 first", "d1 second"],
     log: [["d1", "accepted"]],
   }),
-  "a replay of all refused deliveries": plan({
+  "a replay of all refused arrivals": plan({
     verbs: ["Inbound.replayMany"],
     steps: [
       (object) => refuse(object, "d1"),

@@ -25,11 +25,11 @@ const list = (stub: InboundStub, options?: ListInboundOptions) =>
 const idsOf = async (stub: InboundStub, options?: ListInboundOptions) =>
   (await list(stub, options)).items.map(({ id }) => id);
 
-/** Accepts deliveries in one go. */
+/** Accepts arrivals in one go. */
 function fill(stub: InboundStub, count: number, rest: Parameters<typeof arrival>[1] = {}) {
   return inside(stub, async ({ inbound }) => {
     const ids = Array.from({ length: count }, () => crypto.randomUUID());
-    for (const id of ids) await inbound.accept({ delivery: arrival(id, rest) });
+    for (const id of ids) await inbound.accept({ arrival: arrival(id, rest) });
     return ids;
   });
 }
@@ -48,7 +48,7 @@ describe("list()", () => {
     const start = Date.now();
     await accept(stub, note("a", { type: "issues" }));
     aheadMs = 3_600_000;
-    await accept(stub, { delivery: arrival("b", { source: "stripe" }) });
+    await accept(stub, { arrival: arrival("b", { source: "stripe" }) });
     await accept(stub, call(arrival("c"), "refuse", ["Error", "no"]));
     expect(await idsOf(stub)).toEqual(["c", "b", "a"]);
     expect(await idsOf(stub, { source: "github" })).toEqual(["c", "a"]);
@@ -58,17 +58,17 @@ describe("list()", () => {
     expect(await idsOf(stub, { since: start + 1_800_000 })).toEqual(["c", "b"]);
     expect(await idsOf(stub, { until: start + 1_800_000 })).toEqual(["a"]);
     expect(await idsOf(stub, { since: start, until: start })).toEqual([]);
-    const { items: deliveries } = await list(stub, { type: "issues" });
-    expect(Object.keys(deliveries[0] ?? {}).toSorted()).toEqual(
+    const { items: arrivals } = await list(stub, { type: "issues" });
+    expect(Object.keys(arrivals[0] ?? {}).toSorted()).toEqual(
       [
         ...["bytes", "calls", "duplicates", "hash", "id", "receivedAt"],
         ...["source", "storedAt", "type", "verdict"],
       ].toSorted(),
     );
-    expect(deliveries[0]?.calls).toEqual([{ kind: "method", ordinal: 0, verb: "note" }]);
+    expect(arrivals[0]?.calls).toEqual([{ kind: "method", ordinal: 0, verb: "note" }]);
   });
 
-  it("returns pages, which stay the same when deliveries come", async () => {
+  it("returns pages, which stay the same when arrivals come", async () => {
     const stub = givenInbound();
     const ids = (await fill(stub, 7)).toReversed();
     const first = await list(stub, { limit: 3 });
@@ -80,7 +80,7 @@ describe("list()", () => {
     expect(third.cursor).toBeUndefined();
   });
 
-  it("returns shorter pages of deliveries whose results are large", async () => {
+  it("returns shorter pages of arrivals whose results are large", async () => {
     const stub = givenInbound({ onNote: () => "x".repeat(16_000) });
     await inside(stub, async ({ inbound }) => {
       for (let n = 0; n < 35; n++) {
@@ -117,7 +117,7 @@ describe("list()", () => {
     expect(refused).toContain(name);
   });
 
-  it("inspect() returns null for an unknown delivery, and refuses what can be no id", async () => {
+  it("inspect() returns null for an unknown arrival, and refuses what can be no id", async () => {
     const stub = givenInbound();
     expect(await inspect(stub, "unknown")).toBeNull();
     const refused = await inside(stub, ({ inbound }) =>
@@ -130,7 +130,7 @@ describe("list()", () => {
 describe("retention", () => {
   const settings = (retention: InboundScript["retention"]) => ({ retention: { ...retention } });
 
-  it("I6: keeps the newest deliveries, and at most 64 more", async () => {
+  it("I6: keeps the newest arrivals, and at most 64 more", async () => {
     const stub = givenInbound(settings({ maxCount: 100 }));
     const ids = await fill(stub, 400);
     const rows = await rowsOf(stub);
@@ -142,7 +142,7 @@ describe("retention", () => {
     expect(await rowsOf(stub)).toHaveLength(100);
   });
 
-  it("I6: deletes old deliveries when later ones come, also after a start", async () => {
+  it("I6: deletes old arrivals when later ones come, also after a start", async () => {
     let aheadMs = 0;
     const stub = givenInbound({ ...settings({ maxAge: "1 day" }), aheadMs: () => aheadMs });
     await fill(stub, 10);
@@ -154,7 +154,7 @@ describe("retention", () => {
     expect(row).toMatchObject({ seq: 11, kept_bytes: row?.body_bytes });
   });
 
-  it("I6: a clock that is set back does not hide deliveries from a list by time", async () => {
+  it("I6: a clock that is set back does not hide arrivals from a list by time", async () => {
     let aheadMs = 3_600_000;
     const stub = givenInbound({ aheadMs: () => aheadMs });
     const since = Date.now() + 1_800_000;
@@ -165,7 +165,7 @@ describe("retention", () => {
     expect(await idsOf(stub, { since })).toHaveLength(2);
   });
 
-  it("I6: above maxBytes the oldest deliveries lose their bodies, and stay in the log", async () => {
+  it("I6: above maxBytes the oldest arrivals lose their bodies, and stay in the log", async () => {
     const stub = givenInbound(settings({ maxBytes: 10_000 }));
     const body = "x".repeat(998);
     const ids = await fill(stub, 25, { body });
@@ -180,7 +180,7 @@ describe("retention", () => {
     expect(await inspect(stub, large ?? "")).toHaveProperty("body");
     expect(await inspect(stub, ids[0] ?? "")).not.toHaveProperty("body");
     // A repetition is still known.
-    const again = await accept(stub, { delivery: arrival(ids[0] ?? "", { body }) });
+    const again = await accept(stub, { arrival: arrival(ids[0] ?? "", { body }) });
     expect(again).toEqual({ verdict: "filtered" });
     expect(await rowsOf(stub)).toHaveLength(26);
   });
@@ -213,7 +213,7 @@ describe("retention", () => {
     expect(sum).toBeGreaterThan(28_000);
   });
 
-  it("I6: limits that were lowered are reached while deliveries come", async () => {
+  it("I6: limits that were lowered are reached while arrivals come", async () => {
     const name = "as many as come";
     const script = { retention: { maxCount: Number.POSITIVE_INFINITY } };
     const stub = givenInbound(script);
@@ -247,7 +247,7 @@ describe("costs", () => {
       return { statements: meter.statementsOf(isOurs), rows: meter.rowsWrittenBy(isOurs) };
     });
 
-  it("I6: a delivery costs 2 statements and 2 rows, a duplicate and a later call 2 and 1", async () => {
+  it("I6: an arrival costs 2 statements and 2 rows, a duplicate and a later call 2 and 1", async () => {
     const stub = givenInbound();
     await accept(stub, note("first"));
     expect(await counted(stub, [note("d1")])).toEqual({ statements: 2, rows: 2 });
@@ -260,13 +260,13 @@ describe("costs", () => {
       statements: 1,
       rows: 0,
     });
-    const ended = { delivery: arrival("d1"), ended: true } as const;
+    const ended = { arrival: arrival("d1"), ended: true } as const;
     expect(await counted(stub, [ended])).toEqual({ statements: 2, rows: 1 });
     expect(await counted(stub, [ended])).toEqual({ statements: 2, rows: 0 });
-    expect(await counted(stub, [{ delivery: arrival("d2") }])).toEqual({ statements: 2, rows: 2 });
+    expect(await counted(stub, [{ arrival: arrival("d2") }])).toEqual({ statements: 2, rows: 2 });
   });
 
-  it("I6: nothing is read or written before the first delivery", async () => {
+  it("I6: nothing is read or written before the first arrival", async () => {
     const stub = givenInbound();
     const count = await inside(stub, async ({ lifecycle, meter }) => {
       await lifecycle.start();
@@ -281,7 +281,7 @@ describe("costs", () => {
     expect(await inside(stub, (_, { storage }) => storage.getAlarm())).toBeNull();
   });
 
-  it("I6: lists and deletions of 10,000 deliveries read few rows", {
+  it("I6: lists and deletions of 10,000 arrivals read few rows", {
     timeout: 60_000,
   }, async () => {
     const stub = givenInbound({ retention: { maxCount: 10_000 } });
@@ -298,8 +298,8 @@ describe("costs", () => {
       inside(stub, async ({ inbound, meter }) => {
         await inbound.list({ limit: 1 });
         meter.reset();
-        const { items: deliveries } = await inbound.list(options);
-        return { found: deliveries.length, rowsRead: meter.read().rowsRead };
+        const { items: arrivals } = await inbound.list(options);
+        return { found: arrivals.length, rowsRead: meter.read().rowsRead };
       });
     const page = await reading({ limit: 100 });
     expect(page.found).toBe(100);
@@ -313,10 +313,10 @@ describe("costs", () => {
     expect(rare.rowsRead).toBeLessThan(MAX_SCANNED + 10);
     const pruned = await inside(stub, async ({ inbound, meter }) => {
       meter.reset();
-      for (let n = 0; n < PRUNE_EVERY; n++) await inbound.accept({ delivery: arrival(`new${n}`) });
+      for (let n = 0; n < PRUNE_EVERY; n++) await inbound.accept({ arrival: arrival(`new${n}`) });
       return meter.read();
     });
-    // 64 deliveries, and up to 256 deletions in each of two times.
+    // 64 arrivals, and up to 256 deletions in each of two times.
     expect(pruned.rowsRead).toBeLessThan(1_500);
     expect(pruned.rowsWritten).toBeLessThanOrEqual(2 * PRUNE_EVERY + 2 * 2 * 256);
   });

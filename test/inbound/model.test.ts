@@ -1,5 +1,5 @@
 /**
- * The delivery log on random sequences of deliveries, repetitions, replays and crashes. It is compared with a small model after
+ * The arrival log on random sequences of arrivals, repetitions, replays and crashes. It is compared with a small model after
  * every step (test/support/model-test.ts). `VITE_PERDURE_INBOUND_RUNS`, `..._SEED` and `..._PATH` play more, others, or one again.
  */
 
@@ -11,11 +11,11 @@ import { limitMs } from "../support/sizes.ts";
 import { InboundComparison } from "./model/inbound-comparison.ts";
 import { inboundSteps } from "./model/inbound-model.ts";
 
-it("I1 I2 I5 I7: the delivery log does what the model does after any sequence of commands and crashes", {
+it("I1 I2 I5 I7: the arrival log does what the model does after any sequence of commands and crashes", {
   timeout: limitMs(120_000),
 }, async () => {
   silence();
-  // A repetition may call another method than the first delivery.
+  // A repetition may call another method than the first arrival.
   vi.spyOn(console, "warn").mockImplementation(() => {});
   await testAgainstModel({
     name: "INBOUND",

@@ -74,7 +74,7 @@ describe("refused requests", () => {
         .countRefused({ source: "a", reason: "clock", count: 1, ...refused } as never)
         .then(String, String),
     );
-    expect(error).toContain("InvalidDeliveryError");
+    expect(error).toContain("InvalidArrivalError");
     expect(error).toContain(field);
   });
 });

@@ -1,8 +1,8 @@
-/** Deliveries of the log that are offered to their handlers again. */
+/** Arrivals of the log that are offered to their handlers again. */
 
 import { afterEach, describe, expect, it } from "vitest";
 import { handlers, offer } from "../../src/inbound/offer.ts";
-import type { AcceptRequest, Arrival } from "../../src/inbound/protocol.ts";
+import type { AcceptRequest, RawArrival } from "../../src/inbound/protocol.ts";
 import type { ReplayFilter } from "../../src/inbound/types.ts";
 import {
   accept,
@@ -21,11 +21,11 @@ import type { InboundObject, InboundScript } from "../support/objects/inbound-ob
 type Agent = Pick<InboundObject, "note" | "slow" | "refuse">;
 
 /** A source of its own, whose handler does what the test says. */
-function given(handle: (delivery: Arrival, agent: Agent) => unknown, script: InboundScript = {}) {
+function given(handle: (arrival: RawArrival, agent: Agent) => unknown, script: InboundScript = {}) {
   const source = `source-${crypto.randomUUID()}`;
   handlers.set(source, {
     name: source,
-    handle: async (delivery, agent) => handle(delivery, agent as Agent),
+    handle: async (arrival, agent) => handle(arrival, agent as Agent),
   });
   const stub = givenInbound(script);
   return { source, stub, of: (id: string) => arrival(id, { source }) };
@@ -35,38 +35,38 @@ const replay = (stub: InboundStub, source: string, id: string) =>
   inside(stub, ({ inbound }) => inbound.replay(source, id));
 const replayMany = (stub: InboundStub, filter?: ReplayFilter) =>
   inside(stub, ({ inbound }) => inbound.replayMany(filter));
-const refused = (delivery: Arrival) => call(delivery, "refuse", ["Error", "not now"]);
+const refused = (arrival: RawArrival) => call(arrival, "refuse", ["Error", "not now"]);
 const listed = (stub: InboundStub, source: string) =>
   inside(stub, async ({ inbound }) => {
-    const { items: deliveries } = await inbound.list({ source });
-    return deliveries.map(({ id, verdict, replayOf }) => [id, verdict, replayOf]);
+    const { items: arrivals } = await inbound.list({ source });
+    return arrivals.map(({ id, verdict, replayOf }) => [id, verdict, replayOf]);
   });
 
 afterEach(() => handlers.clear());
 
 describe("inbound.replay()", () => {
-  it("I7: a refused delivery is offered under its own id, and accepted once", async () => {
-    const { source, stub, of } = given((delivery, agent) => agent.note(JSON.stringify(delivery)));
-    const delivery = of("d1");
-    await accept(stub, refused(delivery));
+  it("I7: a refused arrival is offered under its own id, and accepted once", async () => {
+    const { source, stub, of } = given((arrival, agent) => agent.note(JSON.stringify(arrival)));
+    const arrival = of("d1");
+    await accept(stub, refused(arrival));
     expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
-    const seen = (await notesOf(stub)).map((text) => JSON.parse(text) as Arrival);
-    expect(seen).toEqual([delivery]);
+    const seen = (await notesOf(stub)).map((text) => JSON.parse(text) as RawArrival);
+    expect(seen).toEqual([arrival]);
     // The sender's own retry.
-    expect(await accept(stub, call(delivery, "note", ["x"]))).toMatchObject({
+    expect(await accept(stub, call(arrival, "note", ["x"]))).toMatchObject({
       verdict: "duplicate",
     });
     expect(await listed(stub, source)).toEqual([["d1", "accepted", undefined]]);
   });
 
-  it("I7: a delivery with a refused call continues after the calls that are recorded", async () => {
+  it("I7: an arrival with a refused call continues after the calls that are recorded", async () => {
     const { source, stub, of } = given(async (_, agent) => {
       await agent.note("first");
       await agent.note("second");
     });
-    const delivery = of("d1");
-    await accept(stub, call(delivery, "note", ["first"]));
-    await accept(stub, call(delivery, "refuse", ["Error", "no"], 1));
+    const arrival = of("d1");
+    await accept(stub, call(arrival, "note", ["first"]));
+    await accept(stub, call(arrival, "refuse", ["Error", "no"], 1));
     await crash(stub);
     expect(await inspect(stub, "d1", source)).toMatchObject({ error: { ordinal: 1 } });
     expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
@@ -75,10 +75,10 @@ describe("inbound.replay()", () => {
     expect(await replay(stub, source, "d1")).toMatchObject({ id: "d1-replay-1" });
   });
 
-  it("I7: a delivery whose handler has failed after its calls is finished by a replay", async () => {
+  it("I7: an arrival whose handler has failed after its calls is finished by a replay", async () => {
     const { source, stub, of } = given((_, agent) => agent.note("first"));
     await accept(stub, call(of("d1"), "note", ["first"]));
-    await accept(stub, { delivery: of("d1"), refusal: "TypeError: no such field" });
+    await accept(stub, { arrival: of("d1"), refusal: "TypeError: no such field" });
     expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
     expect(await notesOf(stub)).toEqual(["first"]);
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
@@ -99,7 +99,7 @@ describe("inbound.replay()", () => {
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
   });
 
-  it("I7: a delivery whose request was cut between two calls is continued, and its calls are not repeated", async () => {
+  it("I7: an arrival whose request was cut between two calls is continued, and its calls are not repeated", async () => {
     const { source, stub, of } = given(async (_, agent) => {
       await agent.note("first");
       await agent.slow("second");
@@ -130,15 +130,15 @@ describe("inbound.replay()", () => {
     expect(await replayMany(stub)).toEqual({ replayed: 0, accepted: 0, failed: [] });
   });
 
-  it("I7: the sender's retry ends a delivery whose handler had failed, also where it runs nothing", async () => {
+  it("I7: the sender's retry ends an arrival whose handler had failed, also where it runs nothing", async () => {
     const { source, stub, of } = given(() => undefined);
-    const delivery = of("d1");
+    const arrival = of("d1");
     let fails = true;
-    const handle = async (_: Arrival, agent: object) => {
+    const handle = async (_: RawArrival, agent: object) => {
       await (agent as Agent).note("first");
       if (fails) throw new TypeError("no such field");
     };
-    const offered = () => offer({ handle }, delivery, (request) => accept(stub, request));
+    const offered = () => offer({ handle }, arrival, (request) => accept(stub, request));
     expect(await offered()).toMatchObject({ verdict: "refused" });
     expect(await inspect(stub, "d1", source)).toMatchObject({ error: { name: "TypeError" } });
     fails = false;
@@ -148,7 +148,7 @@ describe("inbound.replay()", () => {
   });
 
   it("I7: where the end of a handler is lost, a replay ends it, and runs nothing", async () => {
-    const handle = async (_: Arrival, agent: object) => {
+    const handle = async (_: RawArrival, agent: object) => {
       await (agent as Agent).note("first");
       await (agent as Agent).note("second");
     };
@@ -163,15 +163,15 @@ describe("inbound.replay()", () => {
     expect(await notesOf(stub)).toEqual(["first", "second"]);
   });
 
-  it("I7: another body does not continue a delivery that has not ended", async () => {
-    const handle = async (_: Arrival, agent: object) => {
+  it("I7: another body does not continue an arrival that has not ended", async () => {
+    const handle = async (_: RawArrival, agent: object) => {
       await (agent as Agent).note("first");
       await (agent as Agent).note("second");
     };
     const { source, stub, of } = given(handle);
     const acceptArrival = (request: AcceptRequest) => accept(stub, request);
     await accept(stub, call(of("d1"), "note", ["first"]));
-    await accept(stub, { delivery: of("d1"), refusal: "Error: failed" });
+    await accept(stub, { arrival: of("d1"), refusal: "Error: failed" });
     const other = { ...of("d1"), body: { other: true }, hash: hashOf("other") };
     expect(await offer({ handle }, other, acceptArrival)).toMatchObject({
       verdict: "duplicate",
@@ -186,7 +186,7 @@ describe("inbound.replay()", () => {
   });
 
   it("I7: a handler that goes on after a refused call has ended", async () => {
-    const handle = async (_: Arrival, agent: object) => {
+    const handle = async (_: RawArrival, agent: object) => {
       await (agent as Agent).note("first");
       await Promise.resolve((agent as Agent).refuse("Error", "no")).catch(() => {});
     };
@@ -213,13 +213,13 @@ describe("inbound.replay()", () => {
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
     const acceptArrival = (request: AcceptRequest) => accept(stub, request);
     const texts = ["first", "second", "third"];
-    const slow = async (_: Arrival, agent: object) => {
+    const slow = async (_: RawArrival, agent: object) => {
       for (const text of texts) {
         await (agent as Agent).note(text);
         if (text === "second") await isOver;
       }
     };
-    const quick = async (_: Arrival, agent: object) => {
+    const quick = async (_: RawArrival, agent: object) => {
       for (const text of texts) await (agent as Agent).note(text);
     };
     const first = offer({ handle: slow }, of("d1"), acceptArrival);
@@ -242,7 +242,7 @@ describe("inbound.replay()", () => {
       await ctx.storage.sync();
       ctx.abort("crash of a test");
     };
-    const handle = async (_: Arrival, agent: Agent) => {
+    const handle = async (_: RawArrival, agent: Agent) => {
       await agent.note("first");
       await agent.slow("second");
     };
@@ -261,7 +261,7 @@ describe("inbound.replay()", () => {
     expect(await replay(stub, source, "d1")).toEqual({ ...key, id: "d1-replay-1" });
   });
 
-  it("I7: replays of one delivery at the same time are one", async () => {
+  it("I7: replays of one arrival at the same time are one", async () => {
     const { source, stub, of } = given(async (_, agent) => {
       await agent.note("first");
       await agent.slow("second");
@@ -274,7 +274,7 @@ describe("inbound.replay()", () => {
     expect(await notesOf(stub)).toEqual(["first", "second"]);
   });
 
-  it("I7: an accepted delivery is offered as a new one each time, also after a crash", async () => {
+  it("I7: an accepted arrival is offered as a new one each time, also after a crash", async () => {
     const { source, stub, of } = given(({ id }, agent) => agent.note(id));
     await accept(stub, call(of("d1"), "note", ["d1"]));
     for (const number of [1, 2, 3]) {
@@ -292,7 +292,7 @@ describe("inbound.replay()", () => {
     expect(await inspect(stub, "d1", source)).toMatchObject({ duplicates: 0 });
   });
 
-  it("I7: the id of a replay fits where ids of deliveries fit", async () => {
+  it("I7: the id of a replay fits where ids of arrivals fit", async () => {
     const { source, stub, of } = given(({ id }, agent) => agent.note(id));
     const long = "x".repeat(100);
     await accept(stub, call(of(long), "note", ["first"]));
@@ -311,13 +311,13 @@ describe("inbound.replay()", () => {
     expect(await inspect(stub, "d1", source)).toMatchObject({ verdict: "refused", error });
   });
 
-  it("I7: a handler that calls nothing leaves the delivery filtered", async () => {
+  it("I7: a handler that calls nothing leaves the arrival filtered", async () => {
     const { source, stub, of } = given(() => undefined);
     await accept(stub, refused(of("d1")));
     expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "filtered" });
   });
 
-  it("I7: returns null for an unknown delivery, and says what is missing", async () => {
+  it("I7: returns null for an unknown arrival, and says what is missing", async () => {
     const { source, stub, of } = given(() => undefined, { retention: { maxBytes: 5 } });
     const thrown = (id: string, name = source) =>
       inside(stub, ({ inbound }) =>
@@ -388,7 +388,7 @@ describe("inbound.replayMany()", () => {
     expect(await notesOf(stub)).toEqual(["d1", "d2", "d3"]);
   });
 
-  it("I7: two replays at the same time accept each delivery once", async () => {
+  it("I7: two replays at the same time accept each arrival once", async () => {
     const { stub, of } = given(({ id }, agent) => agent.slow(id));
     for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));
     const pages = await inside(stub, ({ inbound }) =>

@@ -1,11 +1,11 @@
-/** Requests of one delivery run one after the other, and a bounded number runs in all. */
+/** Requests of one arrival run one after the other, and a bounded number runs in all. */
 
 import { expect, it } from "vitest";
 import { Serial } from "../../src/inbound/serial.ts";
 
 const never = () => new Promise<never>(() => {});
 
-it("a delivery whose method never ends does not keep the place of others, and does not run again", async () => {
+it("an arrival whose method never ends does not keep the place of others, and does not run again", async () => {
   const serial = new Serial(1, 50);
   void serial.run("hangs", never);
   await expect(serial.run("other", async () => "done")).rejects.toThrow("maxInFlight is 1");
@@ -20,7 +20,7 @@ it("a delivery whose method never ends does not keep the place of others, and do
   expect(runs).toBe(0);
 });
 
-it("deliveries whose methods never end are bounded: ten times maxInFlight", async () => {
+it("arrivals whose methods never end are bounded: ten times maxInFlight", async () => {
   const serial = new Serial(1, 0);
   for (let index = 0; index < 10; index++) {
     await expect
@@ -31,5 +31,5 @@ it("deliveries whose methods never end are bounded: ten times maxInFlight", asyn
       .toBe("runs");
   }
   const refusal = () => serial.run("other", async () => "done").catch(String);
-  await expect.poll(refusal).toContain("10 deliveries");
+  await expect.poll(refusal).toContain("10 arrivals");
 });

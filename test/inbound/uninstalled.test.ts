@@ -9,7 +9,7 @@ import { inObject, plainObject } from "../support/plain-object.ts";
 
 const LINE = "static readonly features = [inbound()]";
 const ENTRY = 'Import it from "perdure/inbound".';
-const DELIVERY = {
+const ARRIVAL = {
   source: "github",
   id: "d1",
   type: "push",
@@ -50,7 +50,7 @@ describe("without inbound()", () => {
     ["countRefused", "countRefusals()"],
   ])("I1: the call %s throws an error with the line to add", async (call, usedBy) => {
     const error = await inObject((ctx, given) =>
-      refusal(plainObject(ctx, given, []).durable.callKernel(call, { delivery: DELIVERY })),
+      refusal(plainObject(ctx, given, []).durable.callKernel(call, { arrival: ARRIVAL })),
     );
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
     expect(error.message).toContain(`${usedBy} needs inbound(). `);
@@ -70,7 +70,7 @@ describe("without inbound()", () => {
     expect(stored).toEqual([]);
   });
 
-  it("operators see no deliveries in the report, and a replay fails with the line to add", async () => {
+  it("operators see no arrivals in the report, and a replay fails with the line to add", async () => {
     const [report, one, many] = await inObject(async (ctx, given) => {
       const { durable: agent } = plainObject(ctx, given, [operations()]);
       const act = (action: object) =>
@@ -91,13 +91,13 @@ describe("without inbound()", () => {
     }
   });
 
-  it("I7: a start says once that unfinished deliveries wait, and keeps them", async () => {
+  it("I7: a start says once that unfinished arrivals wait, and keeps them", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     onTestFinished(() => warn.mockRestore());
     const rows = await inObject(async (ctx, given) => {
       const { durable } = plainObject(ctx, given, [inbound()]);
       const call = { ordinal: 1, verb: "approvals.list", args: [] };
-      await durable.callKernel("acceptArrival", { delivery: DELIVERY, call });
+      await durable.callKernel("acceptArrival", { arrival: ARRIVAL, call });
       await plainObject(ctx, given, []).lifecycle.start();
       return ctx.storage.sql.exec("SELECT id FROM perdure_inbound").toArray();
     });

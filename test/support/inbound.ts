@@ -1,8 +1,8 @@
-/** The delivery log on a plain object: offered, inspected and crashed. */
+/** The arrival log on a plain object: offered, inspected and crashed. */
 
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
-import type { AcceptRequest, Arrival } from "../../src/inbound/protocol.ts";
+import type { AcceptRequest, RawArrival } from "../../src/inbound/protocol.ts";
 import {
   type InboundObject,
   type InboundScript,
@@ -27,7 +27,7 @@ export function hashOf(text: string): string {
   return code.toString(16).padStart(64, "0");
 }
 
-export function arrival(id: string, rest: Partial<Arrival> = {}): Arrival {
+export function arrival(id: string, rest: Partial<RawArrival> = {}): RawArrival {
   const body: Json = rest.body === undefined ? { id } : rest.body;
   const text = JSON.stringify(body);
   return {
@@ -44,12 +44,12 @@ export function arrival(id: string, rest: Partial<Arrival> = {}): Arrival {
 
 /** The request of a handler's call. */
 export function call(
-  delivery: Arrival,
+  arrival: RawArrival,
   verb: string,
   args: readonly unknown[] = [],
   ordinal = 0,
 ): AcceptRequest {
-  return { delivery, call: { ordinal, verb, args } };
+  return { arrival, call: { ordinal, verb, args } };
 }
 
 export function accept(stub: InboundStub, request: AcceptRequest) {

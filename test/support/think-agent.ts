@@ -29,7 +29,7 @@ import {
   type Links,
   signedLinks,
 } from "../../src/inbound/index.ts";
-import type { WaitedDelivery } from "../../src/inbound/waits/types.ts";
+import type { WaitedArrival } from "../../src/inbound/waits/types.ts";
 import type { DeadLetter } from "../../src/kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
@@ -265,18 +265,18 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return super.callKernel(name, ...args);
   }
 
-  /** Ends what waits for a delivery, as its acceptance does. Returns the ids of the waits. */
-  deliver(delivery: WaitedDelivery): string[] {
+  /** Ends what waits for an arrival, as its acceptance does. Returns the ids of the waits. */
+  deliver(arrival: WaitedArrival): string[] {
     const { stepWaits } = this[CAPABILITIES].features.get(
       "inbound",
       "deliver()",
     ) as InstalledInbound;
     return this.ctx.storage.transactionSync(() =>
-      stepWaits.match(delivery).map(({ waitId }) => waitId),
+      stepWaits.match(arrival).map(({ waitId }) => waitId),
     );
   }
 
-  /** Of the waits for deliveries, newest first. */
+  /** Of the waits for arrivals, newest first. */
   async webhookStatuses(): Promise<string[]> {
     const { items: waits } = await this[CAPABILITIES].waits.list({ kind: "webhook", limit: 100 });
     return waits.map(({ status }) => status);

@@ -17,7 +17,7 @@ export class InvalidOptionError extends Error {
 /** An invalid argument or option of one kind of call. Nothing was stored. */
 export abstract class InvalidFieldError extends Error {
   constructor(
-    /** The invalid field, e.g. `delivery.id`. */
+    /** The invalid field, e.g. `arrival.id`. */
     readonly field: string,
     message: string,
   ) {

@@ -1,4 +1,4 @@
-/** The log of inbound deliveries for operators, as data. */
+/** The log of arrivals for operators, as data. */
 
 import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
 import type { InboundFilter } from "../types.ts";
@@ -19,7 +19,7 @@ export const ACTIONS = {
     label: "Replay",
     fields: { source: "id", id: "id" },
     filter: "inbound",
-    does: "Offers inbound deliveries to their handlers again.",
+    does: "Offers arrivals to their handlers again.",
   },
 } as const satisfies ActionCatalog;
 

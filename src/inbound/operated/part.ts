@@ -1,4 +1,4 @@
-/** The log of inbound deliveries for operators, where the agent runs. */
+/** The log of arrivals for operators, where the agent runs. */
 
 import { PAGE } from "../../core/operated/bulk-page.ts";
 import type { OnMany, OnOne } from "../../core/operated/catalog.ts";
@@ -22,7 +22,7 @@ type Operated = {
   readonly capabilities: Pick<Kernel, "features">;
 };
 
-/** Deliveries that are replayed before the time is looked at again. */
+/** Arrivals that are replayed before the time is looked at again. */
 const REPLAYED_AT_A_TIME = 10;
 
 /** @throws FeatureNotInstalledError */
@@ -78,7 +78,7 @@ const many: Bulk<Operated, Many> = {
         ...failed.map(({ source, id, error }) => ({ id: `${source}/${id}`, error: error.message })),
       );
       from = found.cursor;
-      // Without room, the next page would begin with the same delivery, and fail again.
+      // Without room, the next page would begin with the same arrival, and fail again.
       const isFull = failed.some(({ error }) => error.name === "InboundBusyError");
       if (isFull && page.count === 0) return undefined;
       if (from === undefined || isFull || page.isOver) break;

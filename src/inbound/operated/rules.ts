@@ -1,17 +1,17 @@
-/** What can be wrong with inbound deliveries. One function for each cause. */
+/** What can be wrong with arrivals. One function for each cause. */
 
 import type * as operated from "../../core/operated/part.ts";
 import { at, line, plural, verb } from "../../core/operated/text.ts";
-import type { FailedDelivery, InboundFacts } from "../facts.ts";
+import type { FailedArrival, InboundFacts } from "../facts.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
 
 /** A handler with several calls may be between two of them. */
 const UNFINISHED_MS = 60_000;
-/** A delivery fails because of its content if so many later ones of its source have succeeded. */
+/** An arrival fails because of its content if so many later ones of its source have succeeded. */
 const POISON_AFTER = 3;
-/** No sender retries one delivery so often. */
+/** No sender retries one arrival so often. */
 const FLOOD = 100;
-/** Fewer are retries, which senders make of a few deliveries. */
+/** Fewer are retries, which senders make of a few arrivals. */
 const FEW_REPEATS = 50;
 const REPEATS_EACH = 10;
 /** Fewer are strays: any client can send a request to a public URL. */
@@ -22,14 +22,14 @@ const WINDOW_MS = 24 * 3_600_000;
 type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
 type Rule = operated.Rule<InboundFacts, Finding>;
 
-const isPoison = ({ acceptedSince }: FailedDelivery) => acceptedSince >= POISON_AFTER;
+const isPoison = ({ acceptedSince }: FailedArrival) => acceptedSince >= POISON_AFTER;
 
 /** By source, verdict and cause: the newest of each, what is known of all, and what replays them. */
-function groupsOf(failed: readonly FailedDelivery[], now: number) {
+function groupsOf(failed: readonly FailedArrival[], now: number) {
   const recent = failed.filter(({ storedAt }) => now - storedAt < WINDOW_MS);
   const groups = Map.groupBy(recent, (one) => `${one.source}\n${one.verdict}\n${one.cause}`);
   return [...groups.values()].map((some) => {
-    const [first] = some as [FailedDelivery];
+    const [first] = some as [FailedArrival];
     const { source, id, cause, verdict, storedAt } = first;
     const since = Math.min(...some.map(({ storedAt }) => storedAt));
     const filter = { source, verdict, since, until: storedAt + 1, cause };
@@ -57,7 +57,7 @@ const inboundRefused: Rule = ({ failed }, now) => {
       code: "inbound-refused",
       about,
       severity: "error",
-      title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "was", "were")} refused since ${at(since, now)} with ${line(error.name)}.`,
+      title: `${plural(count, "arrival", "arrivals")} of ${line(source)} ${verb(count, "was", "were")} refused since ${at(since, now)} with ${line(error.name)}.`,
       evidence,
       cause: `The handler of the source, or the method that it calls, has failed: ${line(error.message)}`,
       fix: {
@@ -80,7 +80,7 @@ const inboundUnfinished: Rule = ({ failed }, now) => {
       code: "inbound-unfinished",
       about,
       severity: "error",
-      title: `The handler of ${plural(count, "delivery", "deliveries")} of ${line(source)} has not ended since ${at(since, now)}.`,
+      title: `The handler of ${plural(count, "arrival", "arrivals")} of ${line(source)} has not ended since ${at(since, now)}.`,
       evidence,
       cause: `Some of its calls are done, and a later one has failed or was interrupted: ${line(error.message)}`,
       fix: {
@@ -101,7 +101,7 @@ const inboundPoison: Rule = ({ failed }, now) => {
       code: "inbound-poison",
       about,
       severity: "error",
-      title: `${plural(count, "delivery", "deliveries")} of ${line(source)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${line(error.name)}, while ${acceptedSince} later ones were accepted.`,
+      title: `${plural(count, "arrival", "arrivals")} of ${line(source)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${line(error.name)}, while ${acceptedSince} later ones were accepted.`,
       evidence,
       cause: `The handler cannot process their content: ${line(error.message)}`,
       fix: {
@@ -116,20 +116,20 @@ const inboundPoison: Rule = ({ failed }, now) => {
 const inboundDuplicates: Rule = ({ repeats }, now) =>
   repeats
     .filter(
-      ({ count, deliveries, most }) =>
-        most.duplicates >= FLOOD || (count >= FEW_REPEATS && count >= REPEATS_EACH * deliveries),
+      ({ count, arrivals, most }) =>
+        most.duplicates >= FLOOD || (count >= FEW_REPEATS && count >= REPEATS_EACH * arrivals),
     )
-    .map(({ source, deliveries, count, most, hasConflict }): Finding => {
+    .map(({ source, arrivals, count, most, hasConflict }): Finding => {
       const id = `${source}/${most.id}`;
       return {
         code: "inbound-duplicates",
         about: source,
         severity: "warning",
-        title: `${plural(deliveries, "delivery", "deliveries")} of ${line(source)} ${verb(deliveries, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
+        title: `${plural(arrivals, "arrival", "arrivals")} of ${line(source)} ${verb(arrivals, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
         evidence: { count, since: most.storedAt, ids: [id] },
         cause: hasConflict
           ? "The sender uses one id for different bodies: only the first one is handled."
-          : "The answers reach the sender too late or not at all, or its id does not tell its deliveries apart.",
+          : "The answers reach the sender too late or not at all, or its id does not tell its arrivals apart.",
         fix: {
           text: "Look at the sender's log: correct the id, or answer within its time limit. Repetitions run nothing again.",
         },

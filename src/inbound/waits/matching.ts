@@ -1,7 +1,7 @@
 /**
- * Which delivery a wait of kind `webhook` is for. A delivery is not compared with every open wait: it is looked up by topics.
+ * Which arrival a wait of kind `webhook` is for. An arrival is not compared with every open wait: it is looked up by topics.
  * A topic is a digest of what a wait asks for; waits that ask for the same fields have the same shape. For each shape, a
- * delivery has at most one topic. Pure.
+ * arrival has at most one topic. Pure.
  */
 
 import type { Json } from "../../core/json.ts";
@@ -18,7 +18,7 @@ export type Shape = {
   readonly paths: readonly string[];
 };
 
-/** The parts of a delivery that are matched. */
+/** The parts of an arrival that are matched. */
 type Matched = { readonly source: string; readonly type: string; readonly body?: Json };
 
 /** With this the topics of shapes begin: those of URLs are in a range of their own. */
@@ -44,12 +44,12 @@ export function topicOfRequest(request: WebhookRequest): string {
   );
 }
 
-/** The topic by which a delivery finds waits of a shape; undefined if none of them can be for it. */
-export function topicOfDelivery(shape: Shape, delivery: Matched): string | undefined {
+/** The topic by which an arrival finds waits of a shape; undefined if none of them can be for it. */
+export function topicOfArrival(shape: Shape, arrival: Matched): string | undefined {
   const { from, types, paths } = shape;
-  if (from !== undefined && from !== delivery.source) return undefined;
-  if (types && !types.includes(delivery.type)) return undefined;
-  const values = paths.map((path) => valueAt(delivery.body, path));
+  if (from !== undefined && from !== arrival.source) return undefined;
+  if (types && !types.includes(arrival.type)) return undefined;
+  const values = paths.map((path) => valueAt(arrival.body, path));
   return values.every(isValue) ? topicOf(shape, values) : undefined;
 }
 
@@ -58,16 +58,16 @@ function topicOf(shape: Shape, values: readonly WebhookValue[]): string {
   return prefixOf(shape) + digest(JSON.stringify(values));
 }
 
-/** Whether a wait is for a delivery, without a look at its schema. */
-export function isFor({ from, types, match = {} }: WebhookRequest, delivery: Matched): boolean {
+/** Whether a wait is for an arrival, without a look at its schema. */
+export function isFor({ from, types, match = {} }: WebhookRequest, arrival: Matched): boolean {
   return (
-    (from === undefined || from === delivery.source) &&
-    (types === undefined || types.includes(delivery.type)) &&
-    Object.entries(match).every(([path, value]) => valueAt(delivery.body, path) === value)
+    (from === undefined || from === arrival.source) &&
+    (types === undefined || types.includes(arrival.type)) &&
+    Object.entries(match).every(([path, value]) => valueAt(arrival.body, path) === value)
   );
 }
 
-/** The problem of a body by the JSON Schema of a wait: the wait is for another delivery. */
+/** The problem of a body by the JSON Schema of a wait: the wait is for another arrival. */
 export function problemsOf({ schema, check = schema }: WebhookRequest, body: Json): string[] {
   return check === undefined ? [] : mismatchesOf("body", body, check as object);
 }

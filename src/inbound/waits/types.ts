@@ -1,8 +1,8 @@
-/** What `step.webhook()` asks, and what the agent's log of deliveries offers to its waits. */
+/** What `step.webhook()` asks, and what the agent's log of arrivals offers to its waits. */
 
 import type { Json } from "../../core/json.ts";
 
-/** The value of a field that a delivery must have. */
+/** The value of a field that an arrival must have. */
 export type WebhookValue = string | number | boolean | null;
 
 /** The request of a wait of kind `webhook`. */
@@ -12,9 +12,9 @@ export type WebhookRequest = {
   readonly types?: readonly string[];
   /** By the path of each field, e.g. `data.object.id` or `items.0.sku`. */
   readonly match?: Readonly<Record<string, WebhookValue>>;
-  /** How long before the wait a delivery may have come. */
+  /** How long before the wait an arrival may have come. */
   readonly lookbackMs?: number;
-  /** The wait ends by a request to a URL of its own, and by no delivery. */
+  /** The wait ends by a request to a URL of its own, and by no arrival. */
   readonly url?: true;
   /** JSON Schema of the body. */
   readonly schema?: Json;
@@ -22,8 +22,8 @@ export type WebhookRequest = {
   readonly check?: Json;
 };
 
-/** A delivery, as far as a wait needs it. */
-export type WaitedDelivery = {
+/** An arrival, as far as a wait needs it. */
+export type WaitedArrival = {
   readonly source: string;
   /** Unique per source. */
   readonly id: string;
@@ -34,7 +34,7 @@ export type WaitedDelivery = {
   readonly receivedAt: number;
 };
 
-/** A wait that a delivery has ended. */
+/** A wait that an arrival has ended. */
 export type WebhookMatch = {
   readonly waitId: string;
   readonly workflow: {
@@ -44,9 +44,9 @@ export type WebhookMatch = {
   };
 };
 
-/** The agent's log of deliveries. Its methods are called in the transaction that opens a wait. */
-export type DeliveryLog = {
-  /** The newest deliveries since a time. */
+/** The agent's log of arrivals. Its methods are called in the transaction that opens a wait. */
+export type ArrivalLog = {
+  /** The newest arrivals since a time. */
   recent(query: {
     /** Epoch milliseconds. */
     readonly since: number;
@@ -54,13 +54,13 @@ export type DeliveryLog = {
     readonly limit: number;
   }): {
     /** Oldest first. They are read one by one: their bodies need not be in memory at once. */
-    readonly deliveries: Iterable<WaitedDelivery>;
+    readonly arrivals: Iterable<WaitedArrival>;
     /** Whether more than the limit came since then. */
     readonly hasMore: boolean;
   };
-  /** A delivery of the log has ended a wait. */
+  /** An arrival of the log has ended a wait. */
   recordWait(source: string, id: string, match: WebhookMatch): void;
 };
 
 /** The result of a completed wait: what the step returns, before its schema. */
-export type WebhookResult = Required<WaitedDelivery>;
+export type WebhookResult = Required<WaitedArrival>;

@@ -1,5 +1,5 @@
 /**
- * The kind `webhook`, for `step.webhook()`: an inbound delivery, or a request to a URL of its own, ends the wait. Deliveries are
+ * The kind `webhook`, for `step.webhook()`: an arrival, or a request to a URL of its own, ends the wait. Arrivals are
  * matched in the transaction that accepts them.
  */
 
@@ -18,28 +18,28 @@ import {
   SHAPES,
   type Shape,
   shapeOf,
-  topicOfDelivery,
+  topicOfArrival,
   topicOfRequest,
 } from "./matching.ts";
 import type {
-  DeliveryLog,
-  WaitedDelivery,
+  ArrivalLog,
+  WaitedArrival,
   WebhookMatch,
   WebhookRequest,
   WebhookResult,
 } from "./types.ts";
 
-/** Shapes of open waits: each costs every delivery a look at an index. */
+/** Shapes of open waits: each costs every arrival a look at an index. */
 const MOST_SHAPES = 100;
-/** Open waits that ask for the same: one delivery ends all of them, in one transaction. */
+/** Open waits that ask for the same: one arrival ends all of them, in one transaction. */
 const MOST_ALIKE = 1_000;
-/** Bytes that one delivery may add to the waits that it ends. */
+/** Bytes that one arrival may add to the waits that it ends. */
 const MOST_COPIED_BYTES = 64_000_000;
 /** Begins the topics of waits for URLs. */
 const URLS = "u";
 /** Problems of a body that its sender is told. */
 const MOST_PROBLEMS = 10;
-/** Deliveries that are looked at when a wait is opened. */
+/** Arrivals that are looked at when a wait is opened. */
 const MOST_LOOKBACK = 1_000;
 
 /** Makes the URLs of steps. */
@@ -52,8 +52,8 @@ type Urls = {
 /** The part of the agent that the kind uses. */
 type Uses = {
   readonly waits: Waits;
-  /** The deliveries of before. */
-  readonly deliveries?: DeliveryLog;
+  /** The arrivals of before. */
+  readonly arrivals?: ArrivalLog;
   /** For URLs of steps. @throws FeatureNotInstalledError */
   readonly links: () => Urls;
   readonly onProblem?: OnProblem | undefined;
@@ -62,12 +62,12 @@ type Uses = {
 export class WebhookWaits implements StoredKind {
   /** Of the open waits, and of some that were closed; undefined before the first use. */
   #shapes: Map<string, Shape> | undefined;
-  /** New waits whose lookback has left out deliveries, until their transaction has committed. */
+  /** New waits whose lookback has left out arrivals, until their transaction has committed. */
   readonly #cutLookbacks = new Set<string>();
 
   constructor(private readonly uses: Uses) {}
 
-  // A person or a service may repeat nothing that it has sent: its first delivery answers a restarted workflow, too.
+  // A person or a service may repeat nothing that it has sent: its first arrival answers a restarted workflow, too.
   answersLaterRuns({ status }: Wait): boolean {
     return status === "completed";
   }
@@ -98,7 +98,7 @@ export class WebhookWaits implements StoredKind {
     if (this.#rows.countOfTopic(topic, MOST_ALIKE) >= MOST_ALIKE) {
       throw new InvalidWaitError(
         "match",
-        `Invalid match: ${MOST_ALIKE} open steps of the agent's workflows wait for the same delivery. ` +
+        `Invalid match: ${MOST_ALIKE} open steps of the agent's workflows wait for the same arrival. ` +
           "Add to match what tells them apart, or end them by an event of your own.",
       );
     }
@@ -106,7 +106,7 @@ export class WebhookWaits implements StoredKind {
     return topic;
   }
 
-  /** The oldest delivery that came before the wait, and that no wait of the same workflow instance has had. */
+  /** The oldest arrival that came before the wait, and that no wait of the same workflow instance has had. */
   endAtOpen(wait: Wait, refused: Wait | undefined): Ending | undefined {
     const { lookbackMs = 0, from, url } = wait.request as WebhookRequest;
     if (url) return undefined;
@@ -114,28 +114,28 @@ export class WebhookWaits implements StoredKind {
       (state as { since?: number } | undefined)?.since ??
       createdAt - ((request as WebhookRequest).lookbackMs ?? 0);
     const since = sinceOf(refused ?? wait);
-    // Finds deliveries that came while the step refused an earlier one.
+    // Finds arrivals that came while the step refused an earlier one.
     if (refused) this.#rows.note(wait.waitId, { since });
-    const log = this.uses.deliveries;
+    const log = this.uses.arrivals;
     if (!log || (lookbackMs === 0 && !refused)) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
     if (recent.hasMore) this.#cutLookbacks.add(wait.waitId);
-    const delivery = this.#firstAnswer(wait, recent.deliveries);
-    if (!delivery) return undefined;
-    log.recordWait(delivery.source, delivery.id, matchOf(wait));
-    return endingOf(wait, delivery);
+    const arrival = this.#firstAnswer(wait, recent.arrivals);
+    if (!arrival) return undefined;
+    log.recordWait(arrival.source, arrival.id, matchOf(wait));
+    return endingOf(wait, arrival);
   }
 
-  /** After the commit: says that the lookback of a new wait has left out deliveries. */
+  /** After the commit: says that the lookback of a new wait has left out arrivals. */
   announce({ waitId, workflow, request }: Wait): void {
     if (!this.#cutLookbacks.delete(waitId)) return;
     const { name, id: instance, stepName: step } = workflow;
     const { from, lookbackMs = 0 } = request as WebhookRequest;
     const whose = from === undefined ? "" : ` of ${from}`;
     const message =
-      `Step ${step} of workflow ${name} ${instance} looked at the newest ${MOST_LOOKBACK} deliveries${whose}, and more came ` +
-      "within its lookback. Name the source in from, use a shorter lookback, or start the step before its deliveries come. " +
-      "Replay a delivery that the step has missed.";
+      `Step ${step} of workflow ${name} ${instance} looked at the newest ${MOST_LOOKBACK} arrivals${whose}, and more came ` +
+      "within its lookback. Name the source in from, use a shorter lookback, or start the step before its arrivals come. " +
+      "Replay an arrival that the step has missed.";
     const source = from !== undefined && { source: from };
     const ids = { waitId, workflow: name, instance, step, ...source, lookbackMs };
     reportProblem(
@@ -145,36 +145,36 @@ export class WebhookWaits implements StoredKind {
     );
   }
 
-  #firstAnswer(wait: Wait, deliveries: Iterable<WaitedDelivery>): WaitedDelivery | undefined {
-    for (const delivery of deliveries) if (this.#isAnswer(wait, delivery)) return delivery;
+  #firstAnswer(wait: Wait, arrivals: Iterable<WaitedArrival>): WaitedArrival | undefined {
+    for (const arrival of arrivals) if (this.#isAnswer(wait, arrival)) return arrival;
     return undefined;
   }
 
   /**
-   * Ends the open waits that a delivery is for, in the transaction that accepts the delivery. Their events are sent after it.
+   * Ends the open waits that an arrival is for, in the transaction that accepts the arrival. Their events are sent after it.
    * Call it once the object has started.
    */
-  match(delivery: WaitedDelivery): readonly WebhookMatch[] {
-    if (delivery.body === undefined) return [];
+  match(arrival: WaitedArrival): readonly WebhookMatch[] {
+    if (arrival.body === undefined) return [];
     const topics = [...this.#known().values()].flatMap(
-      (shape) => topicOfDelivery(shape, delivery) ?? [],
+      (shape) => topicOfArrival(shape, arrival) ?? [],
     );
     if (topics.length === 0) return [];
     const most = MOST_SHAPES * MOST_ALIKE;
     const found: Wait[] = [];
     for (const wait of this.#rows.withTopics(topics, most)) {
-      if (this.#isAnswer(wait, delivery)) found.push(wait);
+      if (this.#isAnswer(wait, arrival)) found.push(wait);
     }
-    const size = byteLength(JSON.stringify(delivery.body));
+    const size = byteLength(JSON.stringify(arrival.body));
     const room = Math.max(1, Math.floor(MOST_COPIED_BYTES / (size + 1)));
     const rest = found.length - room;
     if (rest > 0) {
       console.error(
-        `[perdure] delivery ${delivery.id} of ${delivery.source} (${size} bytes) leaves ${rest} of ${found.length} waits open: one may add ${MOST_COPIED_BYTES} bytes`,
+        `[perdure] arrival ${arrival.id} of ${arrival.source} (${size} bytes) leaves ${rest} of ${found.length} waits open: one may add ${MOST_COPIED_BYTES} bytes`,
       );
     }
     return found.slice(0, room).flatMap((wait) => {
-      const closed = this.uses.waits.settleWithin(wait.waitId, endingOf(wait, delivery));
+      const closed = this.uses.waits.settleWithin(wait.waitId, endingOf(wait, arrival));
       return closed ? [matchOf(closed)] : [];
     });
   }
@@ -191,14 +191,14 @@ export class WebhookWaits implements StoredKind {
   async receive({ topic, hash, body, receivedAt }: UrlRequest): Promise<UrlOutcome> {
     const waits = this.uses.waits;
     await waits.ready();
-    const delivery = { source: "url", id: hash, type: "", body, receivedAt };
+    const arrival = { source: "url", id: hash, type: "", body, receivedAt };
     const [wait] = [...this.#rows.withTopics([topic], 1)];
     if (wait) {
       const problems = problemsOf(wait.request as WebhookRequest, body);
       if (problems.length > 0) {
         return { outcome: "refused", problems: problems.slice(0, MOST_PROBLEMS) };
       }
-      const ending = urlEnding(topic, delivery);
+      const ending = urlEnding(topic, arrival);
       const { status, result } = ending.closing;
       if (status === "failed") {
         return { outcome: "refused", problems: [(result as { error: string }).error] };
@@ -206,17 +206,17 @@ export class WebhookWaits implements StoredKind {
       await waits.cancelIfGone(wait);
       if (waits.settleWithin(wait.waitId, ending)) return { outcome: "accepted" };
     }
-    const isKnown = this.#rows.hasAnswered(urlEnding(topic, delivery).answeredBy);
+    const isKnown = this.#rows.hasAnswered(urlEnding(topic, arrival).answeredBy);
     return { outcome: isKnown ? "duplicate" : "gone" };
   }
 
-  /** Whether a wait is for a delivery that has ended none of its instance before. */
-  #isAnswer(wait: Wait, delivery: WaitedDelivery): boolean {
+  /** Whether a wait is for an arrival that has ended none of its instance before. */
+  #isAnswer(wait: Wait, arrival: WaitedArrival): boolean {
     const request = wait.request as WebhookRequest;
     return (
-      isFor(request, delivery) &&
-      problemsOf(request, delivery.body ?? null).length === 0 &&
-      !this.#rows.hasAnswered(answerKey(wait, delivery))
+      isFor(request, arrival) &&
+      problemsOf(request, arrival.body ?? null).length === 0 &&
+      !this.#rows.hasAnswered(answerKey(wait, arrival))
     );
   }
 
@@ -233,25 +233,25 @@ export class WebhookWaits implements StoredKind {
   }
 }
 
-/** Finds the wait of an instance that a delivery has ended. */
-function answerKey({ workflow }: Wait, { source, id }: WaitedDelivery): string {
+/** Finds the wait of an instance that an arrival has ended. */
+function answerKey({ workflow }: Wait, { source, id }: WaitedArrival): string {
   return digest(JSON.stringify([workflow.name, workflow.id, source, id]));
 }
 
-function endingOf(wait: Wait, delivery: WaitedDelivery): Ending {
-  return { closing: closingOf(delivery), answeredBy: answerKey(wait, delivery) };
+function endingOf(wait: Wait, arrival: WaitedArrival): Ending {
+  return { closing: closingOf(arrival), answeredBy: answerKey(wait, arrival) };
 }
 
 /** By the URL, because the sender knows no other id. */
-function urlEnding(topic: string, delivery: WaitedDelivery): Ending {
-  return { closing: closingOf(delivery), answeredBy: digest(JSON.stringify([topic, delivery.id])) };
+function urlEnding(topic: string, arrival: WaitedArrival): Ending {
+  return { closing: closingOf(arrival), answeredBy: digest(JSON.stringify([topic, arrival.id])) };
 }
 
-function closingOf({ source, id, type, body = null, receivedAt }: WaitedDelivery): Closing {
+function closingOf({ source, id, type, body = null, receivedAt }: WaitedArrival): Closing {
   const result: WebhookResult = { source, id, type, body, receivedAt };
   const bytes = byteLength(JSON.stringify(result));
   if (bytes <= MOST_BYTES) return { status: "completed", result };
-  const error = `The body of delivery ${id} of ${source} has ${bytes} bytes, and a step takes ${MOST_BYTES}`;
+  const error = `The body of arrival ${id} of ${source} has ${bytes} bytes, and a step takes ${MOST_BYTES}`;
   return { status: "failed", result: { error } };
 }
 

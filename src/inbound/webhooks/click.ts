@@ -2,14 +2,14 @@
 
 import type { Json } from "../../core/json.ts";
 import type { ApprovalDecisionResult } from "../../kernel/waits/index.ts";
-import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
+import type { ApprovalClick, Arrival } from "./arrival.ts";
 import { type AgentCalls, invalid } from "./preset.ts";
 
 /** The approval of a button, as `onApproval()` and `approvals.list()` have it. */
 export type ButtonApproval = { readonly approvalId: string; readonly title: string | null };
 
 export type ButtonOptions = {
-  /** The name of the agent that has the approval: `delivery.click.agent` of the click. */
+  /** The name of the agent that has the approval: `arrival.click.agent` of the click. */
   readonly agent: string;
 };
 
@@ -20,7 +20,7 @@ export type MayDecide<Body> = (click: ApprovalClick, body: Body) => boolean | Pr
 type Clicked = {
   readonly click: ApprovalClick;
   /** Grants or rejects the approval if the person may, and answers the sender. */
-  decide(agent: AgentCalls, delivery: Pick<InboundDelivery, "source" | "id">): Promise<Response>;
+  decide(agent: AgentCalls, arrival: Pick<Arrival, "source" | "id">): Promise<Response>;
 };
 
 /** Finds the click in a body: what `slackApprovals()` and `discordApprovals()` return. Undefined for other bodies. */
@@ -79,7 +79,7 @@ export function approvalClicks<Body>(
     body: Body,
     text: string,
     isDecided: boolean,
-    delivery: Pick<InboundDelivery, "source" | "id">,
+    arrival: Pick<Arrival, "source" | "id">,
   ) => Response | Promise<Response>,
 ): ApprovalClicks {
   if (typeof mayDecide !== "function") throw invalid("mayDecide", mayDecide, "a function");
@@ -89,13 +89,13 @@ export function approvalClicks<Body>(
     if (!click) return undefined;
     return {
       click,
-      async decide(agent, delivery) {
+      async decide(agent, arrival) {
         if ((await mayDecide(click, body)) !== true)
-          return show(body, "You may not decide this approval.", false, delivery);
+          return show(body, "You may not decide this approval.", false, arrival);
         const { approval, problem } = await decided(click, agent);
-        if (!approval) return show(body, problem, false, delivery);
+        if (!approval) return show(body, problem, false, arrival);
         const text = `This approval is ${approval.status}, by ${approval.by ?? "the app"}.`;
-        return show(body, text, true, delivery);
+        return show(body, text, true, arrival);
       },
     };
   };

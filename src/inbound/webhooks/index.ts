@@ -1,8 +1,8 @@
 /** `perdure/webhooks`: receives webhooks, verified and accepted once. */
 
 export { InvalidOptionError } from "../../core/options/options.ts";
+export type { ApprovalClick, Arrival } from "./arrival.ts";
 export type { ApprovalClicks, ButtonApproval, ButtonOptions, MayDecide } from "./click.ts";
-export type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 export { type LinksOptions, links } from "./links.ts";
 export type { Endpoint, EndpointOptions, ShortDuration } from "./preset.ts";
 export { type CustomOptions, custom, type Field } from "./presets/custom.ts";

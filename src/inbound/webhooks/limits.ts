@@ -8,7 +8,7 @@ export const MAX_BYTES = 26_214_400;
 export const MAX_SECRETS = 10;
 /** In milliseconds. A Worker runs for 30 seconds after its response. */
 export const MAX_TIME_LIMIT = 30_000;
-/** Characters of a delivery's type. */
+/** Characters of an arrival's type. */
 export const MAX_TYPE = 200;
 /**
  * Those after it do not count. Senders send one signature for each of their active secrets.

@@ -6,15 +6,15 @@ import type { Json } from "../../core/json.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
 import { thrownText } from "../offer.ts";
 import type { Verdict } from "../protocol.ts";
+import type { Arrival } from "./arrival.ts";
 import type { ApprovalClicks } from "./click.ts";
-import type { InboundDelivery } from "./delivery.ts";
 import { DEFAULT_BYTES, MAX_BYTES, MAX_SECRETS, MAX_TIME_LIMIT } from "./limits.ts";
 import type { Verified } from "./verify.ts";
 
 /** Milliseconds, or a whole number and a unit: `"30 seconds"`, `"5 minutes"`. A receiver has no room for all of `Duration`. */
 export type ShortDuration = number | `${number} ${"second" | "minute" | "hour"}${"" | "s"}`;
 
-/** What `agent` may return: an agent that accepts deliveries, a stub of one, or nothing; also as a promise. */
+/** What `agent` may return: an agent that accepts arrivals, a stub of one, or nothing; also as a promise. */
 export type MaybeAgent = AgentLike | PromiseLike<AgentLike>;
 type AgentLike = { callKernel(...args: never): unknown } | null | undefined;
 
@@ -23,19 +23,19 @@ export type EndpointOptions<Body, Target> = {
   /** The name of the binding in env that has the sender's secret; several while you rotate it. */
   readonly secret: string | readonly string[];
   /**
-   * The agent that gets the delivery: a stub, or `this` inside of an agent. Write it before `handle`, which infers the
-   * agent's type from it. Null or undefined: no agent gets the delivery, and the answer is 200.
+   * The agent that gets the arrival: a stub, or `this` inside of an agent. Write it before `handle`, which infers the
+   * agent's type from it. Null or undefined: no agent gets the arrival, and the answer is 200.
    */
-  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
+  agent(arrival: Arrival<Body>, env: Cloudflare.Env): Target;
   /**
-   * Starts what the delivery is for, by calls of the agent's methods: each commits with the delivery. A Response that it
-   * returns is the answer. Without it, the delivery is only for workflows that wait for it.
+   * Starts what the arrival is for, by calls of the agent's methods: each commits with the arrival. A Response that it
+   * returns is the answer. Without it, the arrival is only for workflows that wait for it.
    */
-  handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
+  handle?(arrival: Arrival<Body>, agent: NonNullable<Awaited<Target>>): unknown;
   /** Checks the body, and types it: any Standard Schema, e.g. of Zod. */
   readonly schema?: StandardSchemaV1<unknown, Body>;
   /**
-   * The types that are handled; other deliveries are answered with 200. All by default. Where `approvals` is set, a click on
+   * The types that are handled; other arrivals are answered with 200. All by default. Where `approvals` is set, a click on
    * an approval's button is handled whatever its type.
    */
   readonly events?: readonly string[];
@@ -103,9 +103,9 @@ export type Reply =
 /** The answer to a request, if the preset has none of its own. */
 export type Outcome = {
   readonly status: number;
-  /** Left out where the time limit has passed, or the delivery was refused before the agent. */
+  /** Left out where the time limit has passed, or the arrival was refused before the agent. */
   readonly verdict?: Verdict;
-  /** The delivery's id. */
+  /** The arrival's id. */
   readonly id?: string | undefined;
   readonly error?: string;
 };
@@ -148,18 +148,18 @@ export type Preset = {
   readonly isFormOnly?: boolean;
   /** Answers a verified handshake, e.g. GitHub's ping. No agent is called. */
   handshake?(body: Json, incoming: Incoming): Response | undefined;
-  /** The delivery's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
+  /** The arrival's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
   identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */
   reply?(body: Json, type: string): Reply | undefined;
   /** The answer in the sender's form, e.g. TwiML. Undefined: JSON with the verdict. Called once the body is parsed. */
-  answer?(outcome: Outcome, body: Json, delivery?: InboundDelivery): Response | undefined;
+  answer?(outcome: Outcome, body: Json, arrival?: Arrival): Response | undefined;
 };
 
 /** An agent of which any method can be called. */
 export type AgentCalls = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
 
-/** A source of deliveries, as a preset makes it for `webhooks()`. */
+/** A source of arrivals, as a preset makes it for `webhooks()`. */
 export type Endpoint = {
   readonly preset: Preset;
   readonly name: string;

@@ -1,12 +1,12 @@
-/** Receives webhooks: verifies each request, and offers its delivery to an agent. */
+/** Receives webhooks: verifies each request, and offers its arrival to an agent. */
 
 import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import { acceptedBy, handlers, isNameless, offer } from "../offer.ts";
-import type { Arrival } from "../protocol.ts";
+import type { RawArrival } from "../protocol.ts";
+import type { Arrival } from "./arrival.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
-import type { InboundDelivery } from "./delivery.ts";
 import { MAX_TYPE } from "./limits.ts";
 import {
   type AgentCalls,
@@ -57,8 +57,8 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
     if ("respond" in endpoint) continue;
     handlers.set(endpoint.name, {
       ...endpoint,
-      handle: async (arrival, agent) =>
-        run(endpoint, arrival, await deliveryOf(endpoint, arrival), agent),
+      handle: async (received, agent) =>
+        run(endpoint, received, await arrivalOf(endpoint, received), agent),
     });
   }
   return async (request, env, ctx) => {
@@ -85,7 +85,7 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
     /** Set once the signature is verified and the body is parsed. */
     body?: Json;
     id?: string;
-    delivery?: InboundDelivery;
+    arrival?: Arrival;
   };
 
 /** The work continues after the time limit, and when the sender closes the connection. */
@@ -138,7 +138,7 @@ async function receive(reception: Reception): Promise<Response> {
   return preset.handshake?.(body, reception) ?? deliver(reception, body);
 }
 
-/** Offers the delivery to its agent. */
+/** Offers the arrival to its agent. */
 async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { name: source, preset, options, raw, hash, now: receivedAt } = reception;
   const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
@@ -147,20 +147,20 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
-  const arrival = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
+  const received = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
   if (!clickIn(reception, body) && options.events?.includes(type) === false)
     return respond(reception, FILTERED);
-  const delivery = await deliveryOf(reception, arrival);
-  reception.delivery = delivery;
-  const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
+  const arrival = await arrivalOf(reception, received);
+  reception.arrival = arrival;
+  const agent = await options.agent(arrival, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
-  const handle = async (_: Arrival, calls: object) => run(reception, arrival, delivery, calls);
-  const offered = await offer({ handle }, arrival, acceptedBy(agent));
+  const handle = async (_: RawArrival, calls: object) => run(reception, received, arrival, calls);
+  const offered = await offer({ handle }, received, acceptedBy(agent));
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
   if (offered.isUnreachable) throw error;
-  // The message may quote the body. It is in the agent's log of deliveries.
+  // The message may quote the body. It is in the agent's log of arrivals.
   const { name } = Object(error) as Error;
   throw retryAfter
     ? new RefusedRequest(429, "The agent has no room.", name, { "retry-after": `${retryAfter}` })
@@ -168,9 +168,9 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
 }
 
 /** @throws RefusedRequest for a body that does not match the schema */
-async function deliveryOf(endpoint: Endpoint, arrival: Arrival): Promise<InboundDelivery> {
+async function arrivalOf(endpoint: Endpoint, received: RawArrival): Promise<Arrival> {
   const { preset, options } = endpoint;
-  const { bytes: _, hash: __, body: given = null, ...known } = arrival;
+  const { bytes: _, hash: __, body: given = null, ...known } = received;
   let body = given;
   if (options.schema) {
     const checked = await options.schema["~standard"].validate(given);
@@ -185,14 +185,14 @@ async function deliveryOf(endpoint: Endpoint, arrival: Arrival): Promise<Inbound
 /** Decides the approval whose button was clicked, or calls the app's handler. */
 function run(
   endpoint: Endpoint,
-  { body = null }: Arrival,
-  delivery: InboundDelivery,
+  { body = null }: RawArrival,
+  arrival: Arrival,
   agent: object,
 ): unknown {
   const clicked = clickIn(endpoint, body);
   return clicked
-    ? clicked.decide(agent as AgentCalls, delivery)
-    : endpoint.options.handle?.(delivery, agent);
+    ? clicked.decide(agent as AgentCalls, arrival)
+    : endpoint.options.handle?.(arrival, agent);
 }
 
 const clickIn = ({ options }: Endpoint, body: Json) => orMalformed(() => options.approvals?.(body));
@@ -234,11 +234,11 @@ function refuse(reception: Reception, error: unknown): Response {
 }
 
 function respond(
-  { preset, id, body, delivery }: Reception,
+  { preset, id, body, arrival }: Reception,
   { status, ...rest }: Outcome,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   const outcome = { ...rest, id };
-  const own = body === undefined || preset.answer?.({ status, ...outcome }, body, delivery);
+  const own = body === undefined || preset.answer?.({ status, ...outcome }, body, arrival);
   return own instanceof Response ? own : Response.json(outcome, { status, headers });
 }

@@ -8,7 +8,7 @@ export type RefusalLine = {
   readonly status: number;
   /** A text, or what was thrown. */
   readonly reason: unknown;
-  /** Of the delivery. Left out before the signature is verified. */
+  /** Of the arrival. Left out before the signature is verified. */
   readonly id: string | undefined;
 };
 

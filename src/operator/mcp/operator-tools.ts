@@ -81,7 +81,7 @@ function addReads(server: McpServer, context: OperatorToolContext): void {
   );
   add(
     "list",
-    "Lists what an agent has, newest first: submissions, approvals, inbound deliveries, deliveries of the outbox, dead letters, endpoints, scheduled tasks, workflows, threads, or the actions of operators.",
+    "Lists what an agent has, newest first: submissions, approvals, arrivals, deliveries of the outbox, dead letters, endpoints, scheduled tasks, workflows, threads, or the actions of operators.",
     { ...AGENT, collection: z.enum(COLLECTIONS).describe("Which list."), filter: FILTER, ...PAGE },
     ({ agent, name, collection, filter, ...page }) =>
       pageWithin(maxOutputBytes, page, (part) =>
@@ -90,7 +90,7 @@ function addReads(server: McpServer, context: OperatorToolContext): void {
   );
   add(
     "get",
-    "Returns one item of a list with its details. The id of an inbound delivery is source/id, that of an endpoint is its URL.",
+    "Returns one item of a list with its details. The id of an arrival is source/id, that of an endpoint is its URL.",
     {
       ...AGENT,
       collection: z.enum(OPENED).describe("The list that has it."),

@@ -13,7 +13,7 @@ import { AGENT, DATA, text } from "./parameters.ts";
 const time = (what: string) => z.iso.datetime({ offset: true }).describe(`${what}, ISO 8601.`);
 const since = time("Only what came at or after this time").optional();
 const until = time("Only what came before this time").optional();
-const source = text(200).describe("The source of inbound deliveries.").optional();
+const source = text(200).describe("The source of arrivals.").optional();
 const SUBMISSIONS = z.strictObject({
   status: z
     .array(z.enum(["pending", "running", "completed", "error", "aborted", "skipped"]))
@@ -50,7 +50,7 @@ const STEP = z
 /** Schemas of fields, by name. Any other is the id of one item. */
 const FIELDS: Readonly<Record<string, z.ZodType>> = {
   url: text().describe("The URL of the receiver."),
-  source: text(200).describe("The source of inbound deliveries."),
+  source: text(200).describe("The source of arrivals."),
   taskId: text(1_000).describe("The id of the scheduled task."),
   workflowId: text(1_000).describe("The id of the instance."),
   from: time("The begin of the period"),

@@ -57,7 +57,7 @@ export const PLAYED = {
   ],
   "crash-tools": ["submitMessages"],
   "crash-starts": ["runWorkflow"],
-  "crash-deliveries": ["acceptArrival", "inbound.replay", "inbound.replayMany"],
+  "crash-arrivals": ["acceptArrival", "inbound.replay", "inbound.replayMany"],
   "crash-operator": ["operations.operate"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 

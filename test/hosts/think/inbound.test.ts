@@ -1,4 +1,4 @@
-/** Deliveries that call the verbs of a real agent, over RPC. */
+/** Arrivals that call the verbs of a real agent, over RPC. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -10,10 +10,10 @@ import { thinkOptions } from "../../support/think-agent.ts";
 import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
 
 const unique = () => crypto.randomUUID();
-const given = () => env.DeliveryAgent.getByName(`deliveries-${unique()}`);
+const given = () => env.DeliveryAgent.getByName(`arrivals-${unique()}`);
 
 describe("the call acceptArrival of an agent", () => {
-  it("submits messages once, under the key of the delivery", async () => {
+  it("submits messages once, under the key of the arrival", async () => {
     const agent = givenThink();
     const id = unique();
     const request = call(arrival(id), "submitMessages", [[message({ text: "hi" })]]);
@@ -28,8 +28,8 @@ describe("the call acceptArrival of an agent", () => {
       result: { ...(first as unknown as { result: object }).result, accepted: false },
     });
     expect(await agent.listSubmissions()).toHaveLength(1);
-    const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
-    expect(deliveries).toMatchObject([
+    const { items: arrivals } = await capabilitiesOf(agent).inbound.list();
+    expect(arrivals).toMatchObject([
       { id, verdict: "accepted", duplicates: 1, calls: [{ kind: "submission", ordinal: 0 }] },
     ]);
   });
@@ -74,7 +74,7 @@ describe("the call acceptArrival of an agent", () => {
     expect(await submit("d2")).toMatchObject({ verdict: "accepted" });
   });
 
-  it("starts a workflow once, under the id of the delivery", async () => {
+  it("starts a workflow once, under the id of the arrival", async () => {
     const agent = givenThink();
     const id = unique();
     let runs = 0;
@@ -119,8 +119,8 @@ describe("the call acceptArrival of an agent", () => {
     });
     const id = unique();
     workflowBodies.set(id, async () => "done");
-    const run = (delivery: string) =>
-      call(arrival(delivery), "runWorkflow", ["SCRIPTED_WORKFLOW", {}, { id, ifExists: "throw" }]);
+    const run = (name: string) =>
+      call(arrival(name), "runWorkflow", ["SCRIPTED_WORKFLOW", {}, { id, ifExists: "throw" }]);
     expect(await agent.callKernel("acceptArrival", run("d2"))).toMatchObject({
       verdict: "accepted",
     });

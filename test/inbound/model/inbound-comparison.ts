@@ -2,7 +2,7 @@
 
 import { handlers } from "../../../src/inbound/offer.ts";
 import type { AcceptRequest } from "../../../src/inbound/protocol.ts";
-import type { LoggedDelivery } from "../../../src/inbound/types.ts";
+import type { LoggedArrival } from "../../../src/inbound/types.ts";
 import { arrival, call, crash, givenInbound, inside } from "../../support/inbound.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import type { InboundObject } from "../../support/objects/inbound-object.ts";
@@ -11,7 +11,7 @@ import { type InboundCommand, InboundModel, REPLAYED } from "./inbound-model.ts"
 /** A caller that got no reply calls again. */
 const MAX_CALLS = 3;
 
-type Snapshot = { readonly log: readonly LoggedDelivery[]; readonly notes: readonly string[] };
+type Snapshot = { readonly log: readonly LoggedArrival[]; readonly notes: readonly string[] };
 type Agent = Pick<InboundObject, "note">;
 
 export class InboundComparison implements Subject<InboundCommand, Snapshot> {
@@ -56,10 +56,10 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
     else if (op === "wait") object.waitFor(true);
     else if (op === "replay all") await inbound.replayMany();
     else if (op === "fail") {
-      await inbound.accept({ delivery: this.#arrival(command.id), refusal: "Error: failed" });
+      await inbound.accept({ arrival: this.#arrival(command.id), refusal: "Error: failed" });
     } else {
       const found = await inbound.inspect(this.#source, command.id);
-      // A replay of another delivery would be a new one each time that a caller repeats it.
+      // A replay of another arrival would be a new one each time that a caller repeats it.
       if (found && (found.error || found.verdict !== "accepted")) {
         await inbound.replay(this.#source, command.id);
       }
@@ -70,23 +70,23 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
     { inbound }: InboundObject,
     { id, calls, isCut }: Extract<InboundCommand, { op: "deliver" }>,
   ): Promise<void> {
-    const delivery = this.#arrival(id);
-    const { body: _, ...known } = delivery;
+    const arrival = this.#arrival(id);
+    const { body: _, ...known } = arrival;
     let isUnfinished = false;
     const accepted = async (request: AcceptRequest) => {
       const answer = await inbound.accept(request);
       isUnfinished ||= "isUnfinished" in answer;
       return answer.verdict !== "refused";
     };
-    if (calls.length === 0) await accepted({ delivery });
+    if (calls.length === 0) await accepted({ arrival });
     for (const [ordinal, isGood] of calls.entries()) {
-      const one = ordinal === 0 ? delivery : known;
+      const one = ordinal === 0 ? arrival : known;
       const request = isGood
         ? call(one, "note", [`${id}:${ordinal}`], ordinal)
         : call(one, "refuse", ["Error", "no"], ordinal);
       if (!(await accepted(request))) return;
     }
-    if (isUnfinished && !isCut) await inbound.accept({ delivery: known, ended: true });
+    if (isUnfinished && !isCut) await inbound.accept({ arrival: known, ended: true });
   }
 
   #arrival(id: string) {
@@ -95,8 +95,8 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
 
   look(): Promise<Snapshot> {
     return inside(this.#object, async (object) => {
-      const { items: deliveries } = await object.inbound.list();
-      return { log: deliveries.toReversed(), notes: object.notes() };
+      const { items: arrivals } = await object.inbound.list();
+      return { log: arrivals.toReversed(), notes: object.notes() };
     });
   }
 

@@ -1,4 +1,4 @@
-/** What the delivery log must do, in memory. */
+/** What the arrival log must do, in memory. */
 
 import fc from "fast-check";
 import type { StoredVerdict } from "../../../src/inbound/states.ts";

@@ -35,7 +35,7 @@ const hidden = `&payload=${encodeURIComponent(JSON.stringify(click))}&`;
 
 it("an event of Slack that is sent again as a form starts nothing, and decides nothing", async () => {
   const agent = new FakeAgent();
-  const { deliveries, options } = recording(agent);
+  const { arrivals, options } = recording(agent);
   const event = {
     type: "event_callback",
     event_id: "Ev1",
@@ -47,12 +47,12 @@ it("an event of Slack that is sent again as a form starts nothing, and decides n
     request,
   );
   expect(response.status).toBe(400);
-  expect(deliveries).toEqual([]);
+  expect(arrivals).toEqual([]);
   expect(agent.requests).toEqual([]);
 });
 
 it("a JSON delivery of GitHub that is sent again as a form starts nothing", async () => {
-  const { deliveries, options } = recording();
+  const { arrivals, options } = recording();
   for (const space of ["", " \n"]) {
     const body = `${space}${JSON.stringify({ issue: { title: hidden } })}`;
     const request = posted("/hooks/github", body, {
@@ -63,7 +63,7 @@ it("a JSON delivery of GitHub that is sent again as a form starts nothing", asyn
     });
     expect((await receive(github(options), request)).status).toBe(400);
   }
-  expect(deliveries).toEqual([]);
+  expect(arrivals).toEqual([]);
 });
 
 it("the outcome of a click is posted to Slack only", async () => {
@@ -91,7 +91,7 @@ it("the outcome of a click is posted to Slack only", async () => {
 });
 
 it("an id that no workflow can have is replaced by its hash", async () => {
-  const { deliveries, options } = recording();
+  const { arrivals, options } = recording();
   const body = JSON.stringify({ action: "opened" });
   await receive(
     github(options),
@@ -101,7 +101,7 @@ it("an id that no workflow can have is replaced by its hash", async () => {
       "x-github-event": "issues",
     }),
   );
-  expect(deliveries[0]?.id).toMatch(/^[\da-f]{64}$/);
+  expect(arrivals[0]?.id).toMatch(/^[\da-f]{64}$/);
 });
 
 it("neither what a method says of its arguments nor a secret in place of its name is logged", async () => {

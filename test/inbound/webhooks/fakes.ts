@@ -3,7 +3,7 @@
 import type { Json } from "../../../src/core/json.ts";
 import type { Acceptance, AcceptRequest } from "../../../src/inbound/protocol.ts";
 
-/** An agent that records what it accepts: once per delivery and call, like the log of deliveries. */
+/** An agent that records what it accepts: once per arrival and call, like the log of arrivals. */
 export class FakeAgent {
   readonly requests: AcceptRequest[] = [];
   readonly calls: { readonly verb: string; readonly args: readonly unknown[] }[] = [];
@@ -16,11 +16,11 @@ export class FakeAgent {
     this.requests.push(structuredClone(request));
     const own = this.respond?.(request);
     if (own) return own;
-    const { delivery, call, refusal } = request;
+    const { arrival, call, refusal } = request;
     if (refusal !== undefined)
       return { verdict: "refused", error: { name: "Error", message: refusal } };
     if (!call) return { verdict: "filtered" };
-    const key = `${delivery.source} ${delivery.id} ${call.ordinal}`;
+    const key = `${arrival.source} ${arrival.id} ${call.ordinal}`;
     if (this.#results.has(key))
       return { verdict: "duplicate", result: this.#results.get(key) ?? null };
     this.calls.push({ verb: call.verb, args: call.args });

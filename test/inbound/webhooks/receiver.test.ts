@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import * as z from "zod";
 import type { DurableThink } from "../../../src/hosts/think/index.ts";
 import { acceptedBy, handlers, offer } from "../../../src/inbound/offer.ts";
-import type { Arrival } from "../../../src/inbound/protocol.ts";
+import type { RawArrival } from "../../../src/inbound/protocol.ts";
 import {
   type EndpointOptions,
   type GitHubBody,
@@ -51,7 +51,7 @@ function hooksOf(options: Options = {}) {
       path: "/hooks/github",
       name,
       agent: () => agent,
-      handle: (delivery, target) => target.start(delivery.id, delivery.body),
+      handle: (arrival, target) => target.start(arrival.id, arrival.body),
       ...options,
     }),
   );
@@ -77,22 +77,22 @@ async function send(
   return { status: response.status, headers: response.headers, body: text ? JSON.parse(text) : "" };
 }
 
-describe("an accepted delivery", () => {
+describe("an accepted arrival", () => {
   it("is answered with its verdict and id, and its handler has called the agent once", async () => {
     expect(await send(signed(BODY))).toMatchObject({
       status: 200,
       body: { verdict: "accepted", id: "d-1" },
     });
     expect(agent.calls).toEqual([{ verb: "start", args: ["d-1", JSON.parse(BODY)] }]);
-    const { delivery } = agent.requests[0] ?? {};
-    expect(delivery).toMatchObject({
+    const { arrival } = agent.requests[0] ?? {};
+    expect(arrival).toMatchObject({
       source: name,
       id: "d-1",
       type: "issues",
       body: JSON.parse(BODY),
       bytes: BODY.length,
     });
-    expect(delivery?.hash).toMatch(/^[\da-f]{64}$/);
+    expect(arrival?.hash).toMatch(/^[\da-f]{64}$/);
     expect(ctx.works).toHaveLength(1);
     expect(warn).not.toHaveBeenCalled();
   });
@@ -154,14 +154,14 @@ describe("an accepted delivery", () => {
   });
 
   it("is answered with the Response of its handler", async () => {
-    const handle: Options["handle"] = async (_delivery, target) => {
+    const handle: Options["handle"] = async (_arrival, target) => {
       await target.start();
       return new Response("{}", { status: 202 });
     };
     expect(await send(signed(BODY), { handle })).toMatchObject({ status: 202 });
     expect(agent.calls).toHaveLength(1);
-    const used: Options["handle"] = async (delivery, target) => {
-      const response = (await handle?.(delivery, target)) as Response;
+    const used: Options["handle"] = async (arrival, target) => {
+      const response = (await handle?.(arrival, target)) as Response;
       await response.text();
       return response;
     };
@@ -174,7 +174,7 @@ describe("an accepted delivery", () => {
 
   it("is found by replays, under the name of the endpoint", async () => {
     hooksOf();
-    const arrival: Arrival = {
+    const arrival: RawArrival = {
       source: name,
       id: "d-1-replay-1",
       type: "issues",
@@ -486,7 +486,7 @@ describe("the size of a body", () => {
 describe("the time limit", () => {
   it("answers 503 with Retry-After, and the work continues in waitUntil", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const handle: Options["handle"] = async (_delivery, target) => {
+    const handle: Options["handle"] = async (_arrival, target) => {
       await promise;
       await target.start();
     };
@@ -520,7 +520,7 @@ describe("a schema", () => {
     const body = '{"issue":{"number":7},"when":"2026-01-01T00:00:00Z"}';
     expect((await hooks()(await signed(body), env, ctx))?.status).toBe(200);
     expect(agent.calls[0]?.args).toEqual([Date.UTC(2026, 0, 1)]);
-    expect(agent.requests[0]?.delivery.body).toEqual(JSON.parse(body));
+    expect(agent.requests[0]?.arrival.body).toEqual(JSON.parse(body));
   });
 
   it("refuses other bodies with 400 and their paths, without their values", async () => {
@@ -591,7 +591,7 @@ describe("the calls of a handler", () => {
   const any = (target: unknown) => target as Record<string, () => Promise<unknown>>;
 
   it("count also where the handler does not await them", async () => {
-    const handle: Options["handle"] = (_delivery, target) => {
+    const handle: Options["handle"] = (_arrival, target) => {
       void target.start();
     };
     expect(await send(signed(BODY), { handle })).toMatchObject({ body: { verdict: "accepted" } });
@@ -601,7 +601,7 @@ describe("the calls of a handler", () => {
 
   it("may be refused: a handler that catches that may call another method", async () => {
     agent = refuses("first", 9);
-    const handle: Options["handle"] = async (_delivery, target) => {
+    const handle: Options["handle"] = async (_arrival, target) => {
       await any(target)
         .first?.()
         .catch(() => any(target).second?.());
@@ -609,15 +609,15 @@ describe("the calls of a handler", () => {
     expect(await send(signed(BODY), { handle })).toMatchObject({ body: { verdict: "accepted" } });
   });
 
-  it("that are all refused refuse the delivery, also if the handler catches that", async () => {
+  it("that are all refused refuse the arrival, also if the handler catches that", async () => {
     agent = refuses("first", 9);
-    const handle: Options["handle"] = async (_delivery, target) => {
+    const handle: Options["handle"] = async (_arrival, target) => {
       await any(target)
         .first?.()
         .catch(() => {});
     };
     expect(await send(signed(BODY), { handle })).toMatchObject({ status: 429 });
-    const answers: Options["handle"] = async (_delivery, target) => {
+    const answers: Options["handle"] = async (_arrival, target) => {
       await any(target)
         .first?.()
         .catch(() => {});
@@ -631,7 +631,7 @@ describe("the calls of a handler", () => {
       if (call?.verb === "second") throw new Error("Network connection lost.");
       return undefined;
     });
-    const handle: Options["handle"] = async (_delivery, target) => {
+    const handle: Options["handle"] = async (_arrival, target) => {
       await any(target).first?.();
       await any(target)
         .second?.()
@@ -785,7 +785,7 @@ describe("the types", () => {
       github({
         secret,
         agent: ({ body }) => (body.action ? Triage.getByName("one") : null),
-        handle: (_delivery, target) => target.getWorkflow("TRIAGE"),
+        handle: (_arrival, target) => target.getWorkflow("TRIAGE"),
       }),
       // @ts-expect-error: an agent without callKernel()
       github({ secret, agent: ({ body }) => getByName(Plain, body.repository.full_name) }),
@@ -808,10 +808,10 @@ describe("the types", () => {
         expectTypeOf(bindings).toEqualTypeOf<Cloudflare.Env>();
         return body.livemode ? agent : null;
       },
-      handle: (delivery, target) => {
+      handle: (arrival, target) => {
         expectTypeOf(target).toEqualTypeOf<FakeAgent>();
-        expectTypeOf(delivery.body.id).toEqualTypeOf<string>();
-        return target.start(delivery.body);
+        expectTypeOf(arrival.body.id).toEqualTypeOf<string>();
+        return target.start(arrival.body);
       },
     });
     class Desk {

@@ -1,5 +1,5 @@
 /**
- * A crash at every write and delivery of the waits. Each wait is closed once, its workflow gets one result, and work that
+ * A crash at every write and arrival of the waits. Each wait is closed once, its workflow gets one result, and work that
  * runs for it continues or is stopped.
  */
 
@@ -20,7 +20,7 @@ import {
 import { until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
 import {
-  arrivals,
+  endEvents,
   type WaitsObject,
   type WaitsScript,
   waitsScripts,
@@ -117,7 +117,7 @@ function problemsOf(
 ) {
   const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_waits ORDER BY seq");
   const statuses = rows.toArray().map(({ status }) => status);
-  const came = arrivals.get(id) ?? [];
+  const came = endEvents.get(id) ?? [];
   const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
   const isSame = came.every((one) => events.get(one.id) === JSON.stringify(one.data));
   const isRight = events.size === eventCount && isSame;
@@ -361,16 +361,16 @@ const paid = (id: string) => ({
   receivedAt: Date.now(),
 });
 const byUrl = { kind: "webhook", request: { url: true } } as const;
-/** The log of deliveries and the waits agree, whatever was cut off between them. */
-const isInStep = async ({ deliveries, waits }: WaitsObject, { id }: Run) => {
+/** The log of arrivals and the waits agree, whatever was cut off between them. */
+const isInStep = async ({ arrivals, waits }: WaitsObject, { id }: Run) => {
   const { items: all } = await waits.list({ kind: "webhook", instance: id, limit: 10 });
   const ended = all.filter(({ result }) => result !== undefined).map(({ waitId }) => waitId);
-  const logged = Object.values(deliveries.waits()).flat();
+  const logged = Object.values(arrivals.waits()).flat();
   return differs("O1 the log says that they ended", logged.toSorted(), ended.toSorted());
 };
 
 const WEBHOOKS: Plans = {
-  "a wait that a delivery ends": plan({
+  "a wait that an arrival ends": plan({
     verbs: ["WebhookWaits.match", "Waits.settleWithin"],
     soonAfter: CLOSED,
     steps: [
@@ -381,7 +381,7 @@ const WEBHOOKS: Plans = {
     eventCount: 1,
     also: isInStep,
   }),
-  "a wait for a delivery that came before, and that its step refuses": plan({
+  "a wait for an arrival that came before, and that its step refuses": plan({
     verbs: ["WebhookWaits.endAtOpen", "WebhookWaits.topicOf"],
     soonAfter: CLOSED,
     steps: [

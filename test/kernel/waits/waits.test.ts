@@ -6,7 +6,7 @@ import type { Meter } from "../../../src/testing/index.ts";
 import { until } from "../../support/given.ts";
 import { jobOf, sleep, waitingIn } from "../../support/ledger.ts";
 import {
-  arrivals,
+  endEvents,
   type WaitsObject,
   type WaitsScript,
   waitsScripts,
@@ -43,7 +43,7 @@ const close = (
 const expire = (stub: Capability, waitId: string) =>
   inside(stub, ({ waits }) => waits.close({ waitId }, EXPIRED));
 
-const cameTo = (instance: string) => arrivals.get(instance) ?? [];
+const cameTo = (instance: string) => endEvents.get(instance) ?? [];
 
 /** An object with waits of a driven kind; `again` is the result of a drive. */
 function givenDriven(kind: (object: WaitsObject) => Partial<StoredKind>) {

@@ -1,4 +1,4 @@
-/** Which delivery a wait is for, compared with a plain reading of its options. */
+/** Which arrival a wait is for, compared with a plain reading of its options. */
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import {
   isFor,
   prefixOf,
   shapeOf,
-  topicOfDelivery,
+  topicOfArrival,
   topicOfRequest,
   valueAt,
 } from "../../../src/inbound/waits/matching.ts";
@@ -47,7 +47,7 @@ const request: fc.Arbitrary<WebhookRequest> = fc
     { requiredKeys: [] },
   )
   .map((fields) => fields as WebhookRequest);
-const delivery = fc.record({ source, type, body });
+const arrival = fc.record({ source, type, body });
 
 /** A plain reading of a path: through own members of objects and items of lists. */
 function plainly(value: Json | undefined, [first, ...rest]: readonly string[]): Json | undefined {
@@ -71,15 +71,15 @@ function matchesPlainly(
   });
 }
 
-describe("a delivery and a wait", () => {
+describe("an arrival and a wait", () => {
   it("match if and only if a plain comparison says so, by the fields and by the topic", () => {
     let matched = 0;
     fc.assert(
-      fc.property(request, delivery, (asked, came) => {
+      fc.property(request, arrival, (asked, came) => {
         const expected = matchesPlainly(asked, came);
         if (expected) matched++;
         expect(isFor(asked, came)).toBe(expected);
-        const topic = topicOfDelivery(shapeOf(asked), came);
+        const topic = topicOfArrival(shapeOf(asked), came);
         expect(topic === topicOfRequest(asked)).toBe(expected);
       }),
       { numRuns: 3_000 },

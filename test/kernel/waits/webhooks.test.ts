@@ -1,13 +1,13 @@
-/** Waits for deliveries at the agent, without a workflow: matched, found by lookback, bounded. */
+/** Waits for arrivals at the agent, without a workflow: matched, found by lookback, bounded. */
 
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
 import type { Problem } from "../../../src/core/problems.ts";
-import type { WaitedDelivery, WebhookRequest } from "../../../src/inbound/waits/types.ts";
+import type { WaitedArrival, WebhookRequest } from "../../../src/inbound/waits/types.ts";
 import type { WaitRequest } from "../../../src/kernel/waits/protocol.ts";
 import { until } from "../../support/given.ts";
-import { arrivals } from "../../support/objects/waits-object.ts";
+import { endEvents } from "../../support/objects/waits-object.ts";
 import {
   ask,
   type Capability,
@@ -21,12 +21,12 @@ import {
 const MINUTE = 60_000;
 let made = 0;
 
-function delivery(body: Json, rest: Partial<WaitedDelivery> = {}): WaitedDelivery {
+function arrival(body: Json, rest: Partial<WaitedArrival> = {}): WaitedArrival {
   const id = `evt_${++made}`;
   return { source: "stripe", id, type: "paid", body, receivedAt: Date.now(), ...rest };
 }
 
-/** A wait of a step for deliveries. */
+/** A wait of a step for arrivals. */
 function wanted(
   request: WebhookRequest,
   rest: { instance?: string; key?: string; run?: string; refuses?: string } = {},
@@ -36,10 +36,10 @@ function wanted(
   return ask({ kind: "webhook", instance, idempotencyKey, request: request as Json, ...given });
 }
 
-const accept = (stub: Capability, one: WaitedDelivery, then?: () => void) =>
+const accept = (stub: Capability, one: WaitedArrival, then?: () => void) =>
   inside(stub, (object) => object.accept(one, then));
 
-describe("a delivery that matches", () => {
+describe("an arrival that matches", () => {
   it("W3: ends all waits that it is for, and no other, and each workflow gets one event with its proof", async () => {
     const stub = givenWaits();
     const request = { from: "stripe", types: ["paid", "settled"], match: { order: 7 } };
@@ -52,9 +52,9 @@ describe("a delivery that matches", () => {
       { ...request, match: { order: 7, gone: null } },
     ];
     for (const other of others) await open(stub, wanted(other));
-    const came = delivery({ order: 7 });
+    const came = arrival({ order: 7 });
     expect((await accept(stub, came)).sort()).toEqual([a.waitId, b.waitId].sort());
-    await until(() => arrivals.get("b"));
+    await until(() => endEvents.get("b"));
     const result = {
       source: came.source,
       id: came.id,
@@ -62,41 +62,41 @@ describe("a delivery that matches", () => {
       body: came.body,
       receivedAt: came.receivedAt,
     };
-    expect(arrivals.get("a")).toMatchObject([
+    expect(endEvents.get("a")).toMatchObject([
       { proof: a.proof, data: { waitId: a.waitId, status: "completed", result } },
     ]);
     const rows = await rowsOf(stub);
     expect(rows.filter(({ status }) => status === "open")).toHaveLength(others.length);
-    expect(await inside(stub, ({ deliveries }) => deliveries.waits()[came.id]?.length)).toBe(2);
+    expect(await inside(stub, ({ arrivals }) => arrivals.waits()[came.id]?.length)).toBe(2);
   });
 
-  it("W1: a duplicate ends nothing, and a delivery never ends two waits of one instance in a row", async () => {
+  it("W1: a duplicate ends nothing, and an arrival never ends two waits of one instance in a row", async () => {
     const stub = givenWaits();
     const request = { from: "stripe" };
-    const came = delivery({});
+    const came = arrival({});
     await open(stub, wanted(request, { instance: "loop", key: "1" }));
     expect(await accept(stub, came)).toHaveLength(1);
     await open(stub, wanted(request, { instance: "loop", key: "2" }));
     expect(await accept(stub, came)).toEqual([]);
     // The agent refused it, and its sender sends it again: it is matched again.
     expect(await inside(stub, ({ webhooks }) => webhooks.match(came))).toEqual([]);
-    expect(await accept(stub, delivery({}))).toHaveLength(1);
+    expect(await accept(stub, arrival({}))).toHaveLength(1);
   });
 
-  it("W4: a delivery that the JSON Schema refuses leaves the wait open", async () => {
+  it("W4: an arrival that the JSON Schema refuses leaves the wait open", async () => {
     const stub = givenWaits();
     const schema = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as Json;
     await open(stub, wanted({ from: "stripe", schema }));
-    expect(await accept(stub, delivery({ amount: 101 }))).toEqual([]);
-    expect(await accept(stub, delivery({}))).toEqual([]);
-    expect(await accept(stub, delivery({ amount: 100 }))).toHaveLength(1);
+    expect(await accept(stub, arrival({ amount: 101 }))).toEqual([]);
+    expect(await accept(stub, arrival({}))).toEqual([]);
+    expect(await accept(stub, arrival({ amount: 100 }))).toHaveLength(1);
   });
 
   it("O1: is undone with the transaction that accepts it: no end and no event", async () => {
     const stub = givenWaits();
     const { waitId } = await open(stub, wanted({ from: "stripe" }, { instance: "undone" }));
     const undone = await inside(stub, async (object) => {
-      const failing = object.accept(delivery({}), () => {
+      const failing = object.accept(arrival({}), () => {
         throw new Error("no room");
       });
       return failing.catch((error: Error) => error.message);
@@ -105,9 +105,9 @@ describe("a delivery that matches", () => {
     expect(await rowsOf(stub)).toMatchObject([
       { wait_id: waitId, status: "open", settled_at: null },
     ]);
-    expect(await accept(stub, delivery({ second: true }))).toEqual([waitId]);
-    await until(() => arrivals.get("undone"));
-    expect(arrivals.get("undone")).toMatchObject([
+    expect(await accept(stub, arrival({ second: true }))).toEqual([waitId]);
+    await until(() => endEvents.get("undone"));
+    expect(endEvents.get("undone")).toMatchObject([
       { data: { result: { body: { second: true } } } },
     ]);
   });
@@ -115,20 +115,20 @@ describe("a delivery that matches", () => {
   it("that no step can take ends the wait with the reason", async () => {
     const stub = givenWaits();
     const { waitId } = await open(stub, wanted({ from: "stripe" }));
-    const big = delivery("x".repeat(1_500_000));
+    const big = arrival("x".repeat(1_500_000));
     await inside(stub, ({ webhooks }) => webhooks.match(big));
     const end = await inside(stub, ({ waits }) => waits.check({ waitId }));
     expect(end).toMatchObject({ status: "failed", result: { error: /a step takes 1500000/ } });
   });
 });
 
-describe("a delivery that came before the wait", () => {
+describe("an arrival that came before the wait", () => {
   const lookbackMs = 5 * MINUTE;
 
   it("W2: is found, the oldest first, and each once in a loop of one workflow", async () => {
     const stub = givenWaits();
-    const [first, second] = [delivery({ n: 1 }), delivery({ n: 2 })];
-    for (const one of [first, delivery({ n: 0 }, { type: "created" }), second])
+    const [first, second] = [arrival({ n: 1 }), arrival({ n: 2 })];
+    for (const one of [first, arrival({ n: 0 }, { type: "created" }), second])
       await accept(stub, one);
     const request = { types: ["paid"], lookbackMs };
     const got = async (instance: string, key: string) => {
@@ -141,18 +141,18 @@ describe("a delivery that came before the wait", () => {
     expect(await got("l1", "3")).toBeUndefined();
     // The same step is answered by its row.
     expect(await got("l1", "1")).toBe(first.id);
-    const third = delivery({ n: 3 });
+    const third = arrival({ n: 3 });
     expect(await accept(stub, third)).toHaveLength(1);
-    const log = await inside(stub, ({ deliveries }) => deliveries.waits());
+    const log = await inside(stub, ({ arrivals }) => arrivals.waits());
     expect([first, second, third].map(({ id }) => log[id]?.length)).toEqual([2, 1, 1]);
-    expect(arrivals.get("l2")).toBeUndefined();
+    expect(endEvents.get("l2")).toBeUndefined();
   });
 
   it("is not found before the lookback, without one, and where the schema refuses it", async () => {
     const stub = givenWaits();
     const schema = z.toJSONSchema(z.object({ n: z.number() })) as Json;
-    await accept(stub, delivery({ n: 1 }, { receivedAt: Date.now() - lookbackMs - MINUTE }));
-    await accept(stub, delivery({ n: "2" }));
+    await accept(stub, arrival({ n: 1 }, { receivedAt: Date.now() - lookbackMs - MINUTE }));
+    await accept(stub, arrival({ n: "2" }));
     expect((await open(stub, wanted({ from: "stripe", schema, lookbackMs }))).end).toBeUndefined();
     expect((await open(stub, wanted({ from: "stripe" }))).end).toBeUndefined();
   });
@@ -161,16 +161,16 @@ describe("a delivery that came before the wait", () => {
     const problems: Problem[] = [];
     const stub = givenWaits({ onProblem: (problem) => void problems.push(problem) });
     const fill = (count: number) =>
-      inside(stub, async ({ deliveries }) => {
-        for (let n = 0; n < count; n++) deliveries.add(delivery({}, { type: "created" }));
+      inside(stub, async ({ arrivals }) => {
+        for (let n = 0; n < count; n++) arrivals.add(arrival({}, { type: "created" }));
       });
-    const oldest = delivery({ n: 1 });
+    const oldest = arrival({ n: 1 });
     await accept(stub, oldest);
     await fill(999);
     const request = { from: "stripe", types: ["paid"], lookbackMs };
     const whole = await open(stub, wanted(request));
     expect(whole.end).toMatchObject({ result: { id: oldest.id } });
-    await accept(stub, delivery({}, { source: "github" }));
+    await accept(stub, arrival({}, { source: "github" }));
     expect(problems).toEqual([]);
     await fill(1);
     const missed = wanted(request, { instance: "missed" });
@@ -182,7 +182,7 @@ describe("a delivery that came before the wait", () => {
       {
         type: "wait:lookback",
         level: "warn",
-        message: expect.stringMatching(/newest 1000 deliveries.*lookback.*from/),
+        message: expect.stringMatching(/newest 1000 arrivals.*lookback.*from/),
         ids: {
           ...{ waitId, workflow: "W", instance: "missed", step: "step" },
           ...{ source: "stripe", lookbackMs, limit: 1_000 },
@@ -190,7 +190,7 @@ describe("a delivery that came before the wait", () => {
       },
     ]);
     // A wait that has found one may have missed an older one.
-    const later = delivery({ n: 2 });
+    const later = arrival({ n: 2 });
     await accept(stub, later);
     const found = await open(stub, wanted(request));
     expect(found.end).toMatchObject({ result: { id: later.id } });
@@ -202,9 +202,9 @@ describe("a delivery that came before the wait", () => {
     const stub = givenWaits();
     const request = { from: "stripe", lookbackMs: 0 };
     const first = await open(stub, wanted(request, { instance: "r" }));
-    await accept(stub, delivery({ n: 1 }));
-    const second = delivery({ n: 2 });
-    const third = delivery({ n: 3 });
+    await accept(stub, arrival({ n: 1 }));
+    const second = arrival({ n: 2 });
+    const third = arrival({ n: 3 });
     expect(await accept(stub, second)).toEqual([]);
     expect(await accept(stub, third)).toEqual([]);
     const again = await open(stub, wanted(request, { instance: "r", refuses: first.waitId }));
@@ -225,7 +225,7 @@ describe("a delivery that came before the wait", () => {
 it("W2: after a refusal, the lookback begins where that of the refused wait began, also if the step looks back less now", async () => {
   const stub = givenWaits();
   const receivedAt = Date.now() - MINUTE;
-  const came = [1, 2, 3].map((n) => delivery({ n }, { receivedAt }));
+  const came = [1, 2, 3].map((n) => arrival({ n }, { receivedAt }));
   for (const one of came) await accept(stub, one);
   const request = { from: "stripe", lookbackMs: 5 * MINUTE };
   const first = await open(stub, wanted(request, { instance: "less" }));
@@ -240,13 +240,13 @@ it("W2: after a refusal, the lookback begins where that of the refused wait bega
 });
 
 describe("W1: a later run", () => {
-  it("W1: is answered by the delivery that has come, and takes over the open wait for the same", async () => {
+  it("W1: is answered by the arrival that has come, and takes over the open wait for the same", async () => {
     const stub = givenWaits();
     const request = { from: "stripe" };
     const first = await open(stub, wanted(request, { instance: "x" }));
     const later = await open(stub, wanted(request, { instance: "x", run: "run-2" }));
     expect(later.waitId).toBe(first.waitId);
-    await accept(stub, delivery({}));
+    await accept(stub, arrival({}));
     const third = await open(stub, wanted(request, { instance: "x", run: "run-3" }));
     expect(third).toMatchObject({ waitId: first.waitId, end: { status: "completed" } });
   });
@@ -256,7 +256,7 @@ describe("W1: a later run", () => {
     const first = await open(stub, wanted({ from: "stripe" }, { instance: "y" }));
     const other = await open(stub, wanted({ from: "github" }, { instance: "y", run: "run-2" }));
     expect(other.waitId).not.toBe(first.waitId);
-    expect(await accept(stub, delivery({}))).toEqual([]);
+    expect(await accept(stub, arrival({}))).toEqual([]);
     expect((await rowsOf(stub)).map(({ status }) => status)).toEqual(["cancelled", "open"]);
   });
 });
@@ -282,16 +282,16 @@ describe("a request to a URL", () => {
     expect(both.toSorted()).toEqual(["accepted", "duplicate"]);
     expect(await receive(stub, waitId, "h2", { n: 2 })).toEqual({ outcome: "gone" });
     expect(await receive(stub, other.waitId, "h1")).toEqual({ outcome: "accepted" });
-    await until(() => arrivals.get("u1"));
-    expect(arrivals.get("u1")).toMatchObject([{ data: { result: { body: { n: 1 } } } }]);
+    await until(() => endEvents.get("u1"));
+    expect(endEvents.get("u1")).toMatchObject([{ data: { result: { body: { n: 1 } } } }]);
   });
 
-  it("is no delivery: none ends such a wait, and it adds no shape", async () => {
+  it("is no arrival: none ends such a wait, and it adds no shape", async () => {
     const stub = givenWaits();
     await inside(stub, async ({ waits }) => {
       for (let n = 0; n < 150; n++) await waits.open(byUrl(`many-${n}`));
     });
-    expect(await accept(stub, delivery({}))).toEqual([]);
+    expect(await accept(stub, arrival({}))).toEqual([]);
     await crash(stub);
     const shapes = await inside(stub, async ({ waits, lifecycle, meter }) => {
       await lifecycle.start();
@@ -316,18 +316,18 @@ describe("a request to a URL", () => {
 });
 
 describe("bounds", () => {
-  it("10,000 open waits cost a delivery no more rows than one", async () => {
+  it("10,000 open waits cost an arrival no more rows than one", async () => {
     const stub = givenWaits();
     const cost = () =>
       inside(stub, async (object) => {
         object.meter.reset();
-        const ended = await object.accept(delivery({ order: "o-1" }));
+        const ended = await object.accept(arrival({ order: "o-1" }));
         const { rowsRead, rowsWritten, statements } = object.meter.read();
         object.meter.reset();
         return { ended: ended.length, rowsRead, rowsWritten, statements };
       });
     await open(stub, wanted({ from: "stripe", match: { order: "o-1" } }));
-    await accept(stub, delivery({ order: "o-0" }));
+    await accept(stub, arrival({ order: "o-0" }));
     const one = await cost();
     expect(one.ended).toBe(1);
     await inside(stub, async ({ waits }) => {
@@ -341,13 +341,13 @@ describe("bounds", () => {
     expect(many.rowsRead).toBeLessThanOrEqual(one.rowsRead + 5);
     expect(many.rowsWritten).toBeLessThanOrEqual(one.rowsWritten);
     console.log(
-      `a delivery with one open wait ${JSON.stringify(one)}, with 10,000 ${JSON.stringify(many)}`,
+      `an arrival with one open wait ${JSON.stringify(one)}, with 10,000 ${JSON.stringify(many)}`,
     );
     await crash(stub);
     const restarted = await inside(stub, async (object) => {
       await object.lifecycle.start();
       object.meter.reset();
-      const ended = await object.accept(delivery({ order: "o-2" }));
+      const ended = await object.accept(arrival({ order: "o-2" }));
       return { ended: ended.length, rowsRead: object.meter.read().rowsRead };
     });
     expect(restarted.ended).toBe(1);
@@ -368,19 +368,19 @@ describe("bounds", () => {
     await crash(stub);
     expect(await refused()).toMatch(/100 different combinations/);
     // With the last wait of a shape there is room for another one.
-    await accept(stub, delivery({ field3: 1 }));
+    await accept(stub, arrival({ field3: 1 }));
     await open(stub, wanted(shape(100)));
-    expect(await accept(stub, delivery({ field100: 1, field99: 1 }))).toHaveLength(2);
+    expect(await accept(stub, arrival({ field100: 1, field99: 1 }))).toHaveLength(2);
   });
 
-  it("the 1,001st wait for the same delivery is refused, and one delivery ends the thousand", async () => {
+  it("the 1,001st wait for the same arrival is refused, and one arrival ends the thousand", async () => {
     const stub = givenWaits();
     const refused = await inside(stub, async ({ waits }) => {
       for (let n = 0; n < 1_000; n++) await waits.open(wanted({ from: "stripe" }));
       return waits.open(wanted({ from: "stripe" })).catch((error: Error) => error.message);
     });
-    expect(refused).toMatch(/1000 open steps .* wait for the same delivery/);
-    expect(await accept(stub, delivery({}))).toHaveLength(1_000);
+    expect(refused).toMatch(/1000 open steps .* wait for the same arrival/);
+    expect(await accept(stub, arrival({}))).toHaveLength(1_000);
     expect((await open(stub, wanted({ from: "stripe" }))).end).toBeUndefined();
   });
 
@@ -390,7 +390,7 @@ describe("bounds", () => {
     await inside(stub, async ({ waits }) => {
       for (let n = 0; n < 70; n++) await waits.open(wanted({ from: "stripe" }));
     });
-    expect(await accept(stub, delivery("x".repeat(1_000_000)))).toHaveLength(63);
+    expect(await accept(stub, arrival("x".repeat(1_000_000)))).toHaveLength(63);
     expect(String(logged.mock.calls)).toContain("leaves 7 of");
     logged.mockRestore();
   });

@@ -1,4 +1,4 @@
-/** Inbound deliveries that operators replay: one, and all that a filter selects. */
+/** Arrivals that operators replay: one, and all that a filter selects. */
 
 import { afterEach, describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
@@ -25,7 +25,7 @@ function act(
   });
 }
 
-/** A source whose handler submits a turn, except for the deliveries that it cannot take. */
+/** A source whose handler submits a turn, except for the arrivals that it cannot take. */
 function givenSource(broken: readonly string[] = []): string {
   const source = `source-${crypto.randomUUID()}`;
   handlers.set(source, {
@@ -40,8 +40,8 @@ function givenSource(broken: readonly string[] = []): string {
 
 async function givenRefused(agent: Agent, source: string, count: number): Promise<void> {
   for (let each = 0; each < count; each++) {
-    const delivery = arrival(`d${each}`, { source });
-    await agent.callKernel("acceptArrival", { delivery, refusal: "not now" });
+    const refused = arrival(`d${each}`, { source });
+    await agent.callKernel("acceptArrival", { arrival: refused, refusal: "not now" });
   }
 }
 
@@ -50,7 +50,7 @@ const submitted = async (agent: Agent) => (await agent.submissionStats()).pendin
 afterEach(() => handlers.clear());
 
 describe("a replay", () => {
-  it("I7: of one refused delivery accepts it, and of an accepted one it is a new delivery", async () => {
+  it("I7: of one refused arrival accepts it, and of an accepted one it is a new arrival", async () => {
     const agent = givenThink();
     const source = givenSource();
     await givenRefused(agent, source, 1);
@@ -64,7 +64,7 @@ describe("a replay", () => {
     expect(unknown).toMatchObject({ outcome: "not-found", count: 0 });
   });
 
-  it("I7: of a delivery whose handler fails, or that this Worker has no handler for, has failed", async () => {
+  it("I7: of an arrival whose handler fails, or that this Worker has no handler for, has failed", async () => {
     const agent = givenThink();
     const source = givenSource(["d0"]);
     await givenRefused(agent, source, 1);

@@ -1,4 +1,4 @@
-/** What the report finds wrong with inbound deliveries. */
+/** What the report finds wrong with arrivals. */
 
 import { describe, expect, it } from "vitest";
 import { message, until } from "../../support/given.ts";
@@ -7,14 +7,14 @@ import { codesIn, found, givenAgent, gone, HOUR, inside, MINUTE, reportOf } from
 
 const hello = () => [[message("hi")]];
 
-describe("findings of inbound deliveries", () => {
-  it("inbound-refused: deliveries that were refused are one finding for each source and error", async () => {
+describe("findings of arrivals", () => {
+  it("inbound-refused: arrivals that were refused are one finding for each source and error", async () => {
     const agent = givenAgent();
     for (const id of ["d1", "d2"])
       await agent.callKernel("acceptArrival", call(arrival(id), "notThere"));
     const finding = await found(agent, "inbound-refused");
     expect(finding.title).toMatch(
-      /^2 deliveries of github were refused since \d\d:\d\d UTC with InvalidCallError\.$/,
+      /^2 arrivals of github were refused since \d\d:\d\d UTC with InvalidCallError\.$/,
     );
     expect(finding.evidence).toMatchObject({ count: 2, ids: ["github/d2", "github/d1"] });
     expect(finding.fix.action).toEqual({
@@ -39,17 +39,17 @@ describe("findings of inbound deliveries", () => {
     await gone(agent, "inbound-refused");
   });
 
-  it("inbound-unfinished: a delivery whose handler has stopped between two calls is found", async () => {
+  it("inbound-unfinished: an arrival whose handler has stopped between two calls is found", async () => {
     const agent = givenAgent();
-    const delivery = arrival("d1");
-    await agent.callKernel("acceptArrival", call(delivery, "submitMessages", hello()));
-    await agent.callKernel("acceptArrival", call(delivery, "submitMessages", hello(), 1));
+    const first = arrival("d1");
+    await agent.callKernel("acceptArrival", call(first, "submitMessages", hello()));
+    await agent.callKernel("acceptArrival", call(first, "submitMessages", hello(), 1));
     expect(codesIn(await reportOf(agent))).toEqual([]);
     const later = { later: 2 * MINUTE };
     const finding = await found(agent, "inbound-unfinished", later);
     expect(finding.evidence).toMatchObject({ count: 1, ids: ["github/d1"] });
     expect(finding.fix.action).toEqual({ do: "replay", source: "github", id: "d1" });
-    await agent.callKernel("acceptArrival", { delivery, ended: true });
+    await agent.callKernel("acceptArrival", { arrival: first, ended: true });
     await gone(agent, "inbound-unfinished", later);
   });
 
@@ -67,7 +67,7 @@ describe("findings of inbound deliveries", () => {
     await gone(agent, "inbound-poison");
   });
 
-  it("inbound-duplicates: a delivery that its sender sends again and again is found", async () => {
+  it("inbound-duplicates: an arrival that its sender sends again and again is found", async () => {
     const agent = givenAgent();
     await agent.callKernel("acceptArrival", call(arrival("d1"), "clearMessages"));
     const again = (count: number) =>
@@ -81,7 +81,7 @@ describe("findings of inbound deliveries", () => {
     expect(finding).toMatchObject({
       severity: "warning",
       title: expect.stringMatching(
-        /^1 delivery of github was sent again 50 times since \d\d:\d\d UTC\.$/,
+        /^1 arrival of github was sent again 50 times since \d\d:\d\d UTC\.$/,
       ),
       evidence: { count: 50, ids: ["github/d1"] },
       link: { view: "inbound", id: "github/d1" },
@@ -89,11 +89,11 @@ describe("findings of inbound deliveries", () => {
     // Others do not hide it.
     await inside(agent, async (object) => {
       for (let i = 2; i < 9; i++)
-        await object.callKernel("acceptArrival", { delivery: arrival(`d${i}`) });
+        await object.callKernel("acceptArrival", { arrival: arrival(`d${i}`) });
     });
     expect(codesIn(await reportOf(agent))).toEqual([]);
     await again(50);
-    expect((await found(agent, "inbound-duplicates")).title).toContain("8 deliveries of github");
+    expect((await found(agent, "inbound-duplicates")).title).toContain("8 arrivals of github");
   });
 
   it("inbound-duplicates: one id with different bodies has its own cause", async () => {
@@ -101,16 +101,16 @@ describe("findings of inbound deliveries", () => {
     await agent.callKernel("acceptArrival", call(arrival("d1"), "clearMessages"));
     await inside(agent, async (object) => {
       for (let n = 0; n < 100; n++)
-        await object.callKernel("acceptArrival", { delivery: arrival("d1", { body: { n } }) });
+        await object.callKernel("acceptArrival", { arrival: arrival("d1", { body: { n } }) });
     });
     expect((await found(agent, "inbound-duplicates")).cause).toContain("different bodies");
   });
 
-  it("inbound-duplicates: a sender that repeats each delivery twice is healthy", async () => {
+  it("inbound-duplicates: a sender that repeats each arrival twice is healthy", async () => {
     const agent = givenAgent();
     await inside(agent, async (object) => {
       for (let i = 0; i < 150; i++)
-        await object.callKernel("acceptArrival", { delivery: arrival(`d${i % 50}`) });
+        await object.callKernel("acceptArrival", { arrival: arrival(`d${i % 50}`) });
     });
     expect(codesIn(await reportOf(agent))).toEqual([]);
   });
@@ -136,7 +136,7 @@ describe("findings of inbound deliveries", () => {
     },
   );
 
-  it("makes no table where no delivery has come", async () => {
+  it("makes no table where no arrival has come", async () => {
     const agent = givenAgent();
     expect((await reportOf(agent)).counts.inbound).toEqual({
       accepted: 0,

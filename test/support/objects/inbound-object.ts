@@ -1,14 +1,14 @@
-/** The delivery log on a plain Durable Object, and methods that deliveries call. A table has each effect, so that a crash undoes it. */
+/** The arrival log on a plain Durable Object, and methods that arrivals call. A table has each effect, so that a crash undoes it. */
 
 import { Inbound } from "../../../src/inbound/inbound.ts";
-import type { Arrival } from "../../../src/inbound/protocol.ts";
+import type { RawArrival } from "../../../src/inbound/protocol.ts";
 import type { InboundSettings, WaitMatch } from "../../../src/inbound/types.ts";
 import { Outbox } from "../../../src/kernel/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type InboundScript = InboundSettings & {
-  /** What waits, before each delivery that is not accepted. */
-  readonly matchWaits?: (delivery: Arrival, object: InboundObject) => readonly WaitMatch[];
+  /** What waits, before each arrival that is not accepted. */
+  readonly matchWaits?: (arrival: RawArrival, object: InboundObject) => readonly WaitMatch[];
   readonly onProblem?: (problem: { readonly type: string; readonly ids: object }) => void;
   /** Within `slow()`, outside of any transaction. */
   readonly onSlow?: (text: string, object: InboundObject) => Promise<void>;
@@ -46,7 +46,7 @@ export class InboundObject extends BaseObject {
       clock,
       agent: this,
       verbs: { unlogged: async () => {} },
-      matchWaits: (delivery) => matchWaits?.(delivery, this) ?? [],
+      matchWaits: (arrival) => matchWaits?.(arrival, this) ?? [],
     });
     this.lifecycle.use(this.outbox).use(this.inbound);
   }

@@ -4,13 +4,13 @@
  */
 
 import type { OnProblem } from "../../../src/core/problems.ts";
-import type { WaitedDelivery } from "../../../src/inbound/waits/types.ts";
+import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
 import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
 import { type Adapter, type Destination, Outbox } from "../../../src/kernel/outbox/index.ts";
 import { type Approval, Approvals, approvalKind, Waits } from "../../../src/kernel/waits/index.ts";
 import type { StoredKind, StoredKindName } from "../../../src/kernel/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
-import { TestDeliveries } from "./test-deliveries.ts";
+import { TestArrivals } from "./test-arrivals.ts";
 
 export type WaitsScript = {
   /** In place of a kind that does nothing. */
@@ -32,8 +32,8 @@ export type WaitsScript = {
 /** By the object's name. */
 export const waitsScripts = new Map<string, WaitsScript>();
 /** Events that have arrived at a workflow instance, in order. */
-export const arrivals = new Map<string, Arrival[]>();
-type Arrival = { id: string; eventType: string; proof: string | undefined; data: unknown };
+export const endEvents = new Map<string, EndEvent[]>();
+type EndEvent = { id: string; eventType: string; proof: string | undefined; data: unknown };
 /** How far the objects' clock is ahead of the machine's, or at which time it is stopped. */
 export const waitsTime: { aheadMs: number; stoppedAt: number | undefined } = {
   aheadMs: 0,
@@ -49,7 +49,7 @@ export class WaitsObject extends MeteredObject {
   readonly waits: Waits;
   readonly approvals: Approvals;
   readonly webhooks: WebhookWaits;
-  #deliveries: TestDeliveries | undefined;
+  #arrivals: TestArrivals | undefined;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
@@ -66,8 +66,8 @@ export class WaitsObject extends MeteredObject {
         await ctx.storage.sync();
         await script?.deliver?.();
         const { data } = (sent as { event: { data: unknown } }).event;
-        arrivals.set(instance, [
-          ...(arrivals.get(instance) ?? []),
+        endEvents.set(instance, [
+          ...(endEvents.get(instance) ?? []),
           { id: sent.id, eventType, proof, data },
         ]);
       },
@@ -83,7 +83,7 @@ export class WaitsObject extends MeteredObject {
     });
     this.webhooks = new WebhookWaits({
       waits: this.waits,
-      deliveries: this.deliveries,
+      arrivals: this.arrivals,
       links: () => ({ check: async () => {}, urlOf: async ({ id }) => id }),
       onProblem: script?.onProblem,
     });
@@ -92,23 +92,23 @@ export class WaitsObject extends MeteredObject {
     this.lifecycle.use(this.outbox).use(this.waits);
   }
 
-  get deliveries(): TestDeliveries {
-    this.#deliveries ??= new TestDeliveries(this.ctx.storage);
-    return this.#deliveries;
+  get arrivals(): TestArrivals {
+    this.#arrivals ??= new TestArrivals(this.ctx.storage);
+    return this.#arrivals;
   }
 
   /**
-   * Accepts a delivery as an agent does: what it ends commits with it. A duplicate ends nothing. Returns the ids of the waits.
+   * Accepts an arrival as an agent does: what it ends commits with it. A duplicate ends nothing. Returns the ids of the waits.
    *
    * @param then runs in the same transaction
    */
-  async accept(delivery: WaitedDelivery, then = () => {}): Promise<string[]> {
+  async accept(arrival: WaitedArrival, then = () => {}): Promise<string[]> {
     await this.lifecycle.start();
     return this.ctx.storage.transactionSync(() => {
-      if (!this.deliveries.add(delivery)) return [];
-      const matches = this.webhooks.match(delivery);
+      if (!this.arrivals.add(arrival)) return [];
+      const matches = this.webhooks.match(arrival);
       for (const match of matches) {
-        this.deliveries.recordWait(delivery.source, delivery.id, match);
+        this.arrivals.recordWait(arrival.source, arrival.id, match);
       }
       then();
       return matches.map(({ waitId }) => waitId);

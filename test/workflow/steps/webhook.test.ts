@@ -22,8 +22,8 @@ const payment = (body: Body, rest: object = {}) => ({
 });
 
 /** Delivers it again and again until a wait takes it. */
-async function delivered({ agent }: Given, delivery: ReturnType<typeof payment>): Promise<void> {
-  await until(async () => (await agent.deliver(delivery)).length > 0);
+async function delivered({ agent }: Given, arrival: ReturnType<typeof payment>): Promise<void> {
+  await until(async () => (await agent.deliver(arrival)).length > 0);
 }
 
 const order = (id: string, more: Body = {}) => ({
@@ -31,8 +31,8 @@ const order = (id: string, more: Body = {}) => ({
 });
 const match = { "data.object.metadata.orderId": "o1" };
 
-describe("a delivery", () => {
-  it("W3 W4: the delivery that matches ends the step, and its body is as the schema takes it", async () => {
+describe("an arrival", () => {
+  it("W3 W4: the arrival that matches ends the step, and its body is as the schema takes it", async () => {
     const schema = z.object({
       data: z.object({
         object: z.object({ amount: z.number().transform((cents) => cents / 100) }),
@@ -55,12 +55,12 @@ describe("a delivery", () => {
   });
 });
 
-describe("the log of deliveries", () => {
-  const accepted = (delivery: ReturnType<typeof payment>) => ({
-    delivery: { ...delivery, bytes: 2, hash: "0".repeat(64) },
+describe("the log of arrivals", () => {
+  const accepted = (arrival: ReturnType<typeof payment>) => ({
+    arrival: { ...arrival, bytes: 2, hash: "0".repeat(64) },
   });
 
-  it("W2: has a delivery that came before the step, which takes it, and its verdict changes", async () => {
+  it("W2: has an arrival that came before the step, which takes it, and its verdict changes", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       const first = await step.webhook("paid", { match });
       const second = await step.webhook("paid", { match, key: "2" });
@@ -91,7 +91,7 @@ describe("the log of deliveries", () => {
   });
 });
 
-describe("W4: a delivery that only the schema itself refuses", () => {
+describe("W4: an arrival that only the schema itself refuses", () => {
   it("W4: is not the one: the step takes the next one, within the same timeout", async () => {
     const schema = z.object({ n: z.number().refine((n) => n !== 13, "13 brings bad luck") });
     await using workflow = await givenScriptedWorkflow(async (step) => {
@@ -114,27 +114,27 @@ describe("W4: a delivery that only the schema itself refuses", () => {
         name: error.name,
         issues: error.issues.length,
         message: error.message,
-        deliveryId: error.deliveryId,
+        arrivalId: error.arrivalId,
       })),
     );
     await workflow.start();
     let last = "";
     for (let n = 0; n <= 10; n++) {
-      const delivery = payment({ n });
-      await delivered(workflow, delivery);
-      last = delivery.id;
+      const arrival = payment({ n });
+      await delivered(workflow, arrival);
+      last = arrival.id;
     }
     expect(await workflow.output()).toEqual({
       name: "WebhookBodyError",
       issues: 1,
-      deliveryId: last,
+      arrivalId: last,
       message: expect.stringMatching(/"never".*never right.*restart the workflow/s),
     });
   });
 });
 
 describe("W2: no wait hangs", () => {
-  it("W2: without a delivery the step throws when its time is over", async () => {
+  it("W2: without an arrival the step throws when its time is over", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
       step.webhook("paid", { match, timeout: 300 }).catch((error: WebhookTimeoutError) => {
         const { name, stepName, timeoutMs, message } = error;
@@ -166,42 +166,42 @@ describe("W2: no wait hangs", () => {
     await delivered(workflow, payment(order("o1")));
     expect(await workflow.output()).toEqual({
       name: "WebhookTimeoutError",
-      message: expect.stringMatching(/^No delivery that the schema accepts came .*refused.*boom/s),
+      message: expect.stringMatching(/^No arrival that the schema accepts came .*refused.*boom/s),
       cause: "WebhookBodyError",
     });
   });
 
-  it("W2: a delivery whose event is lost wins over the timeout", async () => {
+  it("W2: an arrival whose event is lost wins over the timeout", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       const { id } = await step.webhook("paid", { match, timeout: 2_000 });
       return id;
     });
     await workflow.start();
-    const delivery = payment(order("o1"));
+    const arrival = payment(order("o1"));
     cutOff.add(workflow.agent.name ?? "");
-    await delivered(workflow, delivery);
-    expect(await workflow.output()).toBe(delivery.id);
+    await delivered(workflow, arrival);
+    expect(await workflow.output()).toBe(arrival.id);
   });
 });
 
-it("W1: a restarted workflow is answered by the delivery that has come", async () => {
+it("W1: a restarted workflow is answered by the arrival that has come", async () => {
   let runs = 0;
   await using workflow = await givenScriptedWorkflow(async (step) => {
     runs++;
     return (await step.webhook("paid", { match })).id;
   });
   await workflow.start();
-  const delivery = payment(order("o1"));
-  await delivered(workflow, delivery);
-  expect(await workflow.output()).toBe(delivery.id);
+  const arrival = payment(order("o1"));
+  await delivered(workflow, arrival);
+  expect(await workflow.output()).toBe(arrival.id);
   await workflow.agent.restart(workflow.id);
   await until(
     async () => runs >= 2 && (await (await workflow.handle()).status()).status === "complete",
   );
-  expect(await workflow.output()).toBe(delivery.id);
+  expect(await workflow.output()).toBe(arrival.id);
 });
 
-it("W1: in a loop with keys each use gets another delivery", async () => {
+it("W1: in a loop with keys each use gets another arrival", async () => {
   await using workflow = await givenScriptedWorkflow(async (step) => {
     const seen: unknown[] = [];
     for (const key of ["a", "b", "c"]) {

@@ -55,7 +55,7 @@ export type EmailBody = {
   readonly authentication: AuthenticationResults;
 };
 
-/** The e-mail has more text than a delivery can hold. */
+/** The e-mail has more text than an arrival can hold. */
 export class EmailTooLargeError extends Error {
   override readonly name = "EmailTooLargeError";
 

@@ -1,4 +1,4 @@
-/** Receives e-mail of Email Routing: each one is a delivery. Without Zod. */
+/** Receives e-mail of Email Routing: each one is an arrival. Without Zod. */
 
 import { isAutoReplyEmail } from "agents/email";
 import { bytesUpTo } from "../../../core/bytes-up-to.ts";
@@ -6,14 +6,14 @@ import type { Json } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Destination } from "../../../kernel/outbox/index.ts";
-import type { Arrival } from "../../protocol.ts";
+import type { RawArrival } from "../../protocol.ts";
 import {
-  arrivalOf,
   checkSource,
   durationOf,
   InvalidBodyError,
   logRefused,
   nameOf,
+  rawArrivalOf,
   type SchemaOption,
   type SourceOptions,
   sourceOf,
@@ -39,7 +39,7 @@ export type EmailOptions<Body, Target> = SourceOptions<Body, Target> &
     readonly name?: string;
     /**
      * The name of the `send_email` binding in `env` that answers are sent by.
-     * @default none: `delivery.reply` is undefined
+     * @default none: `arrival.reply` is undefined
      */
     readonly binding?: string;
     /**
@@ -134,7 +134,7 @@ export function email<Target, Body = EmailBody>(options: EmailOptions<Body, Targ
       binding === undefined ? undefined : replyTo(body as unknown as EmailBody, binding, sender),
   }));
   return async (message, env) => {
-    let arrival: Arrival | undefined;
+    let arrival: RawArrival | undefined;
     try {
       arrival = await arrivalIn(message, settings);
       if (arrival === undefined) return;
@@ -204,7 +204,7 @@ function reasonOf(error: unknown): string | undefined {
 async function arrivalIn(
   message: ForwardableEmailMessage,
   settings: ReturnType<typeof settingsOf>,
-): Promise<Arrival | undefined> {
+): Promise<RawArrival | undefined> {
   const raw = await rawOf(message, settings.maxBytes);
   const email = parseMime(raw);
   const { headers } = email;
@@ -226,7 +226,7 @@ async function arrivalIn(
   const id = await sha256Hex([messageId, from, message.to].join("\n"));
   const { maxAttachmentBytes } = settings;
   const body = bodyOf(email, message, authentication, { maxAttachmentBytes, thread: id });
-  return arrivalOf({ source: settings.name, id, type: "" }, body as unknown as Json, raw);
+  return rawArrivalOf({ source: settings.name, id, type: "" }, body as unknown as Json, raw);
 }
 
 /** @throws EmailTooLargeError as soon as there are more bytes */

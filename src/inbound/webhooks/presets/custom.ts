@@ -28,9 +28,9 @@ type CommonOptions<Body, Target> = EndpointOptions<Body, Target> & {
   readonly header: string;
   /** The prefix of the header, e.g. `sha256=` or `Bearer `. @default "" */
   readonly prefix?: string;
-  /** The delivery's id. The same delivery has the same id each time. @default the SHA-256 of the body */
+  /** The arrival's id. The same arrival has the same id each time. @default the SHA-256 of the body */
   readonly id?: Field;
-  /** The delivery's type. @default "" */
+  /** The arrival's type. @default "" */
   readonly type?: Field;
   /** The form of the body. @default "json" */
   readonly format?: "json" | "form";

@@ -61,7 +61,7 @@ const TYPES = ["", "ping", "command", "component", "autocomplete", "modal"];
  * Receives interactions of Discord. The id is the interaction's. The type is `command`, `component`, `autocomplete` or
  * `modal`.
  *
- * Once a delivery is accepted, Discord gets a deferred answer, and `delivery.reply` writes the message in its place. Return
+ * Once an arrival is accepted, Discord gets a deferred answer, and `arrival.reply` writes the message in its place. Return
  * a Response from `handle` for another answer.
  */
 export function discord<Target extends MaybeAgent, Body = DiscordBody>(
@@ -100,11 +100,11 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
           ? { kind: "discord", application, interaction }
           : undefined;
       },
-      answer({ status, verdict }, body, delivery) {
+      answer({ status, verdict }, body, arrival) {
         if (status !== 200) return undefined;
         const type = TYPES[(body as Interaction).type ?? 0];
         if (type === "autocomplete") return answer(CHOICES, { choices: [] });
-        const mayFollow = verdict !== "filtered" && !delivery?.click;
+        const mayFollow = verdict !== "filtered" && !arrival?.click;
         // The person sees "thinking..." until the reply replaces it.
         if (mayFollow) return answer(DEFERRED_MESSAGE);
         return type === "component" ? answer(DEFERRED_UPDATE) : onlyToThem("Nothing was started.");

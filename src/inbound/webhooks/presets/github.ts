@@ -29,11 +29,11 @@ export type GitHubBody = {
 };
 
 export type GitHubOptions<Body, Target> = EndpointOptions<Body, Target> & {
-  /** The name of the secret in env that has a token for comments. Without it, deliveries have no `reply`. */
+  /** The name of the secret in env that has a token for comments. Without it, arrivals have no `reply`. */
   readonly token?: string;
 };
 
-/** Receives webhooks of GitHub, as JSON or as a form. The id is that of the delivery, the type that of the event. */
+/** Receives webhooks of GitHub, as JSON or as a form. The id is that of `X-GitHub-Delivery`, the type that of the event. */
 export function github<Target extends MaybeAgent, Body = GitHubBody>(
   options: GitHubOptions<Body, Target>,
 ): Endpoint {

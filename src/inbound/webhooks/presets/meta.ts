@@ -23,7 +23,7 @@ export type WhatsAppMessage = {
   readonly text?: { readonly body: string };
 };
 
-/** A batch: Meta puts up to 1,000 changes into a delivery. Pass a `schema` for more. */
+/** A batch: Meta puts up to 1,000 changes into an arrival. Pass a `schema` for more. */
 export type MetaBody = {
   /** E.g. `whatsapp_business_account`, `page` or `instagram`. */
   readonly object: string;
@@ -68,8 +68,8 @@ export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * Receives webhooks of Meta: WhatsApp, Messenger, Instagram and others. `secret` names the app secret.
  *
  * The type is the field that has changed, e.g. `messages`; of Messenger and of several fields, the object, e.g. `page`.
- * A delivery is a batch. The id is the message's if it has one new message and nothing else, otherwise the hash of the
- * body: a message that Meta sends again in another batch is another delivery. Where that matters, use the messages' own
+ * An arrival is a batch. The id is the message's if it has one new message and nothing else, otherwise the hash of the
+ * body: a message that Meta sends again in another batch is another arrival. Where that matters, use the messages' own
  * ids as idempotency keys. Meta signs no time.
  */
 export function meta<Target extends MaybeAgent, Body = MetaBody>(

@@ -1,6 +1,7 @@
 /** Buttons of approvals in Slack. On their own, because a receiver without them does not load this. */
 
 import type { Json } from "../../../core/json.ts";
+import type { Arrival } from "../arrival.ts";
 import {
   type ApprovalClicks,
   approvalClicks,
@@ -9,7 +10,6 @@ import {
   buttonsOf,
   type MayDecide,
 } from "../click.ts";
-import type { InboundDelivery } from "../delivery.ts";
 import type { SlackBody } from "./slack.ts";
 
 /** Of a button's value, and of a section's text. https://docs.slack.dev/reference/block-kit */
@@ -63,7 +63,7 @@ async function show(
   { response_url, message }: SlackBody,
   text: string,
   isDecided: boolean,
-  { source, id }: Pick<InboundDelivery, "source" | "id">,
+  { source, id }: Pick<Arrival, "source" | "id">,
 ): Promise<Response> {
   const outcome = {
     response_type: "ephemeral",

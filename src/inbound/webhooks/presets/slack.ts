@@ -71,7 +71,7 @@ export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> & {
  *
  * The type of an event is that of the event, e.g. `app_mention`; of a click, a shortcut or a form, that of the
  * interaction, e.g. `block_actions`; of a command, the command, e.g. `/deploy`. The id is the `event_id`, otherwise the
- * hash of the body, which has a `trigger_id` of its own. Deliveries that Slack repeats are found by it.
+ * hash of the body, which has a `trigger_id` of its own. Arrivals that Slack repeats are found by it.
  *
  * Commands and interactions are answered with an empty 200. Return a Response from `handle` for others.
  */

@@ -26,7 +26,7 @@ export type TelegramMessage = {
 
 type TelegramUser = { readonly id: number; readonly is_bot: boolean; readonly username?: string };
 
-/** An update. It has one of the optional fields, whose name is the delivery's type. Pass a `schema` for others. */
+/** An update. It has one of the optional fields, whose name is the arrival's type. Pass a `schema` for others. */
 export type TelegramBody = {
   readonly update_id: number;
   readonly message?: TelegramMessage;
@@ -41,7 +41,7 @@ export type TelegramBody = {
 };
 
 export type TelegramOptions<Body, Target> = EndpointOptions<Body, Target> & {
-  /** The name of the secret in env that has the bot's token. Without it, deliveries have no `reply`. */
+  /** The name of the secret in env that has the bot's token. Without it, arrivals have no `reply`. */
   readonly token?: string;
 };
 

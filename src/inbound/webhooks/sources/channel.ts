@@ -1,4 +1,4 @@
-/** Receives the events of a channel of the agents SDK: each one is a delivery. Without Zod. */
+/** Receives the events of a channel of the agents SDK: each one is an arrival. Without Zod. */
 
 import type {
   ChannelIngress,
@@ -10,14 +10,14 @@ import type { Duration } from "../../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Destination } from "../../../kernel/outbox/index.ts";
 import { isNameless, type Offered } from "../../offer.ts";
-import type { Arrival } from "../../protocol.ts";
-import type { ApprovalClick } from "../delivery.ts";
+import type { RawArrival } from "../../protocol.ts";
+import type { ApprovalClick } from "../arrival.ts";
 import {
-  arrivalOf,
   checkSource,
   durationOf,
   logRefused,
   nameOf,
+  rawArrivalOf,
   type SourceOptions,
   sourceOf,
 } from "./source.ts";
@@ -34,7 +34,7 @@ export type ChannelOptions<Target> = SourceOptions<ChannelIngressEventInput, Tar
   readonly name: string;
   /**
    * The name of the secret in `env` that has the bot's token, for answers to Slack and Telegram.
-   * @default none: `delivery.reply` is undefined
+   * @default none: `arrival.reply` is undefined
    */
   readonly token?: string;
   /**
@@ -115,9 +115,13 @@ export function channel<Target>(
   };
 }
 
-function arrivalIn(source: string, event: ChannelIngressEventInput): Promise<Arrival> {
+function arrivalIn(source: string, event: ChannelIngressEventInput): Promise<RawArrival> {
   const text = JSON.stringify(event);
-  return arrivalOf({ source, id: event.eventId, type: event.type }, JSON.parse(text) as Json, text);
+  return rawArrivalOf(
+    { source, id: event.eventId, type: event.type },
+    JSON.parse(text) as Json,
+    text,
+  );
 }
 
 /** The answer when an event was refused: the sender repeats the request, and the accepted ones are duplicates then. */

@@ -1,4 +1,4 @@
-/** Consumes a queue: each message is a delivery. Without Zod. */
+/** Consumes a queue: each message is an arrival. Without Zod. */
 
 import { systemClock } from "../../../core/clock.ts";
 import { jsonOf, lostInJson, preview } from "../../../core/json.ts";
@@ -6,12 +6,12 @@ import type { Duration } from "../../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import {
-  arrivalOf,
   checkSource,
   durationOf,
   InvalidBodyError,
   logRefused,
   nameOf,
+  rawArrivalOf,
   type SchemaOption,
   type SourceOptions,
   sourceOf,
@@ -120,7 +120,7 @@ export function queue<Body, Target>(
       return { verdict: "refused", error: new InvalidBodyError(problem) };
     }
     const raw = JSON.stringify(body);
-    const arrival = await arrivalOf({ source: name, id, type: "" }, jsonOf(body) ?? null, raw);
+    const arrival = await rawArrivalOf({ source: name, id, type: "" }, jsonOf(body) ?? null, raw);
     return receive(arrival, env, msLeft);
   };
   return async (batch, env, ctx) => {

@@ -1,4 +1,4 @@
-/** Handles cron triggers: each occurrence is a delivery. Without Zod. */
+/** Handles cron triggers: each occurrence is an arrival. Without Zod. */
 
 import { preview } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
@@ -6,11 +6,11 @@ import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import { sha256Hex } from "../verify.ts";
 import {
-  arrivalOf,
   checkSource,
   durationOf,
   logRefused,
   nameOf,
+  rawArrivalOf,
   type SourceOptions,
   sourceOf,
 } from "./source.ts";
@@ -113,7 +113,7 @@ export function scheduled<Target>(
     const raw = JSON.stringify(body);
     const digest = (await sha256Hex(cron)).slice(0, 16);
     const id = `${scheduledTime}-${digest}`;
-    const arrival = await arrivalOf({ source: name, id, type: cron }, body, raw);
+    const arrival = await rawArrivalOf({ source: name, id, type: cron }, body, raw);
     let offered: Offered | undefined;
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       offered = await receive(arrival, env, timeoutMs);

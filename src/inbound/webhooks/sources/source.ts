@@ -8,22 +8,22 @@ import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.t
 import { checkNames, invalidOption } from "../../../core/options/options.ts";
 import { withTimeout } from "../../../core/timeout.ts";
 import { acceptedBy, handlers, type Offered, offer } from "../../offer.ts";
-import type { Arrival } from "../../protocol.ts";
-import type { InboundDelivery } from "../delivery.ts";
+import type { RawArrival } from "../../protocol.ts";
+import type { Arrival } from "../arrival.ts";
 import { type Bytes, sha256Hex } from "../verify.ts";
 
-/** What the app says about a source: which agent accepts a delivery, and what the agent does with it. */
+/** What the app says about a source: which agent accepts an arrival, and what the agent does with it. */
 export interface SourceOptions<Body, Target> {
   /**
-   * The agent that gets the delivery, as a stub. Write it before `handle`, which infers the agent's type from it. Null or
-   * undefined: no agent gets the delivery, and nothing is stored.
+   * The agent that gets the arrival, as a stub. Write it before `handle`, which infers the agent's type from it. Null or
+   * undefined: no agent gets the arrival, and nothing is stored.
    */
-  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
+  agent(arrival: Arrival<Body>, env: Cloudflare.Env): Target;
   /**
-   * Starts what the delivery is for, by calls of the agent's methods: each commits with the delivery, and is not run again for
-   * a duplicate. Without it, the delivery is only for workflows that wait for it.
+   * Starts what the arrival is for, by calls of the agent's methods: each commits with the arrival, and is not run again for
+   * a duplicate. Without it, the arrival is only for workflows that wait for it.
    */
-  handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
+  handle?(arrival: Arrival<Body>, agent: NonNullable<Awaited<Target>>): unknown;
 }
 
 export type SchemaOption<Body> = {
@@ -42,17 +42,17 @@ export class InvalidBodyError extends Error {
 /** Paths in the message about a body that does not match its schema. */
 const MAX_PATHS = 10;
 
-/** The part of a delivery that depends on its sender. */
-export type SenderParts = Pick<InboundDelivery, "reply" | "click">;
+/** The part of an arrival that depends on its sender. */
+export type SenderParts = Pick<Arrival, "reply" | "click">;
 
 /**
  * Offers an arrival to its agent. Never rejects.
  *
- * @param timeoutMs after this, the agent counts as unreachable. It may still accept the delivery: a later one is a duplicate
+ * @param timeoutMs after this, the agent counts as unreachable. It may still accept the arrival: a later one is a duplicate
  * @param waitUntil gets the work, which continues after the time limit
  */
 export type Receive = (
-  arrival: Arrival,
+  received: RawArrival,
   env: object,
   timeoutMs: number,
   waitUntil?: (work: Promise<unknown>) => void,
@@ -61,7 +61,7 @@ export type Receive = (
 /**
  * Registers a source for replays, and returns the function that receives its arrivals.
  *
- * @param partsOf the sender's parts of a delivery, from its body before the schema
+ * @param partsOf the sender's parts of an arrival, from its body before the schema
  */
 export function sourceOf<Body, Target>(
   name: string,
@@ -69,36 +69,36 @@ export function sourceOf<Body, Target>(
   partsOf: (body: Json) => SenderParts = () => ({ reply: undefined }),
 ): Receive {
   const { schema } = options;
-  const deliveryOf = async ({ source, id, type, body = null, receivedAt }: Arrival) => ({
+  const arrivalOf = async ({ source, id, type, body = null, receivedAt }: RawArrival) => ({
     ...{ source, id, type, receivedAt },
     body: schema ? await validated(schema, body) : (body as Body),
     ...partsOf(body),
   });
   handlers.set(name, {
     name,
-    handle: async (arrival, agent) =>
-      options.handle?.(await deliveryOf(arrival), agent as NonNullable<Awaited<Target>>),
+    handle: async (received, agent) =>
+      options.handle?.(await arrivalOf(received), agent as NonNullable<Awaited<Target>>),
   });
-  const receive = async (arrival: Arrival, env: object): Promise<Offered> => {
-    let delivery: InboundDelivery<Body>;
+  const receive = async (received: RawArrival, env: object): Promise<Offered> => {
+    let arrival: Arrival<Body>;
     try {
-      delivery = await deliveryOf(arrival);
+      arrival = await arrivalOf(received);
     } catch (error) {
       return { verdict: "refused", error };
     }
     let agent: Awaited<Target>;
     try {
-      agent = await options.agent(delivery, env as Cloudflare.Env);
+      agent = await options.agent(arrival, env as Cloudflare.Env);
     } catch (error) {
       return { verdict: "refused", error, isUnreachable: true };
     }
     if (agent === null || agent === undefined) return { verdict: "filtered" };
-    const handle = async (_: Arrival, caller: object) =>
-      options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
-    return offer({ handle }, arrival, acceptedBy(agent));
+    const handle = async (_: RawArrival, caller: object) =>
+      options.handle?.(arrival, caller as NonNullable<Awaited<Target>>);
+    return offer({ handle }, received, acceptedBy(agent));
   };
-  return async (arrival, env, timeoutMs, waitUntil) => {
-    const work = receive(arrival, env);
+  return async (received, env, timeoutMs, waitUntil) => {
+    const work = receive(received, env);
     waitUntil?.(work);
     return withTimeout(work, timeoutMs).catch((error: unknown) => {
       return { verdict: "refused", error, isUnreachable: true };
@@ -118,11 +118,11 @@ async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Js
 }
 
 /** @param raw the body as it came, or its JSON where it came as values */
-export async function arrivalOf(
-  { source, id, type }: Pick<Arrival, "source" | "id" | "type">,
+export async function rawArrivalOf(
+  { source, id, type }: Pick<RawArrival, "source" | "id" | "type">,
   body: Json,
   raw: string | Bytes,
-): Promise<Arrival> {
+): Promise<RawArrival> {
   return {
     source,
     id: await idOf(id),

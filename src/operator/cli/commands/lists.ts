@@ -29,7 +29,7 @@ export const COLUMNS: Lists = {
   inbound: {
     VERDICT: (item) => status(item.verdict),
     SOURCE: (item) => plain(item.source),
-    DELIVERY: (item) => plain(item.id),
+    ARRIVAL: (item) => plain(item.id),
     TYPE: (item) => plain(item.type ?? ""),
     STORED: (item) => time(item.storedAt),
     STARTED: (item) => String(item.calls.length),

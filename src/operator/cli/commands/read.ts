@@ -44,7 +44,7 @@ export function addReads(program: Command): void {
     .command("show")
     .description("one item; of a submission, what happened when")
     .argument("<list or submission>", "a list and an id, or the id of a submission")
-    .argument("[id]", "of inbound deliveries: source/id")
+    .argument("[id]", "of arrivals: source/id")
     .option("--agent <Class/name>", "which agent; by default the one that has it")
     .option("--json", "as JSON")
     .action(show);

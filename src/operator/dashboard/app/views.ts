@@ -152,16 +152,16 @@ const approvals = view<"approvals">({
 });
 
 const inbound = view<"inbound">({
-  title: "Inbound deliveries",
+  title: "Arrivals",
   empty: "Nothing has arrived yet. Webhooks, e-mails and messages appear here.",
   collection: "inbound",
-  link: "Delivery",
+  link: "Arrival",
   opens: "inbound",
   id: ({ source, id }) => `${source}/${id}`,
   columns: {
     Verdict: ({ verdict, error }) =>
       html`<${Status} of=${error && verdict === "accepted" ? "failing" : verdict} />`,
-    Delivery: ({ id }) => short(id, 40),
+    Arrival: ({ id }) => short(id, 40),
     Source: ({ source }) => short(source, 20),
     Type: ({ type }) => short(type ?? "", 30),
     Stored: ({ storedAt }) => html`<${Time} at=${storedAt} />`,

@@ -40,18 +40,18 @@ async function receive(
   return {
     sent,
     rejected: sent.rejected,
-    body: request?.delivery.body as unknown as EmailBody,
-    id: request?.delivery.id,
+    body: request?.arrival.body as unknown as EmailBody,
+    id: request?.arrival.id,
     reply: request?.call?.args.flat()[0],
   };
 }
 
 describe("email()", () => {
-  it("accepts an authenticated e-mail as a delivery with its text, its people and its thread", async () => {
+  it("accepts an authenticated e-mail as an arrival with its text, its people and its thread", async () => {
     const { body, id, rejected } = await receive(emailOf());
     expect(rejected).toBeUndefined();
     expect(id).toMatch(/^[0-9a-f]{64}$/);
-    expect(agent.requests[0]?.delivery).toMatchObject({ source: "email", type: "" });
+    expect(agent.requests[0]?.arrival).toMatchObject({ source: "email", type: "" });
     expect(body).toEqual({
       from: "ann@example.org",
       fromName: "Ann",
@@ -185,7 +185,7 @@ describe("refusals of email()", () => {
     ["X-Perdure-Delivery: 1"],
     ["X-Failed-Recipients: ann@example.org"],
     ["X-Loop: help@example.org"],
-    ["Content-Type: multipart/report; report-type=delivery-status"],
+    ["Content-Type: multipart/report; report-type=arrival-status"],
   ])("ignores an automatic e-mail: %s", async (header) => {
     const { rejected } = await receive(emailOf({ headers: [header] }));
     expect(rejected).toBeUndefined();

@@ -48,10 +48,10 @@ describe("an interaction of Discord", () => {
   });
 
   it("is answered with a deferred message once it is accepted, and replies in its place", async () => {
-    const { deliveries, options } = prepared();
+    const { arrivals, options } = prepared();
     const response = await send(discord(options), interaction(2, { data: { name: "deploy" } }));
     expect(await response.json()).toEqual({ type: 5 });
-    expect(deliveries[0]).toMatchObject({
+    expect(arrivals[0]).toMatchObject({
       source: "discord",
       id: "846462639134605312",
       type: "command",
@@ -61,7 +61,7 @@ describe("an interaction of Discord", () => {
         interaction: "aW50ZXJhY3Rpb246dG9rZW4",
       },
     });
-    expect(deliveries[0]).not.toHaveProperty("click");
+    expect(arrivals[0]).not.toHaveProperty("click");
   });
 
   it.each([
@@ -111,16 +111,16 @@ describe("a click on an approval's button in Discord", () => {
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
   it("is the handler's without the option `approvals`", async () => {
-    const { deliveries, options } = prepared();
+    const { arrivals, options } = prepared();
     const response = await send(discord(options), clicked(buttons?.[1]?.custom_id));
     expect(await response.json()).toEqual({ type: 5 });
-    expect(deliveries[0]).not.toHaveProperty("click");
-    expect(deliveries[0]?.body).toMatchObject({ data: { custom_id: buttons?.[1]?.custom_id } });
+    expect(arrivals[0]).not.toHaveProperty("click");
+    expect(arrivals[0]?.body).toMatchObject({ data: { custom_id: buttons?.[1]?.custom_id } });
   });
 
   it("decides if the person may, and replaces the buttons by the outcome", async () => {
     const agent = deciding({ outcome: "decided", approval: { status: "approved", by: "ann" } });
-    const { deliveries, options } = prepared(agent);
+    const { arrivals, options } = prepared(agent);
     const endpoint = discord({
       ...options,
       approvals: discordApprovals((click) => click.by.includes("ann")),
@@ -135,12 +135,12 @@ describe("a click on an approval's button in Discord", () => {
     expect(agent.requests.map(({ call }) => call)).toEqual([
       { ordinal: 0, verb: "approvals.grant", args: [approval.approvalId, { by }] },
     ]);
-    expect(deliveries).toEqual([]);
+    expect(arrivals).toEqual([]);
   });
 
   it("is decided also where `events` does not have its type, if the option `approvals` is set", async () => {
     const agent = deciding({ outcome: "decided", approval: { status: "approved", by: "ann" } });
-    const { deliveries, options } = prepared(agent);
+    const { arrivals, options } = prepared(agent);
     const events = ["command"];
     const endpoint = discord({ ...options, events, approvals: discordApprovals(() => true) });
     const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
@@ -149,7 +149,7 @@ describe("a click on an approval's button in Discord", () => {
     await send(endpoint, clicked("deploy"));
     await send(discord({ ...options, events }), clicked(buttons?.[0]?.custom_id));
     expect(agent.requests).toHaveLength(1);
-    expect(deliveries).toEqual([]);
+    expect(arrivals).toEqual([]);
   });
 
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
@@ -179,10 +179,10 @@ describe("a click on an approval's button in Discord", () => {
   });
 
   it("is none where the button is the app's", async () => {
-    const { deliveries, options } = prepared();
+    const { arrivals, options } = prepared();
     for (const id of ["deploy", "perdure:grant", "perdure:other:a:b", "xperdure:grant:a:b"])
       await send(discord(options), clicked(id));
-    expect(deliveries.filter((delivery) => "click" in delivery)).toEqual([]);
+    expect(arrivals.filter((arrival) => "click" in arrival)).toEqual([]);
   });
 });
 

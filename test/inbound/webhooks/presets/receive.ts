@@ -1,7 +1,7 @@
 /** Sends signed requests of senders to a receiver, and shows what the app got. */
 
 import { createHmac, type KeyObject, sign } from "node:crypto";
-import type { InboundDelivery } from "../../../../src/inbound/webhooks/delivery.ts";
+import type { Arrival } from "../../../../src/inbound/webhooks/arrival.ts";
 import { type Endpoint, webhooks } from "../../../../src/inbound/webhooks/index.ts";
 import type { EndpointOptions } from "../../../../src/inbound/webhooks/preset.ts";
 import { FakeAgent, FakeContext } from "../fakes.ts";
@@ -9,19 +9,19 @@ import { FakeAgent, FakeContext } from "../fakes.ts";
 export const ENV = { SECRET: "the secret of the tests", VERIFY: "the verify token" };
 export const NOW = 1_800_000_000_000;
 
-/** The options of a preset: its deliveries are kept, and each starts something. */
+/** The options of a preset: its arrivals are kept, and each starts something. */
 export function recording(agent = new FakeAgent()) {
-  const deliveries: InboundDelivery<unknown>[] = [];
+  const arrivals: Arrival<unknown>[] = [];
   const options: EndpointOptions<never, FakeAgent> = {
     secret: "SECRET",
     agent: () => agent,
-    handle: async (delivery: InboundDelivery<unknown>, calls: FakeAgent) => {
-      deliveries.push(delivery);
-      await calls.start(delivery.id);
+    handle: async (arrival: Arrival<unknown>, calls: FakeAgent) => {
+      arrivals.push(arrival);
+      await calls.start(arrival.id);
     },
     clock: { now: () => NOW },
   };
-  return { agent, deliveries, options };
+  return { agent, arrivals, options };
 }
 
 export async function receive(endpoint: Endpoint, request: Request, env: object = ENV) {

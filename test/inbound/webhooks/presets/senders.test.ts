@@ -13,22 +13,22 @@ import {
 import { sha256Hex } from "../../../../src/inbound/webhooks/verify.ts";
 import { ENV, FORM, hmac, NOW, posted, receive, recording } from "./receive.ts";
 
-const { options, deliveries } = recording();
+const { options, arrivals } = recording();
 
-async function deliveryOf(endpoint: Endpoint, request: Request, env?: object) {
-  deliveries.length = 0;
+async function arrivalOf(endpoint: Endpoint, request: Request, env?: object) {
+  arrivals.length = 0;
   const response = await receive(endpoint, request, env);
   expect(response.status).toBe(200);
-  return deliveries[0];
+  return arrivals[0];
 }
 
 describe("a delivery of Linear", () => {
   it("has the id of its header and the type of its object", async () => {
     const body = JSON.stringify({ type: "Issue", action: "create", webhookTimestamp: NOW });
     const headers = { "linear-delivery": "d-1", "linear-signature": hmac(body) };
-    const delivery = await deliveryOf(linear(options), posted("/hooks/linear", body, headers));
-    expect(delivery).toMatchObject({ source: "linear", id: "d-1", type: "Issue" });
-    expect(delivery?.reply).toBeUndefined();
+    const arrival = await arrivalOf(linear(options), posted("/hooks/linear", body, headers));
+    expect(arrival).toMatchObject({ source: "linear", id: "d-1", type: "Issue" });
+    expect(arrival?.reply).toBeUndefined();
   });
 
   it("is malformed without an id", async () => {
@@ -51,11 +51,8 @@ describe("a delivery of Shopify", () => {
   it.each(["x-shopify-", "shopify-"])(
     "has its id, topic and shop from headers %s*",
     async (prefix) => {
-      const delivery = await deliveryOf(
-        shopify(options),
-        send('{"id":820982911946154508}', prefix),
-      );
-      expect(delivery).toMatchObject({
+      const arrival = await arrivalOf(shopify(options), send('{"id":820982911946154508}', prefix));
+      expect(arrival).toMatchObject({
         id: "w-1",
         type: "orders/create",
         body: { shop_domain: "my-shop.myshopify.com" },
@@ -64,9 +61,9 @@ describe("a delivery of Shopify", () => {
   );
 
   it("keeps the shop that the body has", async () => {
-    const delivery = await deliveryOf(shopify(options), send('{"shop_domain":"other"}'));
-    expect(delivery?.body).toEqual({ shop_domain: "other" });
-    expect((await deliveryOf(shopify(options), send("[1]")))?.body).toEqual([1]);
+    const arrival = await arrivalOf(shopify(options), send('{"shop_domain":"other"}'));
+    expect(arrival?.body).toEqual({ shop_domain: "other" });
+    expect((await arrivalOf(shopify(options), send("[1]")))?.body).toEqual([1]);
   });
 });
 
@@ -81,9 +78,9 @@ describe("a delivery of GitLab", () => {
 
   it("has the id of its key, which retries have in common, otherwise the hash of the body", async () => {
     const hash = await sha256Hex('{"object_kind":"push"}');
-    const keyed = await deliveryOf(gitlab(options), send({ "idempotency-key": "k-1" }));
+    const keyed = await arrivalOf(gitlab(options), send({ "idempotency-key": "k-1" }));
     expect(keyed).toMatchObject({ id: "k-1", type: "Push Hook" });
-    expect(await deliveryOf(gitlab(options), send())).toMatchObject({ id: hash });
+    expect(await arrivalOf(gitlab(options), send())).toMatchObject({ id: hash });
   });
 
   it("may be signed with a signing token, and has the signed id and the type of its header", async () => {
@@ -100,8 +97,8 @@ describe("a delivery of GitLab", () => {
         "webhook-signature": `v1,${hmac(`k-1.${NOW / 1_000}.${body}`, { encoding: "base64", secret: key })}`,
         ...headers,
       });
-    const delivery = await deliveryOf(gitlab(options), signed(), env);
-    expect(delivery).toMatchObject({ id: "k-1", type: "Push Hook" });
+    const arrival = await arrivalOf(gitlab(options), signed(), env);
+    expect(arrival).toMatchObject({ id: "k-1", type: "Push Hook" });
     const wrong = [
       { "webhook-id": "k-2" },
       { "webhook-timestamp": `${NOW / 1_000 - 301}` },
@@ -112,10 +109,10 @@ describe("a delivery of GitLab", () => {
       expect((await receive(gitlab(options), signed(headers), env)).status).toBe(401);
     // With the token of a webhook that has both, or while one replaces the other.
     const both = signed({ "x-gitlab-token": ENV.SECRET });
-    expect(await deliveryOf(gitlab(options), both)).toMatchObject({ id: "k-1" });
+    expect(await arrivalOf(gitlab(options), both)).toMatchObject({ id: "k-1" });
     const replaced = gitlab({ ...options, secret: ["OLD", "SECRET"] });
     const secrets = { ...env, OLD: "not base64!" };
-    expect(await deliveryOf(replaced, signed(), secrets)).toMatchObject({ id: "k-1" });
+    expect(await arrivalOf(replaced, signed(), secrets)).toMatchObject({ id: "k-1" });
     expect((await receive(gitlab(options), signed())).status).toBe(401);
   });
 
@@ -154,17 +151,17 @@ describe("an update of Telegram", () => {
   ])(
     "of the type %s is identified, and replied to in its chat (%#)",
     async (type, fields, expected) => {
-      const delivery = await deliveryOf(endpoint, update({ [type]: fields }));
-      expect(delivery).toMatchObject({ id: "7", type });
-      expect(delivery?.reply).toEqual(expected);
+      const arrival = await arrivalOf(endpoint, update({ [type]: fields }));
+      expect(arrival).toMatchObject({ id: "7", type });
+      expect(arrival?.reply).toEqual(expected);
       expect(
-        (await deliveryOf(telegram(options), update({ [type]: fields })))?.reply,
+        (await arrivalOf(telegram(options), update({ [type]: fields })))?.reply,
       ).toBeUndefined();
     },
   );
 });
 
-describe("a delivery of Meta", () => {
+describe("an arrival of Meta", () => {
   const endpoint = meta({ ...options, verifyToken: "VERIFY" });
   const send = (entry: unknown, object = "whatsapp_business_account") => {
     const body = JSON.stringify({ object, entry });
@@ -175,14 +172,14 @@ describe("a delivery of Meta", () => {
 
   it("has the message's id if it has one new message, and nothing else", async () => {
     const single = send([change({ messages: [{ id: "wamid_1" }] })]);
-    expect(await deliveryOf(endpoint, single.request)).toMatchObject({
+    expect(await arrivalOf(endpoint, single.request)).toMatchObject({
       id: "wamid_1",
       type: "messages",
     });
     const long = send([change({ messages: [{ id: "wamid.HBgL=" }] })]);
-    expect((await deliveryOf(endpoint, long.request))?.id).toBe(await sha256Hex("wamid.HBgL="));
+    expect((await arrivalOf(endpoint, long.request))?.id).toBe(await sha256Hex("wamid.HBgL="));
     const messenger = send([{ id: "1", messaging: [{ message: { mid: "m_1" } }] }], "page");
-    expect(await deliveryOf(endpoint, messenger.request)).toMatchObject({
+    expect(await arrivalOf(endpoint, messenger.request)).toMatchObject({
       id: "m_1",
       type: "page",
     });
@@ -205,16 +202,16 @@ describe("a delivery of Meta", () => {
     const ids = new Set<string | undefined>();
     for (const entry of batches) {
       const { body, request } = send(entry);
-      const delivery = await deliveryOf(endpoint, request);
-      expect(delivery?.id).toBe(await sha256Hex(body));
-      ids.add(delivery?.id);
+      const arrival = await arrivalOf(endpoint, request);
+      expect(arrival?.id).toBe(await sha256Hex(body));
+      ids.add(arrival?.id);
     }
     expect(ids.size).toBe(batches.length);
   });
 
   it("has the object as its type if several fields have changed", async () => {
     const { request } = send([change({}, "feed"), change({}, "mention")], "page");
-    expect((await deliveryOf(endpoint, request))?.type).toBe("page");
+    expect((await arrivalOf(endpoint, request))?.type).toBe("page");
   });
 
   it("is malformed with entries of another form", async () => {
@@ -273,7 +270,7 @@ describe("a webhook of Twilio", () => {
     return { body, request };
   };
   const idOf = async (fields: Record<string, string>, headers?: Record<string, string>) =>
-    (await deliveryOf(twilio(options), send(fields, headers).request))?.id;
+    (await arrivalOf(twilio(options), send(fields, headers).request))?.id;
 
   it("is accepted with the signature of Twilio's documentation", async () => {
     const url = "https://mycompany.com/myapp.php?foo=1&bar=2";
@@ -285,11 +282,11 @@ describe("a webhook of Twilio", () => {
       headers: { "content-type": FORM, "x-twilio-signature": "RSOYDt4T1cUTdK1PDd93/VVr8B8=" },
     });
     const endpoint = twilio({ ...options, path: "/myapp.php" });
-    const delivery = await deliveryOf(endpoint, request, { SECRET: "12345" });
-    expect(delivery?.body).toMatchObject({ Digits: "1234", To: "+18005551212" });
+    const arrival = await arrivalOf(endpoint, request, { SECRET: "12345" });
+    expect(arrival?.body).toMatchObject({ Digits: "1234", To: "+18005551212" });
     const signed =
       "CallSidCA1234567890ABCDECaller+14158675309Digits1234From+14158675309To+18005551212";
-    expect(delivery?.id).toBe(await sha256Hex(signed));
+    expect(arrival?.id).toBe(await sha256Hex(signed));
   });
 
   it("has the id of a message, and of each of its states", async () => {
@@ -321,12 +318,12 @@ describe("a webhook of Twilio", () => {
 
   it("I1: has the same id when what Twilio does not sign of its parameters changes", async () => {
     const { request } = send({ CallSid: "CA1", Digits: "1 2", To: "+1" });
-    const first = await deliveryOf(twilio(options), request.clone());
+    const first = await arrivalOf(twilio(options), request.clone());
     const same = ["To=%2B1&Digits=1%202&CallSid=CA1", "CallSid=CA1&Digits=1+2&To=%2B1&To=%2B1"];
     for (const body of same) {
       const { url, headers } = request;
       const again = new Request(url, { method: "POST", body, headers });
-      expect((await deliveryOf(twilio(options), again))?.id).toBe(first?.id);
+      expect((await arrivalOf(twilio(options), again))?.id).toBe(first?.id);
     }
   });
 

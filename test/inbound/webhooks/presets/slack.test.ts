@@ -20,12 +20,12 @@ const event = (fields: object) => ({
 
 describe("an event of Slack", () => {
   it("has the id and the type of the event, and replies in the thread of the message", async () => {
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     const endpoint = slack({ ...options, token: "SLACK_BOT_TOKEN" });
     const response = await receive(endpoint, ofSlack(event({ channel: "C1", ts: "1.5" })));
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ verdict: "accepted", id: "Ev0123ABCD" });
-    expect(deliveries).toEqual([
+    expect(arrivals).toEqual([
       {
         source: "slack",
         id: "Ev0123ABCD",
@@ -38,7 +38,7 @@ describe("an event of Slack", () => {
   });
 
   it("replies where the conversation is", async () => {
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     const endpoint = slack({ ...options, token: "T" });
     const places: readonly [fields: object, reply: object | undefined][] = [
       [
@@ -68,14 +68,14 @@ describe("an event of Slack", () => {
     for (const [fields, reply] of places) {
       await receive(endpoint, ofSlack(event(fields)));
       const expected = reply && { kind: "slack", token: "T", ...reply };
-      expect(deliveries.at(-1)?.reply).toEqual(expected);
+      expect(arrivals.at(-1)?.reply).toEqual(expected);
     }
   });
 
   it("has no reply without a token", async () => {
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     await receive(slack(options), ofSlack(event({ channel: "C1", ts: "1.5" })));
-    expect(deliveries[0]?.reply).toBeUndefined();
+    expect(arrivals[0]?.reply).toBeUndefined();
   });
 
   it("is handled although it is a retry, and is a duplicate if it was accepted before", async () => {
@@ -124,12 +124,12 @@ describe("a slash command of Slack", () => {
     });
 
   it("has the hash as its id, replies to its own URL, and is answered with an empty 200", async () => {
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     const clock = { now: () => SECONDS * 1_000 };
     const response = await receive(slack({ ...options, clock }), command(), { SECRET: KEY });
     expect(response.status).toBe(200);
     expect(await response.text()).toBe("");
-    expect(deliveries[0]).toMatchObject({
+    expect(arrivals[0]).toMatchObject({
       id: await sha256Hex(body),
       type: "/webhook-collect",
       body: { team_id: "T1DC2JH3J", text: "", user_name: "roadrunner" },
@@ -143,11 +143,11 @@ describe("a slash command of Slack", () => {
 
   it("is refused when it is repeated later", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     const clock = { now: () => (SECONDS + 301) * 1_000 };
     const response = await receive(slack({ ...options, clock }), command(), { SECRET: KEY });
     expect(response.status).toBe(401);
-    expect(deliveries).toEqual([]);
+    expect(arrivals).toEqual([]);
   });
 
   it("is answered by the Response of the handler", async () => {
@@ -157,7 +157,7 @@ describe("a slash command of Slack", () => {
     expect(await response.json()).toEqual({ text: "Working on it" });
   });
 
-  it("answers the check of its certificate without a delivery", async () => {
+  it("answers the check of its certificate without an arrival", async () => {
     const { agent, options } = recording();
     const response = await receive(slack(options), ofSlack("ssl_check=1&token=t"));
     expect([response.status, await response.text()]).toEqual([200, ""]);
@@ -194,10 +194,10 @@ describe("a click on an approval's button in Slack", () => {
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
   it("is the handler's without the option `approvals`", async () => {
-    const { deliveries, options } = recording();
+    const { arrivals, options } = recording();
     const response = await receive(slack(options), clickOfSlack(payload(reject)));
     expect([response.status, await response.text()]).toEqual([200, ""]);
-    expect(deliveries[0]).toMatchObject({
+    expect(arrivals[0]).toMatchObject({
       type: "block_actions",
       body: { actions: [{ value: `perdure:reject:${approval.approvalId}:deployer` }] },
       reply: { kind: "slack", responseUrl: RESPONSE_URL },
@@ -212,7 +212,7 @@ describe("a click on an approval's button in Slack", () => {
     async (action, verb, status) => {
       const sent = stubFetch();
       const agent = deciding({ outcome: "decided", approval: { status, by: "slack:U1 (ann)" } });
-      const { deliveries, options } = recording(agent);
+      const { arrivals, options } = recording(agent);
       const asked: unknown[] = [];
       const endpoint = slack({
         ...options,
@@ -223,7 +223,7 @@ describe("a click on an approval's button in Slack", () => {
       });
       const response = await receive(endpoint, clickOfSlack(payload(action)));
       expect(response.status).toBe(200);
-      expect(deliveries).toEqual([]);
+      expect(arrivals).toEqual([]);
       expect(asked).toEqual(["slack:U1 (ann)"]);
       expect(agent.requests.map(({ call }) => call)).toEqual([
         { ordinal: 0, verb, args: [approval.approvalId, { by: "slack:U1 (ann)" }] },
@@ -242,7 +242,7 @@ describe("a click on an approval's button in Slack", () => {
   it("is decided also where `events` does not have its type, if the option `approvals` is set", async () => {
     stubFetch();
     const agent = deciding({ outcome: "decided", approval: { status: "approved" } });
-    const { deliveries, options } = recording(agent);
+    const { arrivals, options } = recording(agent);
     const events = ["app_mention"];
     const endpoint = slack({ ...options, events, approvals: slackApprovals(() => true) });
     expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
@@ -251,7 +251,7 @@ describe("a click on an approval's button in Slack", () => {
     await receive(endpoint, clickOfSlack(payload({ action_id: "deploy", value: "1" })));
     await receive(slack({ ...options, events }), clickOfSlack(payload(grant)));
     expect(agent.requests).toHaveLength(1);
-    expect(deliveries).toEqual([]);
+    expect(arrivals).toEqual([]);
   });
 
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
@@ -268,7 +268,7 @@ describe("a click on an approval's button in Slack", () => {
     expect(await response.json()).toEqual(answer);
     expect(sent).toEqual([{ url: RESPONSE_URL, ...answer }]);
     expect(agent.calls).toEqual([]);
-    // It is in the log of the agent, as a delivery that has started nothing.
+    // It is in the log of the agent, as an arrival that has started nothing.
     expect(agent.requests).toHaveLength(1);
   });
 
@@ -363,7 +363,7 @@ describe("a click on an approval's button in Slack", () => {
 
   it("is not taken for one where the value is the app's, and is malformed where it is no text", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
-    const { agent, deliveries, options } = recording();
+    const { agent, arrivals, options } = recording();
     const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
     const values = [
       undefined,
@@ -377,10 +377,10 @@ describe("a click on an approval's button in Slack", () => {
     for (const value of values) {
       const action = { action_id: "perdure:grant", value };
       expect((await receive(endpoint, clickOfSlack(payload(action)))).status).toBe(200);
-      expect(deliveries.at(-1)).toMatchObject({ type: "block_actions" });
-      expect(deliveries.at(-1)).not.toHaveProperty("click");
+      expect(arrivals.at(-1)).toMatchObject({ type: "block_actions" });
+      expect(arrivals.at(-1)).not.toHaveProperty("click");
     }
-    expect(deliveries).toHaveLength(values.length);
+    expect(arrivals).toHaveLength(values.length);
     expect(agent.requests.every(({ call }) => call?.verb === "start")).toBe(true);
     const response = await receive(endpoint, clickOfSlack(payload({ value: { grant: 1 } })));
     expect(response.status).toBe(400);

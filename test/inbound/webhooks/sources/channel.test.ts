@@ -6,13 +6,13 @@ import type { ChannelIngressEventInput } from "agents/experimental/channels";
 import { slackWebhook } from "agents/experimental/channels/slack";
 import { telegramWebhook } from "agents/experimental/channels/telegram";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { InboundDelivery } from "../../../../src/inbound/webhooks/delivery.ts";
+import type { Arrival } from "../../../../src/inbound/webhooks/arrival.ts";
 import { type ChannelOptions, channel } from "../../../../src/inbound/webhooks/sources/channel.ts";
 import { FakeAgent, NO_ROOM } from "./fake-agent.ts";
 
 const SECRET = "8f742231b10e8888abcd99yyyzzz85a5";
 let agent: FakeAgent;
-let seen: InboundDelivery<ChannelIngressEventInput>[];
+let seen: Arrival<ChannelIngressEventInput>[];
 beforeEach(() => {
   agent = new FakeAgent();
   seen = [];
@@ -26,8 +26,8 @@ const optionsWith = (options: Options) => ({
   token: "BOT_TOKEN",
   ...options,
   agent: () => agent,
-  handle: (delivery: InboundDelivery<ChannelIngressEventInput>, stub: FakeAgent) => {
-    seen.push(delivery);
+  handle: (arrival: Arrival<ChannelIngressEventInput>, stub: FakeAgent) => {
+    seen.push(arrival);
     return stub.submitMessages([]);
   },
 });
@@ -85,7 +85,7 @@ describe("channel()", () => {
     expect(seen[0]?.click).toBeUndefined();
   });
 
-  it("makes one delivery of each event of a request, and a click of an approval", async () => {
+  it("makes one arrival of each event of a request, and a click of an approval", async () => {
     const action = (decision: string, n: number) => ({
       action_id: `agents:approval:${decision}`,
       value: JSON.stringify({ v: 1, approvalId: `a${n}`, decision }),

@@ -1,15 +1,15 @@
-/** An agent in memory that accepts deliveries. Its failures are set by the test. */
+/** An agent in memory that accepts arrivals. Its failures are set by the test. */
 
 import type { Acceptance, AcceptRequest } from "../../../../src/inbound/protocol.ts";
 
 export class FakeAgent {
   /** Requests in the order of their arrival. */
   readonly requests: AcceptRequest[] = [];
-  /** Delivery ids that were accepted. */
+  /** Arrival ids that were accepted. */
   readonly accepted = new Set<string>();
   /** Answers of the next requests, in place of an acceptance. An error is thrown: the agent is unreachable. */
   readonly next: (Acceptance | Error | Promise<Acceptance>)[] = [];
-  /** Delivery ids that are refused, with the answer. */
+  /** Arrival ids that are refused, with the answer. */
   readonly refusals = new Map<string, Acceptance | Error>();
   running = 0;
   mostRunning = 0;
@@ -19,15 +19,15 @@ export class FakeAgent {
     this.mostRunning = Math.max(this.mostRunning, ++this.running);
     await new Promise((resolve) => setTimeout(resolve, 1));
     this.running--;
-    const answer = this.next.shift() ?? this.refusals.get(request.delivery.id);
+    const answer = this.next.shift() ?? this.refusals.get(request.arrival.id);
     if (answer instanceof Error) throw answer;
     if (answer) return answer;
     if (request.refusal !== undefined) {
       return { verdict: "refused", error: { name: "Error", message: request.refusal } };
     }
     if (request.call === undefined) return { verdict: "filtered" };
-    const isKnown = this.accepted.has(request.delivery.id);
-    this.accepted.add(request.delivery.id);
+    const isKnown = this.accepted.has(request.arrival.id);
+    this.accepted.add(request.arrival.id);
     return { verdict: isKnown ? "duplicate" : "accepted", result: { accepted: !isKnown } };
   }
 

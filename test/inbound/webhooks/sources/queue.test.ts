@@ -58,10 +58,10 @@ describe("queue()", () => {
     expect([...agent.accepted]).toEqual(["a", "b"]);
   });
 
-  it("sends the message as a delivery of the source `queue`, with its id, size and hash", async () => {
+  it("sends the message as an arrival of the source `queue`, with its id, size and hash", async () => {
     await consume(submitting(), [message("a", { b: 1 })]);
-    const { receivedAt, ...delivery } = agent.requests[0]?.delivery ?? { receivedAt: 0 };
-    expect(delivery).toEqual({
+    const { receivedAt, ...arrival } = agent.requests[0]?.arrival ?? { receivedAt: 0 };
+    expect(arrival).toEqual({
       source: "queue",
       id: "a",
       type: "",
@@ -150,7 +150,7 @@ describe("queue()", () => {
     expect(result.acks).toEqual(["a"]);
     expect(result.retried).toEqual(["b"]);
     expect(seen).toEqual([4]);
-    expect(agent.requests[0]?.delivery.body).toEqual({ count: 2 });
+    expect(agent.requests[0]?.arrival.body).toEqual({ count: 2 });
     expect(logged.join()).toContain("does not match its schema at count");
   });
 
@@ -212,7 +212,7 @@ describe("queue()", () => {
     expect(other).toHaveBeenCalledOnce();
     expect(agent.requests).toEqual([]);
     await consume(queue(options, other), [message("a")], "orders");
-    expect(agent.requests[0]?.delivery.source).toBe("queue:orders");
+    expect(agent.requests[0]?.arrival.source).toBe("queue:orders");
     const batch = createMessageBatch("invoices", [message("a")]);
     await expect(queue(options)(batch, env, createExecutionContext())).rejects.toThrow(
       'Invalid queue "invoices": queue() consumes "orders" only.',

@@ -35,7 +35,7 @@ describe("scheduled()", () => {
     await fire(submitting());
     expect(agent.accepted.size).toBe(1);
     expect(agent.requests[0]).toMatchObject({
-      delivery: {
+      arrival: {
         source: "scheduled",
         id: expect.stringMatching(/^1000-[0-9a-f]{16}$/),
         type: NINE,
@@ -73,7 +73,7 @@ describe("scheduled()", () => {
     await expect(fire(submitting({ attempts: 1, timeout: 50 }))).rejects.toThrow("within 50 ms");
   });
 
-  it("ends without a delivery when no agent wants the occurrence", async () => {
+  it("ends without an arrival when no agent wants the occurrence", async () => {
     await fire(scheduled({ agent: () => undefined, handle: () => {} }));
     expect(agent.requests).toEqual([]);
   });

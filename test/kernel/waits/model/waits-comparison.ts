@@ -5,9 +5,9 @@ import type { Json } from "../../../../src/core/json.ts";
 import type { WaitReceipt } from "../../../../src/kernel/waits/protocol.ts";
 import { until } from "../../../support/given.ts";
 import type { Action, Compared, Subject } from "../../../support/model-test.ts";
-import { arrivals, type WaitsObject, waitsTime } from "../../../support/objects/waits-object.ts";
+import { endEvents, type WaitsObject, waitsTime } from "../../../support/objects/waits-object.ts";
 import { ask, crash, givenWaits, inside, open, rowsOf, wake } from "../../../support/waits.ts";
-import { DELIVERIES, STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
+import { ARRIVALS, STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
 
 const START = Date.now() + 86_400_000;
 /** A caller that got no reply calls again. */
@@ -16,7 +16,7 @@ const MAX_CALLS = 3;
 type Row = { wait_id: string; status: string; expires_at: number; result: string | null };
 type Snapshot = {
   readonly rows: readonly Row[];
-  /** The waits that each delivery has ended, by its id. */
+  /** The waits that each arrival has ended, by its id. */
   readonly log: Readonly<Record<string, readonly string[]>>;
 };
 const SCHEMA = { type: "object", properties: { amount: { type: "number", maximum: 100 } } };
@@ -70,10 +70,10 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
       const request = { ...this.#requestOf(command), ...(refuses !== undefined && { refuses }) };
       this.#checkReceipt(await open(this.#object, request), place);
     } else if (command.op === "deliver") {
-      const { sent } = DELIVERIES[command.delivery] as (typeof DELIVERIES)[number];
+      const { sent } = ARRIVALS[command.arrival] as (typeof ARRIVALS)[number];
       const receivedAt = START + this.#model.now;
-      const delivery = { ...sent, id: idOf(command.delivery), receivedAt };
-      await inside(this.#object, (object) => object.accept(delivery));
+      const arrival = { ...sent, id: idOf(command.arrival), receivedAt };
+      await inside(this.#object, (object) => object.accept(arrival));
     } else if (command.op === "cancel") {
       const of = { workflow: "W", instance: this.#instance(command.instance) };
       await inside(this.#object, ({ waits }) => waits.cancelFor(of, "gone"));
@@ -118,13 +118,13 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
 
   async look(): Promise<Snapshot> {
     const rows = (await rowsOf(this.#object)) as unknown as Row[];
-    return { rows, log: await inside(this.#object, ({ deliveries }) => deliveries.waits()) };
+    return { rows, log: await inside(this.#object, ({ arrivals }) => arrivals.waits()) };
   }
 
   compare({ rows, log }: Snapshot): Compared {
     const { waits, log: expected } = this.#model;
-    const endedBy = (delivery: number) =>
-      this.#ids.filter((_, place) => waits[place]?.delivery === delivery);
+    const endedBy = (arrival: number) =>
+      this.#ids.filter((_, place) => waits[place]?.arrival === arrival);
     return {
       seen: {
         waits: rows.map(({ wait_id, status, expires_at, result }) => [
@@ -134,9 +134,9 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
         log: Object.entries(log).map(([id, ids]) => [id, ids.toSorted()]),
       },
       expected: {
-        waits: waits.map(({ status, expiresAt, delivery }, place) => [
+        waits: waits.map(({ status, expiresAt, arrival }, place) => [
           ...[this.#ids[place], status, START + expiresAt],
-          delivery === undefined ? undefined : idOf(delivery),
+          arrival === undefined ? undefined : idOf(arrival),
         ]),
         log: [...expected.keys()].map((one) => [idOf(one), endedBy(one).toSorted()]),
       },
@@ -155,14 +155,14 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
     expect(arrived().sort()).toEqual(notified.toSorted());
     for (const { waitId, proof, result } of this.#events()) {
       expect(proof).toBe(this.#proofs.get(waitId));
-      const { delivery } = this.#model.waits[this.#ids.indexOf(waitId)] ?? {};
-      expect(result?.id).toBe(delivery === undefined ? undefined : idOf(delivery));
+      const { arrival } = this.#model.waits[this.#ids.indexOf(waitId)] ?? {};
+      expect(result?.id).toBe(arrival === undefined ? undefined : idOf(arrival));
     }
     expect(new Set(this.#proofs.values()).size).toBe(this.#proofs.size);
   }
 
   #events() {
-    const all = (["a", "b"] as const).flatMap((name) => arrivals.get(this.#instance(name)) ?? []);
+    const all = (["a", "b"] as const).flatMap((name) => endEvents.get(this.#instance(name)) ?? []);
     type Data = { waitId: string; result: { id?: string } | null };
     return all.map(({ data, proof }) => ({ ...(data as Data), proof }));
   }
@@ -172,7 +172,7 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
   }
 }
 
-const idOf = (delivery: number) => `d${delivery}`;
+const idOf = (arrival: number) => `d${arrival}`;
 
 async function repeated(call: () => Promise<void>): Promise<void> {
   for (let calls = 1; ; calls++) {

@@ -1,11 +1,11 @@
 /** A model of the waits, and its commands. */
 
 import fc from "fast-check";
-import type { WaitedDelivery } from "../../../../src/inbound/waits/types.ts";
+import type { WaitedArrival } from "../../../../src/inbound/waits/types.ts";
 import { stepsOf } from "../../../support/model-test.ts";
 
 const DAY_MS = 86_400_000;
-/** Steps of two instances. Those with `order` wait for a delivery of an order, the others for an approval. */
+/** Steps of two instances. Those with `order` wait for an arrival of an order, the others for an approval. */
 export const STEPS = [
   { instance: "a", step: "one", order: undefined },
   { instance: "a", step: "two", order: undefined },
@@ -17,12 +17,12 @@ export const STEPS = [
 ] as const;
 export type StepNumber = 0 | 1 | 2 | 3 | 4 | 5 | 6;
 
-type Sent = Pick<WaitedDelivery, "source" | "type" | "body">;
+type Sent = Pick<WaitedArrival, "source" | "type" | "body">;
 const paid = (order: number, rest: Partial<Sent> = {}) => ({
   sent: { source: "stripe", type: "paid", body: { order, amount: 1 }, ...rest } as Sent,
 });
 /** What is sent, and the order whose steps it is for. Their places are their ids. */
-export const DELIVERIES: readonly { readonly sent: Sent; readonly order?: 1 | 2 }[] = [
+export const ARRIVALS: readonly { readonly sent: Sent; readonly order?: 1 | 2 }[] = [
   { ...paid(1), order: 1 },
   { ...paid(1), order: 1 },
   { ...paid(1), order: 1 },
@@ -40,14 +40,14 @@ export type WaitsCommand =
       readonly at: StepNumber;
       readonly run: 1 | 2;
       readonly timeoutMs: number;
-      /** For deliveries. */
+      /** For arrivals. */
       readonly lookbackMs: number;
-      /** The step refuses the delivery that it has got, if it has got one. */
+      /** The step refuses the arrival that it has got, if it has got one. */
       readonly refuses: boolean;
     }
   | { readonly op: "close" | "expire"; readonly at: StepNumber }
   /** A second time, it is a duplicate. */
-  | { readonly op: "deliver"; readonly delivery: number }
+  | { readonly op: "deliver"; readonly arrival: number }
   | { readonly op: "cancel"; readonly instance: "a" | "b" }
   | { readonly op: "wake" };
 type Open = Extract<WaitsCommand, { op: "open" }>;
@@ -60,16 +60,16 @@ export type ExpectedWait = {
   /** Its workflow must get an event. */
   readonly isNotified: boolean;
   readonly lookbackMs: number;
-  /** From when on a delivery may be the one that it waits for. */
+  /** From when on an arrival may be the one that it waits for. */
   readonly since: number;
-  /** The delivery that has ended it. */
-  readonly delivery: number | undefined;
+  /** The arrival that has ended it. */
+  readonly arrival: number | undefined;
 };
 
 const APPROVALS: StepNumber[] = [0, 1, 2];
 const WEBHOOKS: StepNumber[] = [3, 4, 5, 6];
 
-/** @param lookbacks how long before the step a delivery may have come */
+/** @param lookbacks how long before the step an arrival may have come */
 const opens = (steps: StepNumber[], lookbacks: number[], refuses: fc.Arbitrary<boolean>) =>
   fc.record({
     op: fc.constant("open" as const),
@@ -91,7 +91,7 @@ const commands: fc.Arbitrary<WaitsCommand> = fc.oneof(
     arbitrary: fc.record({
       op: fc.constant("deliver" as const),
       // Most are for the steps of the first order.
-      delivery: fc.constantFrom(...DELIVERIES.keys(), 0, 1, 1, 2, 2),
+      arrival: fc.constantFrom(...ARRIVALS.keys(), 0, 1, 1, 2, 2),
     }),
   },
   {
@@ -124,14 +124,14 @@ export const waitsSteps = stepsOf(commands, {
 export class WaitsModel {
   /** The waits, oldest first. */
   readonly waits: ExpectedWait[] = [];
-  /** When each delivery came, oldest first. */
+  /** When each arrival came, oldest first. */
   readonly log = new Map<number, number>();
   now = 0;
 
   /** Performs it. Returns the place of the wait that it is about. */
   apply(command: WaitsCommand): number | undefined {
     if (command.op === "open") return this.#open(command);
-    if (command.op === "deliver") this.#deliver(command.delivery);
+    if (command.op === "deliver") this.#deliver(command.arrival);
     if (command.op === "wake") {
       this.#closeWhere(({ expiresAt }) => expiresAt <= this.now, "expired");
     }
@@ -152,10 +152,10 @@ export class WaitsModel {
     return place === -1 ? undefined : place;
   }
 
-  /** The place of the wait whose delivery the step refuses. */
+  /** The place of the wait whose arrival the step refuses. */
   refusedBy({ at, refuses }: Open): number | undefined {
     const place = this.latest(at);
-    return refuses && this.waits[place ?? -1]?.delivery !== undefined ? place : undefined;
+    return refuses && this.waits[place ?? -1]?.arrival !== undefined ? place : undefined;
   }
 
   #open(command: Open): number {
@@ -177,42 +177,40 @@ export class WaitsModel {
     if (wait?.status === "completed" && isRefused)
       this.waits[known] = { ...wait, status: "failed" };
     const since = wait && isRefused ? wait.since : this.now - lookbackMs;
-    const delivery = lookbackMs > 0 || isRefused ? this.#firstFor(at, since) : undefined;
-    const status = delivery === undefined ? "open" : "completed";
+    const arrival = lookbackMs > 0 || isRefused ? this.#firstFor(at, since) : undefined;
+    const status = arrival === undefined ? "open" : "completed";
     return (
       this.waits.push({
-        ...{ status, at, run, expiresAt, isNotified: false, lookbackMs, since, delivery },
+        ...{ status, at, run, expiresAt, isNotified: false, lookbackMs, since, arrival },
       } as const) - 1
     );
   }
 
-  /** The oldest delivery since then that a step is for. */
+  /** The oldest arrival since then that a step is for. */
   #firstFor(at: StepNumber, since: number): number | undefined {
-    return [...this.log].find(
-      ([delivery, time]) => time >= since && this.#isFor(at, delivery),
-    )?.[0];
+    return [...this.log].find(([arrival, time]) => time >= since && this.#isFor(at, arrival))?.[0];
   }
 
-  /** Whether a delivery is one that the step waits for, and has ended no wait of the instance before. */
-  #isFor(at: StepNumber, delivery: number): boolean {
+  /** Whether an arrival is one that the step waits for, and has ended no wait of the instance before. */
+  #isFor(at: StepNumber, arrival: number): boolean {
     const { order, instance } = STEPS[at];
     const isOfInstance = (wait: ExpectedWait) => STEPS[wait.at].instance === instance;
     return (
       order !== undefined &&
-      DELIVERIES[delivery]?.order === order &&
-      !this.waits.some((wait) => wait.delivery === delivery && isOfInstance(wait))
+      ARRIVALS[arrival]?.order === order &&
+      !this.waits.some((wait) => wait.arrival === arrival && isOfInstance(wait))
     );
   }
 
-  #deliver(delivery: number): void {
-    if (this.log.has(delivery)) return;
-    this.log.set(delivery, this.now);
+  #deliver(arrival: number): void {
+    if (this.log.has(arrival)) return;
+    this.log.set(arrival, this.now);
     const places = [...this.waits.keys()].filter((place) => {
       const wait = this.waits[place];
-      return wait?.status === "open" && this.#isFor(wait.at, delivery);
+      return wait?.status === "open" && this.#isFor(wait.at, arrival);
     });
     for (const place of places) {
-      this.#change(place, { status: "completed", isNotified: true, delivery });
+      this.#change(place, { status: "completed", isNotified: true, arrival });
     }
   }
 
@@ -225,7 +223,7 @@ export class WaitsModel {
   /** A wait ends once. */
   #change(
     place: number,
-    change: Pick<ExpectedWait, "status" | "isNotified"> & Partial<Pick<ExpectedWait, "delivery">>,
+    change: Pick<ExpectedWait, "status" | "isNotified"> & Partial<Pick<ExpectedWait, "arrival">>,
   ): void {
     const wait = this.waits[place];
     if (wait?.status === "open") this.waits[place] = { ...wait, ...change };

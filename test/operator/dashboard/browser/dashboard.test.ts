@@ -9,7 +9,7 @@ const VIEWS = {
   submissions: "Submissions",
   workflows: "Workflows",
   approvals: "Approvals",
-  inbound: "Inbound deliveries",
+  inbound: "Arrivals",
   deliveries: "Outbox",
   "dead-letters": "Dead letters",
   endpoints: "Endpoints",

@@ -3,8 +3,8 @@
 import type { Json } from "../../core/json.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 
-/** An inbound delivery: verified, and not yet accepted. */
-export type InboundDelivery<Body = Json> = {
+/** An arrival: verified, and not yet accepted. */
+export type Arrival<Body = Json> = {
   /** The name of its source, e.g. `github`. */
   readonly source: string;
   /** The sender's id of it, fit to be the id of a workflow: 1 to 100 characters of `[A-Za-z0-9_-]`. */

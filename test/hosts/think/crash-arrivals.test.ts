@@ -1,4 +1,4 @@
-/** An agent crashes at any write or delivery while it accepts inbound deliveries. What they start is started once. */
+/** An agent crashes at any write or arrival while it accepts arrivals. What they start is started once. */
 
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { handlers } from "../../../src/inbound/offer.ts";
@@ -27,10 +27,10 @@ const SOURCE = "crashes";
 const effects = new Map<string, number>();
 
 const messagesOf = (id: string) => [message(script(id), id)];
-const delivery = ({ id }: Run) => arrival(id, { source: SOURCE });
+const arrivalOf = ({ id }: Run) => arrival(id, { source: SOURCE });
 const verdictsOf = async (agent: Agent) => {
-  const { items: deliveries } = await capabilitiesOf(agent).inbound.list();
-  return deliveries.map(({ verdict, calls }) => [verdict, calls.length]);
+  const { items: arrivals } = await capabilitiesOf(agent).inbound.list();
+  return arrivals.map(({ verdict, calls }) => [verdict, calls.length]);
 };
 
 handlers.set(SOURCE, {
@@ -38,7 +38,7 @@ handlers.set(SOURCE, {
   handle: async ({ id }, agent) => (agent as ThinkAgent).submitMessages(messagesOf(id)),
 });
 
-/** A delivery that was refused, and that `step` replays. */
+/** An arrival that was refused, and that `step` replays. */
 function replay(verb: string, step: (agent: Agent, run: Run) => Promise<unknown>): ThinkScenario {
   return {
     name: `I7 ${verb}`,
@@ -47,7 +47,7 @@ function replay(verb: string, step: (agent: Agent, run: Run) => Promise<unknown>
     stride: 67,
     prepare: async (agent, run) => {
       await agent.callKernel("acceptArrival", {
-        delivery: delivery(run),
+        arrival: arrivalOf(run),
         refusal: "Error: not now",
       });
     },
@@ -65,7 +65,7 @@ async function submitted(agent: Agent, { id }: Run): Promise<string[]> {
   ];
 }
 
-const DELIVERIES: readonly ThinkScenario[] = [
+const ARRIVALS: readonly ThinkScenario[] = [
   {
     name: "I1 acceptArrival of one that submits messages",
     verbs: ["acceptArrival"],
@@ -74,7 +74,7 @@ const DELIVERIES: readonly ThinkScenario[] = [
     prepare: (agent) => agent.listSubmissions(),
     steps: [
       async (agent, run) => {
-        const request = call(delivery(run), "submitMessages", [messagesOf(run.id)]);
+        const request = call(arrivalOf(run), "submitMessages", [messagesOf(run.id)]);
         await agent.callKernel("acceptArrival", request);
       },
     ],
@@ -95,7 +95,7 @@ const DELIVERIES: readonly ThinkScenario[] = [
     steps: [
       async (agent, run) => {
         const args = ["SCRIPTED_WORKFLOW", {}, { id: run.id }];
-        await agent.callKernel("acceptArrival", call(delivery(run), "runWorkflow", args));
+        await agent.callKernel("acceptArrival", call(arrivalOf(run), "runWorkflow", args));
       },
     ],
     isOver: async (agent, { id }) => {
@@ -120,4 +120,4 @@ const DELIVERIES: readonly ThinkScenario[] = [
   ),
 ];
 
-playThinkMatrix(PLAYED["crash-deliveries"], DELIVERIES);
+playThinkMatrix(PLAYED["crash-arrivals"], ARRIVALS);

@@ -1,11 +1,7 @@
-/** A log of deliveries for tests of waits: what the waits use of the agent's own. */
+/** A log of arrivals for tests of waits: what the waits use of the agent's own. */
 
 import type { Json } from "../../../src/core/json.ts";
-import type {
-  DeliveryLog,
-  WaitedDelivery,
-  WebhookMatch,
-} from "../../../src/inbound/waits/types.ts";
+import type { ArrivalLog, WaitedArrival, WebhookMatch } from "../../../src/inbound/waits/types.ts";
 
 type Row = {
   source: string;
@@ -15,22 +11,22 @@ type Row = {
   received_at: number;
 };
 
-export class TestDeliveries implements DeliveryLog {
+export class TestArrivals implements ArrivalLog {
   readonly #sql: SqlStorage;
 
   constructor({ sql }: DurableObjectStorage) {
     this.#sql = sql;
     sql.exec(
-      `CREATE TABLE IF NOT EXISTS test_deliveries
+      `CREATE TABLE IF NOT EXISTS test_arrivals
          (seq INTEGER PRIMARY KEY, source TEXT, id TEXT, type TEXT, body TEXT, received_at INTEGER, waits TEXT DEFAULT '', UNIQUE (source, id))`,
     );
   }
 
   /** Returns whether it is new. */
-  add({ source, id, type, body, receivedAt }: WaitedDelivery): boolean {
+  add({ source, id, type, body, receivedAt }: WaitedArrival): boolean {
     const values = [source, id, type, JSON.stringify(body), receivedAt];
     const added = this.#sql.exec(
-      `INSERT OR IGNORE INTO test_deliveries (source, id, type, body, received_at) VALUES (?, ?, ?, ?, ?) RETURNING seq`,
+      `INSERT OR IGNORE INTO test_arrivals (source, id, type, body, received_at) VALUES (?, ?, ?, ?, ?) RETURNING seq`,
       ...values,
     );
     return added.toArray().length > 0;
@@ -38,7 +34,7 @@ export class TestDeliveries implements DeliveryLog {
 
   recent({ since, source, limit }: { since: number; source?: string | undefined; limit: number }) {
     const rows = this.#sql.exec<Row>(
-      `SELECT * FROM (SELECT * FROM test_deliveries WHERE received_at >= ?1 AND source = IFNULL(?2, source) ORDER BY seq DESC LIMIT ?3)
+      `SELECT * FROM (SELECT * FROM test_arrivals WHERE received_at >= ?1 AND source = IFNULL(?2, source) ORDER BY seq DESC LIMIT ?3)
        ORDER BY seq`,
       since,
       source ?? null,
@@ -48,12 +44,12 @@ export class TestDeliveries implements DeliveryLog {
       const { source: from, id, type } = row;
       return { source: from, id, type, body: JSON.parse(body) as Json, receivedAt };
     });
-    return { deliveries: found.slice(-limit), hasMore: found.length > limit };
+    return { arrivals: found.slice(-limit), hasMore: found.length > limit };
   }
 
   recordWait(source: string, id: string, { waitId }: WebhookMatch): void {
     this.#sql.exec(
-      "UPDATE test_deliveries SET waits = waits || ? WHERE source = ? AND id = ?",
+      "UPDATE test_arrivals SET waits = waits || ? WHERE source = ? AND id = ?",
       `${waitId} `,
       source,
       id,
@@ -62,7 +58,7 @@ export class TestDeliveries implements DeliveryLog {
 
   /** The waits that each has ended, by its id. */
   waits(): Record<string, string[]> {
-    const rows = this.#sql.exec<{ id: string; waits: string }>("SELECT * FROM test_deliveries");
+    const rows = this.#sql.exec<{ id: string; waits: string }>("SELECT * FROM test_arrivals");
     return Object.fromEntries(
       rows.toArray().map(({ id, waits }) => [id, waits.split(" ").filter(Boolean)]),
     );

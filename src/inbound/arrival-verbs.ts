@@ -1,4 +1,4 @@
-/** The verbs that a delivery calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
+/** The verbs that an arrival calls in one transaction with its log. The app's class may override them: then they are ordinary methods. */
 
 import type { Kernel, RunWorkflow } from "../kernel/index.ts";
 import type { SubmitItem } from "../kernel/submissions/internal.ts";
@@ -7,7 +7,7 @@ import type { TransactionalVerb } from "./acceptance.ts";
 /**
  * The verbs by their names, without those that the app overrides. Their arguments come from a handler and can be anything.
  */
-export function deliveryVerbs({
+export function arrivalVerbs({
   submissions,
   workflows,
   storage,
@@ -30,11 +30,11 @@ export function deliveryVerbs({
       if (!start.isDead) commit(start.id);
       return { ...start, ended: start.end() };
     });
-    // It is sent again before it is recorded, so that a crash in between leaves it to the next delivery.
+    // It is sent again before it is recorded, so that a crash in between leaves it to the next arrival.
     if (isDead) return commit(await ended);
     // The start is stored, and the sender's time is short.
     ended.catch((error: unknown) => {
-      console.error(`[perdure] workflow ${name} ${id}, which a delivery has started:`, error);
+      console.error(`[perdure] workflow ${name} ${id}, which an arrival has started:`, error);
     });
   };
   const verbs = Object.entries({ submitMessages, submitMany, runWorkflow });
