@@ -12,6 +12,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { commit, machine, versions } from "./machine.ts";
 import type { Ask, Bench, BenchWorker, Measure } from "./measure.ts";
+import { crossed } from "./measures/crossed.ts";
 import { evaluation } from "./measures/evaluation.ts";
 import { isolatedCost } from "./measures/isolated-cost.ts";
 import { latency } from "./measures/latency.ts";
@@ -42,6 +43,7 @@ const MEASURES: readonly Measure[] = [
   memory,
   size,
   evaluation,
+  crossed,
 ];
 
 const { values } = parseArgs({
