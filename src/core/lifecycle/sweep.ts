@@ -1,10 +1,10 @@
 /** Finds the rows that retention may delete. Reads a bounded number of rows and writes none. */
 
 /** Rows of one read. A sweep reads at most twice. */
-export const SWEEP_ROWS = 256;
+const SWEEP_ROWS = 256;
 
 /** A row's number, and whether retention may delete it. */
-export type SweptRow = { readonly seq: number; readonly isOver: number };
+type SweptRow = { readonly seq: number; readonly isOver: number };
 
 /**
  * Reads the oldest rows, and a window of later rows that moves on with each sweep: otherwise rows that must stay would
@@ -13,8 +13,32 @@ export type SweptRow = { readonly seq: number; readonly isOver: number };
 export class Sweep {
   #after: number | undefined;
 
-  /** @param random returns a number in [0, 1) */
-  constructor(private readonly random: () => number) {}
+  /**
+   * @param random returns a number in [0, 1)
+   * @param table whose rows have a `seq`
+   */
+  constructor(
+    private readonly random: () => number,
+    private readonly table: string,
+  ) {}
+
+  /**
+   * Deletes some of the rows that retention may delete, at the same cost for any number of rows. Returns how many.
+   *
+   * @param isOver whether it may, in SQL
+   */
+  prune(sql: SqlStorage, isOver: string, ...bindings: SqlStorageValue[]): number {
+    const { table } = this;
+    const query = `SELECT seq, IFNULL(${isOver}, 0) AS isOver FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`;
+    const over = this.next(
+      (after) => sql.exec<SweptRow>(query, ...bindings, after).toArray(),
+      () => sql.exec<SweptRow>(`SELECT IFNULL(MAX(seq), 0) AS seq FROM ${table}`).one().seq,
+    );
+    if (over.length === 0) return 0;
+    const deletion = `DELETE FROM ${table} WHERE seq IN (SELECT value FROM json_each(?))`;
+    sql.exec(deletion, JSON.stringify(over));
+    return over.length;
+  }
 
   /**
    * The numbers of the rows to delete.

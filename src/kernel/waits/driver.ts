@@ -34,7 +34,7 @@ type Run = {
 
 export class Driver {
   readonly #running = new Map<string, Run>();
-  readonly #sweep = new Sweep(() => this.loop.clock.random());
+  readonly #sweep = new Sweep(() => this.loop.clock.random(), "perdure_waits");
 
   readonly kinds = new Map<string, StoredKind>();
 

@@ -7,15 +7,15 @@
 import { earliest } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
-import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/lifecycle/sweep.ts";
+import type { Sweep } from "../../core/lifecycle/sweep.ts";
 import type { Page } from "../../core/page.ts";
+import { rowOf, valuesOf } from "../../core/sql.ts";
 import type { InstanceOf } from "../outbox/index.ts";
 import {
   type Closing,
   STORED_KINDS,
   type StoredKindName,
   type Wait,
-  type WaitStatus,
   type WaitWorkflow,
 } from "./protocol.ts";
 
@@ -159,19 +159,15 @@ export class WaitStore {
 
   /** closed → closed, with nothing left to stop. */
   done(waitId: string, now: number): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_waits SET done_at = ? WHERE wait_id = ? AND done_at IS NULL",
-      now,
-      waitId,
-    );
+    const query = "UPDATE perdure_waits SET done_at = ? WHERE wait_id = ? AND done_at IS NULL";
+    this.storage.sql.exec(query, now, waitId);
   }
 
   /** completed → failed: its step could not take the result, which stays readable for its own run. */
   refuse(waitId: string): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_waits SET status = 'failed' WHERE wait_id = ? AND status = 'completed'",
-      waitId,
-    );
+    const query =
+      "UPDATE perdure_waits SET status = 'failed' WHERE wait_id = ? AND status = 'completed'";
+    this.storage.sql.exec(query, waitId);
   }
 
   /** open → open, with new state of its kind. */
@@ -204,10 +200,8 @@ export class WaitStore {
 
   /** The key is free for another wait. */
   releaseKey(waitId: string): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_waits SET idempotency_key = NULL WHERE wait_id = ?",
-      waitId,
-    );
+    const query = "UPDATE perdure_waits SET idempotency_key = NULL WHERE wait_id = ?";
+    this.storage.sql.exec(query, waitId);
   }
 
   find(waitId: string): Wait | undefined {
@@ -221,15 +215,15 @@ export class WaitStore {
   /** Open ones with one of these topics, of each topic the oldest first. Read one by one: a wait may be large. */
   *withTopics(topics: readonly string[], limit: number): Generator<Wait> {
     const query = `SELECT * ${WITH_TOPIC} topic IN (SELECT value FROM json_each(?)) LIMIT ?`;
-    for (const row of this.storage.sql.exec<Row>(query, JSON.stringify(topics), limit)) {
+    for (const row of this.storage.sql.exec(query, JSON.stringify(topics), limit)) {
       yield toWait(row);
     }
   }
 
   /** How many open ones have a topic, at most that many. */
   countOfTopic(topic: string, limit: number): number {
-    const query = `SELECT COUNT(*) AS count FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
-    return this.storage.sql.exec<{ count: number }>(query, topic, limit).one().count;
+    const query = `SELECT COUNT(*) FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
+    return valuesOf<number>(this.storage.sql, query, topic, limit)[0] ?? 0;
   }
 
   /**
@@ -263,7 +257,7 @@ export class WaitStore {
   /** Whether that has ended a wait. */
   hasAnswered(key: string): boolean {
     const query = "SELECT 1 FROM perdure_waits WHERE answered_by = ? LIMIT 1";
-    return this.storage.sql.exec(query, key).toArray().length > 0;
+    return valuesOf(this.storage.sql, query, key).length > 0;
   }
 
   /** When the first live wait is due, or null. */
@@ -324,8 +318,8 @@ export class WaitStore {
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
     const waits: Wait[] = [];
     let length = 0;
-    for (const row of this.storage.sql.exec<Row>(query, ...bindings, limit + 1)) {
-      length += row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
+    for (const row of this.storage.sql.exec(query, ...bindings, limit + 1)) {
+      for (const column of JSON_COLUMNS) length += String(row[column] ?? "").length;
       const last = waits.at(-1);
       const isFull = waits.length === limit || length > MOST_LISTED;
       if (last && isFull) return { items: waits, cursor: last.waitId };
@@ -334,33 +328,13 @@ export class WaitStore {
     return { items: waits };
   }
 
-  /** Forgets some of the closed ones that are older than that, whatever is open. Returns how many. */
-  prune(settledBefore: number, sweep: Sweep): number {
-    const { sql } = this.storage;
-    const over = sweep.next(
-      (after) =>
-        sql
-          .exec<SweptRow>(
-            `SELECT seq, IFNULL(done_at < ?, 0) AS isOver FROM perdure_waits WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
-            settledBefore,
-            after,
-          )
-          .toArray(),
-      () =>
-        sql.exec<{ seq: number }>("SELECT IFNULL(MAX(seq), 0) AS seq FROM perdure_waits").one().seq,
-    );
-    if (over.length === 0) return 0;
-    const query = "DELETE FROM perdure_waits WHERE seq IN (SELECT value FROM json_each(?))";
-    sql.exec(query, JSON.stringify(over));
-    return over.length;
+  /** Forgets some of the closed ones that are older than that, whatever is open. */
+  prune(settledBefore: number, sweep: Sweep): void {
+    sweep.prune(this.storage.sql, "done_at < ?", settledBefore);
   }
 
   #select(query: string, ...bindings: SqlStorageValue[]): Wait[] {
-    const { sql } = this.storage;
-    return sql
-      .exec<Row>(query, ...bindings)
-      .toArray()
-      .map(toWait);
+    return Array.from(this.storage.sql.exec(query, ...bindings), toWait);
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Wait | undefined {
@@ -368,46 +342,23 @@ export class WaitStore {
   }
 }
 
-type Row = {
-  wait_id: string;
-  kind: StoredKindName;
-  status: "open" | WaitStatus;
-  run: string;
-  workflow: string;
-  instance: string;
-  step: string;
-  parent: string | null;
-  proof: string;
-  topic: string | null;
-  request: string;
-  state: string | null;
-  result: string | null;
-  created_at: number;
-  expires_at: number;
-  settled_at: number | null;
-  done_at: number | null;
+/** JSON of these columns is parsed. */
+const JSON_COLUMNS = ["request", "state", "result"];
+
+type Row = Omit<Wait, "workflow" | "isLive"> & {
+  readonly workflow: string;
+  readonly instance: string;
+  readonly step: string;
+  readonly doneAt: number | undefined;
 };
 
-function toWait(row: Row): Wait {
-  return {
-    waitId: row.wait_id,
-    kind: row.kind,
-    run: row.run,
-    workflow: { name: row.workflow, id: row.instance, stepName: row.step },
-    parent: row.parent ?? undefined,
-    proof: row.proof,
-    topic: row.topic ?? undefined,
-    request: JSON.parse(row.request) as Json,
-    state: parse(row.state),
-    status: row.status,
-    result: parse(row.result),
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    settledAt: row.settled_at ?? undefined,
-    isLive: row.done_at === null,
-  };
-}
-
-function parse(text: string | null): Json | undefined {
-  return text === null ? undefined : (JSON.parse(text) as Json);
+function toWait(columns: Record<string, SqlStorageValue>): Wait {
+  const {
+    workflow: name,
+    instance: id,
+    step: stepName,
+    doneAt,
+    ...row
+  } = rowOf<Row>(columns, JSON_COLUMNS);
+  return { ...row, workflow: { name, id, stepName }, isLive: doneAt === undefined };
 }

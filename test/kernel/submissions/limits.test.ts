@@ -1,7 +1,7 @@
 /** L9: the ledger is bounded, and says where. */
 
 import { describe, expect, it } from "vitest";
-import { SWEEP_ROWS, Sweep } from "../../../src/core/lifecycle/sweep.ts";
+import { Sweep } from "../../../src/core/lifecycle/sweep.ts";
 import {
   BacklogFullError,
   InvalidOptionError,
@@ -187,12 +187,12 @@ describe("L9: retention", () => {
   });
 
   it("L9: one look of retention reads at most 513 rows and begins again behind the newest", () => {
-    const sweep = new Sweep(() => 0.5);
+    const sweep = new Sweep(() => 0.5, "t");
     const rows = Array.from({ length: 2_000 }, (_, index) => ({ seq: index + 1, isOver: 0 }));
     let reads: number[] = [];
     const read = (after: number) => {
       reads.push(after);
-      return rows.slice(after, after + SWEEP_ROWS);
+      return rows.slice(after, after + 256);
     };
     const looks = Array.from({ length: 6 }, () => {
       reads = [];

@@ -5,6 +5,7 @@
  */
 
 import { byteLength, type Json } from "../../../core/json.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import { PART_LENGTH, partsOf } from "../../../core/text.ts";
 import { MAX_TIMER_MS } from "../../../core/timeout.ts";
 import { AnswerTooLargeError } from "../errors.ts";
@@ -12,7 +13,6 @@ import type { AttemptRef } from "../host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
 import { isAskedAgain } from "../turns/recovery-decision.ts";
 import type { AnswerPart, SubmitMessagesOptions } from "../types.ts";
-import { valuesOf } from "./sql.ts";
 
 /** Bytes of a row that are there before its answer. */
 const SUBMITTED_BYTES = ["messages", "metadata", "answer", "notify"]

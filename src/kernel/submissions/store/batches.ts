@@ -1,12 +1,19 @@
 /** Batches of prompts: a row for each batch with an open submission, with its workflow, and the event to send while it waits. */
 
 import type { Failure } from "../../../core/failures.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
 import type { SubmissionStatus } from "../states.ts";
-import { bindIds, SEQ_OF_EACH } from "./ids.ts";
 import type { OpenSubmissions } from "./open.ts";
-import { each, SUMMARY, type Submission, type Summary, summaries } from "./rows.ts";
-import { valuesOf } from "./sql.ts";
+import {
+  bindIds,
+  each,
+  SEQ_OF_EACH,
+  SUMMARY,
+  type Submission,
+  type Summary,
+  summaries,
+} from "./rows.ts";
 
 /** The open ones of a batch, by their own index. */
 const OPEN =

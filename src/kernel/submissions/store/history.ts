@@ -1,14 +1,13 @@
 /** Lists submissions, and deletes ended ones. Changes no state. */
 
-import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../../core/lifecycle/sweep.ts";
+import type { Sweep } from "../../../core/lifecycle/sweep.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import { ListScanLimitError } from "../errors.ts";
 import { ISOLATED, POOL } from "../host.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";
 import type { ListSubmissionsOptions } from "../types.ts";
-import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
-import { each, SUMMARY, type Summary } from "./rows.ts";
-import { valuesOf } from "./sql.ts";
+import { bindId, each, SEQ_OF_ID, SUMMARY, type Summary } from "./rows.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
 export const LIST_WINDOW = 10_000;
@@ -112,21 +111,12 @@ export class SubmissionHistory {
     return valuesOf(this.sql, query, ...bindId(submissionId)).length > 0;
   }
 
-  /** Deletes some of what exceeds the retention, at the same cost for any number of rows. Returns how many. */
+  /** Deletes some of what exceeds the retention. Returns how many. */
   prune(endedBefore: number, maxCount: number, sweep: Sweep): number {
-    const { sql } = this;
     const kept = Math.min(maxCount, Number.MAX_SAFE_INTEGER);
-    const newest = "(SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions)";
-    const rows = `SELECT seq, settled_at IS NOT NULL AND ${MAY_GO} AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
-                  FROM perdure_submissions WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`;
-    const over = sweep.next(
-      (after) => sql.exec<SweptRow>(rows, endedBefore, kept, after).toArray(),
-      () => valuesOf<number>(sql, `SELECT ${newest}`)[0] ?? 0,
-    );
-    if (over.length === 0) return 0;
-    const query = "DELETE FROM perdure_submissions WHERE seq IN (SELECT value FROM json_each(?))";
-    sql.exec(query, JSON.stringify(over));
-    return over.length;
+    const isLast = "seq <= (SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions) - ?";
+    const isOver = `settled_at IS NOT NULL AND ${MAY_GO} AND (settled_at < ? OR ${isLast})`;
+    return sweep.prune(this.sql, isOver, endedBefore, kept);
   }
 }
 

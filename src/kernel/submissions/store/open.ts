@@ -1,10 +1,10 @@
 /** The open submissions. Caches counts and times in memory; the store updates the cache with each change. */
 
 import { type Failure, storedFailure } from "../../../core/failures.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import type { SubmissionStats } from "../types.ts";
 import { type SettledState, SUMMARY, type Submission, select, summaries } from "./rows.ts";
-import { valuesOf } from "./sql.ts";
 
 /** Open submissions that are not scheduled. The index is named, because the planner would scan all rows for the order. */
 export const QUEUED =

@@ -3,6 +3,7 @@
 import type { UIMessage } from "ai";
 import { type Failure, readFailure } from "../../../core/failures.ts";
 import type { Json } from "../../../core/json.ts";
+import { rowOf } from "../../../core/sql.ts";
 import type { Destination } from "../../outbox/index.ts";
 import type { TurnFacts } from "../host.ts";
 import type { SubmissionStatus, TerminalStatus } from "../states.ts";
@@ -95,15 +96,12 @@ export function json(value: object | undefined): string | null {
   return value === undefined ? null : JSON.stringify(value);
 }
 
-/** `submission_id` of SQLite is `submissionId` here. */
-export function rowOf<Read extends object>(columns: Record<string, SqlStorageValue>): Read {
-  const entries = Object.entries(columns).map(([column, value]) => {
-    if (column === "error" && value !== null) return [column, readFailure(`${value}`).message];
-    const isJson = value !== null && JSON_COLUMNS.includes(column);
-    const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-    return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];
-  });
-  return Object.fromEntries(entries) as Read;
+/** The error without its cause. */
+export function readRow<Read extends { error?: string | undefined }>(
+  columns: Record<string, SqlStorageValue>,
+): Read {
+  const row = rowOf<Read>(columns, JSON_COLUMNS);
+  return row.error === undefined ? row : { ...row, error: readFailure(row.error).message };
 }
 
 function toSubmission(sql: SqlStorage, row: Row) {
@@ -154,7 +152,7 @@ export function* eachWhole(
   query: string,
   ...bindings: SqlStorageValue[]
 ): Generator<Submission> {
-  for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, rowOf<Row>(row));
+  for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, readRow<Row>(row));
 }
 
 /** {@link eachWhole}, as a list. */
@@ -168,7 +166,7 @@ export function* each(
   query: string,
   ...bindings: SqlStorageValue[]
 ): Generator<Summary> {
-  for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, rowOf<SummaryRow>(row));
+  for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, readRow<SummaryRow>(row));
 }
 
 /** {@link each}, as a list. */
@@ -236,3 +234,44 @@ export type FailedEnd = {
   /** The model calls of this attempt. */
   readonly timeline?: AttemptTimeline | undefined;
 };
+
+/*
+ * A generated id begins with the number of its row, so that no index has to hold it. Those that a caller has chosen are in an index
+ * of their own, whatever their form.
+ */
+
+const GENERATED = /^([0-9a-z]{1,11})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const RADIX = 36;
+
+/** The id of the submission with this number. */
+export function generatedId(seq: number, uuid: string): string {
+  return `${seq.toString(RADIX)}-${uuid}`;
+}
+
+/** The number in an id of this form, or null. */
+export function seqIn(submissionId: string): number | null {
+  const [, number] = GENERATED.exec(submissionId) ?? [];
+  const seq = number === undefined ? Number.NaN : Number.parseInt(number, RADIX);
+  return Number.isSafeInteger(seq) ? seq : null;
+}
+
+/** SQL for the number of the row with an id, or NULL: by the number in it, or by the index of those that callers have chosen. */
+function seqOf(id: string, seq: string): string {
+  return `COALESCE((SELECT seq FROM perdure_submissions WHERE seq = ${seq} AND submission_id = ${id}),
+    (SELECT seq FROM perdure_submissions WHERE submission_id = ${id} AND is_generated = 0))`;
+}
+
+/** Row lookup for one bound id, see {@link bindId}. */
+export const SEQ_OF_ID = seqOf("?", "?");
+
+/** In the order of {@link SEQ_OF_ID}. */
+export function bindId(submissionId: string): [number | null, string, string] {
+  return [seqIn(submissionId), submissionId, submissionId];
+}
+
+/** Row lookup for each `value` of json_each(), a list made by {@link bindIds}. */
+export const SEQ_OF_EACH = seqOf("value ->> 0", "value ->> 1");
+
+export function bindIds(submissionIds: readonly string[]): string {
+  return JSON.stringify(submissionIds.map((id) => [id, seqIn(id)]));
+}

@@ -1,10 +1,10 @@
 /** Selects the submissions that an operator's action with a filter changes. Reads ids only, and writes nothing. */
 
 import { readFailure } from "../../../core/failures.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import type { SubmissionFilter } from "../types.ts";
 import { filterOf, LIST_SCAN, LIST_WINDOW } from "./history.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
-import { valuesOf } from "./sql.ts";
 
 /** Open ones are cancelled. Those that have ended without an answer, and were not retried before, are retried. */
 export type Change = "cancel" | "retry";

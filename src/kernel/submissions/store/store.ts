@@ -8,6 +8,7 @@
 
 import { type Failure, storedFailure } from "../../../core/failures.ts";
 import { migrate } from "../../../core/lifecycle/migrations.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import { type AttemptRef, isIsolated } from "../host.ts";
 import type { Limits } from "../options.ts";
 import { NEXT, type SubmissionStatus } from "../states.ts";
@@ -18,23 +19,25 @@ import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";
 import { BatchStore } from "./batches.ts";
 import { SubmissionHistory } from "./history.ts";
-import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { OpenSubmissions, QUEUED, SCHEDULED } from "./open.ts";
 import {
   acceptedRow,
+  bindIds,
   eachWhole,
   type FailedEnd,
+  generatedId,
   json,
   NEXT_RANK,
   type NewSubmission,
+  SEQ_OF_EACH,
   type Seen,
   type SettledState,
   type Submission,
   type Summary,
   select,
+  seqIn,
 } from "./rows.ts";
 import { MIGRATIONS } from "./schema.ts";
-import { valuesOf } from "./sql.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 
 /** A running submission whose attempt was interrupted. */

@@ -5,8 +5,8 @@
 
 import { type Failure, failureOf, uncut } from "../../../core/failures.ts";
 import { byteLength } from "../../../core/json.ts";
+import { valuesOf } from "../../../core/sql.ts";
 import type { AttemptRef, CallEnd, SettledCall } from "../host.ts";
-import { valuesOf } from "./sql.ts";
 
 /** Bytes of JSON that are stored of an output. A row takes 2 MB. */
 const OUTPUT_BYTES = 1_000_000;

@@ -4,8 +4,7 @@ import { readFailure } from "../../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AttemptTimeline } from "../turns/timeline.ts";
-import { bindId, SEQ_OF_ID } from "./ids.ts";
-import { rowOf, type Submission } from "./rows.ts";
+import { bindId, readRow, SEQ_OF_ID, type Submission } from "./rows.ts";
 
 /** How far the prompts of one workflow instance may be from each other, in submissions: no index leads from one to the next. */
 const REACH = 5_000;
@@ -117,5 +116,5 @@ export function tracedCalls(
 }
 
 function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
-  return Array.from(sql.exec(query, ...bindings), (row) => rowOf<TracedSubmission>(row));
+  return Array.from(sql.exec(query, ...bindings), (row) => readRow<TracedSubmission>(row));
 }

@@ -20,10 +20,9 @@ import type { Ledger } from "../ledger.ts";
 import { isExpired, type Seen, type Submission } from "../store/rows.ts";
 import { attemptPlanOf } from "./attempt-plan.ts";
 import type { TokenBudgets } from "./budgets.ts";
-import { type LiveTurn, liveTurn } from "./live-turn.ts";
+import { inTurnSpan, type LiveTurn, liveTurn } from "./live-turn.ts";
 import type { Interruption, Recovery } from "./recovery.ts";
 import type { Settlement } from "./settlement.ts";
-import { inTurnSpan } from "./turn-span.ts";
 import type { WorkflowLiveness } from "./workflow-liveness.ts";
 
 const EXPIRED: Failure = {

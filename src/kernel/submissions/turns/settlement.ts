@@ -28,7 +28,7 @@ export class Settlement {
   #sincePrune = 0;
   /** Whether the latest {@link flush} has failed. */
   #hasUnsent = false;
-  readonly #sweep = new Sweep(() => this.ledger.clock.random());
+  readonly #sweep = new Sweep(() => this.ledger.clock.random(), "perdure_submissions");
 
   /** @param onChanged a turn is over: its submission has ended, or waits for its next attempt */
   constructor(

@@ -1,7 +1,7 @@
 /** Ids of submissions: those that the ledger gives, and those that callers choose. */
 
 import { describe, expect, it } from "vitest";
-import { generatedId, seqIn } from "../../../../src/kernel/submissions/store/ids.ts";
+import { generatedId, seqIn } from "../../../../src/kernel/submissions/store/rows.ts";
 import { givenLedger } from "../../../support/given.ts";
 import { crashOne, expectState, type Ledger, submit, within } from "../../../support/ledger.ts";
 
