@@ -185,7 +185,7 @@ describe("refusals of email()", () => {
     ["X-Perdure-Delivery: 1"],
     ["X-Failed-Recipients: ann@example.org"],
     ["X-Loop: help@example.org"],
-    ["Content-Type: multipart/report; report-type=arrival-status"],
+    ["Content-Type: multipart/report; report-type=delivery-status"],
   ])("ignores an automatic e-mail: %s", async (header) => {
     const { rejected } = await receive(emailOf({ headers: [header] }));
     expect(rejected).toBeUndefined();
