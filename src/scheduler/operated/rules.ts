@@ -12,12 +12,19 @@ const MANY_FAILURES = 3;
 /** A run that was long once makes its task skip a few. */
 const MANY_SKIPPED = 5;
 
-/** One task each: an action needs its id, and an agent has few. */
-type Rule = (task: TaskFacts, now: number) => Finding | undefined;
 type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+/** What a rule says of a task. The rest of a finding is the same for all of them. */
+type Found = Pick<Finding, "code" | "severity" | "title" | "cause"> &
+  Partial<Pick<Finding["evidence"], "count">> & {
+    readonly since?: number | undefined;
+    readonly lastError?: string | undefined;
+    readonly fix: string;
+    readonly action?: Action;
+  };
+/** One task each: an action needs its id, and an agent has few. */
+type Rule = (task: TaskFacts, now: number) => Found | undefined;
 
 const nameOf = ({ taskId }: TaskFacts) => JSON.stringify(line(taskId));
-const linkTo = ({ taskId }: TaskFacts) => ({ view: "tasks", id: taskId });
 
 const taskPaused: Rule = (task, now) => {
   const { taskId, paused, lastRun, failures } = task;
@@ -29,36 +36,29 @@ const taskPaused: Rule = (task, now) => {
     code: "task-paused",
     severity: isFailure ? "error" : "info",
     title: `The task ${nameOf(task)} is paused since ${at(since, now)}${why}${note ? `: ${line(note)}` : ""}.`,
-    evidence: {
-      count: isFailure ? failures : 1,
-      since,
-      ids: [taskId],
-      ...(lastRun?.error && { lastError: lastRun.error }),
-    },
+    count: isFailure ? failures : 1,
+    since,
+    lastError: lastRun?.error,
     cause: isFailure
       ? `Its option pauseOnFailure has paused it. The latest error is: ${line(lastRun?.error ?? "not known")}`
       : "The task was paused by hand; it does not fire until it is resumed.",
-    fix: {
-      text: isFailure
-        ? "First correct what the error names, then resume it."
-        : "Resume it if it is to run again.",
-      action: { do: "resume-task", taskId },
-    },
-    link: linkTo(task),
+    fix: isFailure
+      ? "First correct what the error names, then resume it."
+      : "Resume it if it is to run again.",
+    action: { do: "resume-task", taskId },
   };
 };
 
 const taskInvalid: Rule = (task) => {
   if (task.state !== "invalid") return undefined;
-  const { taskId, error = "" } = task;
+  const { error = "" } = task;
   return {
     code: "task-invalid",
     severity: "error",
     title: `The task ${nameOf(task)} is invalid and does not run: ${line(error)}`,
-    evidence: { count: 1, ids: [taskId], lastError: error },
+    lastError: error,
     cause: "Its declaration in getScheduledTasks() has an option or a schedule that is not valid.",
-    fix: { text: 'Correct it and deploy. "npx perdure explain" checks a schedule.' },
-    link: linkTo(task),
+    fix: 'Correct it and deploy. "npx perdure explain" checks a schedule.',
   };
 };
 
@@ -71,18 +71,12 @@ const taskFailing: Rule = (task, now) => {
     code: "task-failing",
     severity: failures >= MANY_FAILURES ? "error" : "warning",
     title: `The latest ${plural(failures, "run")} of the task ${nameOf(task)} failed${when}.`,
-    evidence: {
-      count: failures,
-      ...(since !== undefined && { since }),
-      ids: [taskId],
-      ...(lastRun?.error && { lastError: lastRun.error }),
-    },
+    count: failures,
+    since,
+    lastError: lastRun?.error,
     cause: `The latest error is: ${line(lastRun?.error ?? "not known")}`,
-    fix: {
-      text: "First correct what the error names, then run it now.",
-      action: { do: "trigger-task", taskId },
-    },
-    link: linkTo(task),
+    fix: "First correct what the error names, then run it now.",
+    action: { do: "trigger-task", taskId },
   };
 };
 
@@ -95,17 +89,14 @@ const taskLate: Rule = (task, now) => {
     code: "task-late",
     severity: "error",
     title: `The task ${nameOf(task)} is due since ${at(since, now)} and has not started.`,
-    evidence: { count: 1, since, ids: [taskId] },
+    since,
     cause: isWaiting
       ? "Its run waits for an earlier run that has not ended."
       : "The agent has lost its wake, or could not store the run; its log has lines that begin with [perdure].",
-    fix: {
-      text: isWaiting
-        ? 'Cancel the submission of the earlier run, or set the option overlap to "skip" or "allow".'
-        : "Run it now. If it does not start, deploy the Worker again.",
-      ...(!isWaiting && { action: { do: "trigger-task", taskId } as const }),
-    },
-    link: linkTo(task),
+    fix: isWaiting
+      ? 'Cancel the submission of the earlier run, or set the option overlap to "skip" or "allow".'
+      : "Run it now. If it does not start, deploy the Worker again.",
+    ...(!isWaiting && { action: { do: "trigger-task", taskId } as const }),
   };
 };
 
@@ -118,19 +109,17 @@ const taskMissed: Rule = (task, now) => {
     code: "task-missed",
     severity: "warning",
     title: `${plural(missed.length, "occurrence")} of the task ${nameOf(task)} since ${at(first, now)} did not run.`,
-    evidence: { count: missed.length, since: first, ids: [taskId] },
+    count: missed.length,
+    since: first,
     cause:
       "The agent could not run then, or the task was paused, and its option catchUp runs only some of what passed.",
-    fix: {
-      text: "Run them now if they still matter.",
-      action: { do: "backfill", taskId, from: first, to: last + 1 },
-    },
-    link: linkTo(task),
+    fix: "Run them now if they still matter.",
+    action: { do: "backfill", taskId, from: first, to: last + 1 },
   };
 };
 
 const taskSkips: Rule = (task, now) => {
-  const { taskId, state, latest } = task;
+  const { state, latest } = task;
   if (state !== "active" || !latest) return undefined;
   const { count, skipped, completed, since } = latest;
   if (skipped < MANY_SKIPPED || skipped <= completed) return undefined;
@@ -138,27 +127,23 @@ const taskSkips: Rule = (task, now) => {
     code: "task-skips",
     severity: "warning",
     title: `The task ${nameOf(task)} skipped ${skipped} of its latest ${count} runs since ${at(since, now)}, and completed ${completed}.`,
-    evidence: { count: skipped, since, ids: [taskId] },
+    count: skipped,
+    since,
     cause: "Its earlier run had not ended: a run takes longer than the time between occurrences.",
-    fix: {
-      text: 'Shorten its run or its timeout, schedule it less often, or set the option overlap to "queue" or "allow".',
-    },
-    link: linkTo(task),
+    fix: 'Shorten its run or its timeout, schedule it less often, or set the option overlap to "queue" or "allow".',
   };
 };
 
 const taskNeverRuns: Rule = (task) => {
-  const { taskId, over } = task;
+  const { over } = task;
   if (!over) return undefined;
   const { hasFired, schedule } = over;
   return {
     code: "task-never-runs",
     severity: hasFired ? "info" : "warning",
     title: `The task ${nameOf(task)} has no occurrence from now on${hasFired ? "" : ", and has never run with its schedule"}.`,
-    evidence: { count: 1, ids: [taskId] },
     cause: `Its schedule ${JSON.stringify(line(schedule))}, startAt, endAt and except leave no time, e.g. because it has passed.`,
-    fix: { text: "Correct its schedule and deploy, or remove the task." },
-    link: linkTo(task),
+    fix: "Correct its schedule and deploy, or remove the task.",
   };
 };
 
@@ -176,7 +161,17 @@ export const SCHEDULER_RULES = RULES.map(
   (rule) =>
     ({ tasks }: SchedulerFacts, now: number): Finding[] =>
       tasks.flatMap((task) => {
-        const finding = rule(task, now);
-        return finding ? { ...finding, about: task.taskId } : [];
+        const found = rule(task, now);
+        if (!found) return [];
+        const { count = 1, since, lastError, fix, action, ...rest } = found;
+        const { taskId } = task;
+        const times = since !== undefined && { since };
+        return {
+          ...rest,
+          about: taskId,
+          evidence: { count, ...times, ids: [taskId], ...(lastError && { lastError }) },
+          fix: { text: fix, ...(action && { action }) },
+          link: { view: "tasks", id: taskId },
+        };
       }),
 );

@@ -7,8 +7,6 @@ import type { DeliveryGroup, OutboxFacts } from "../facts.ts";
 import type { Endpoint } from "../types.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
 
-/** One failed attempt is often the network, and the next one a second later succeeds. */
-const FAILS_AFTER = 3;
 /** Leaves time to act before `put()` refuses events. */
 const NEAR_LIMIT = 0.8;
 /** Statuses by which receivers refuse a secret. */
@@ -107,33 +105,6 @@ function reasonOf({ failure, error }: DeliveryGroup): string {
   return status ?? `"${line(error)}"`;
 }
 
-function ofDestination(
-  code: Cause,
-  groups: readonly DeliveryGroup[],
-  facts: OutboxFacts,
-  now: number,
-  { cause, fix, action }: { cause: string; fix: string; action?: Action },
-): Finding {
-  const [first] = groups as [DeliveryGroup];
-  const count = sumOf(groups);
-  const since = sinceOf(groups, facts.endpoints);
-  const time = `since ${at(since, now)}`;
-  const what =
-    code === "destination-slow"
-      ? `${verb(count, "has", "have")} had no answer in time ${time}`
-      : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first)}`;
-  return {
-    code,
-    about: first.key,
-    severity: "error",
-    title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${what}.`,
-    evidence: { count, since, ids: someIds(groups), lastError: first.error },
-    cause,
-    fix: { text: fix, ...(action && { action }) },
-    link: { view: "deliveries", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
-  };
-}
-
 /** Attempts all of a failing URL again now, or the first one of another destination; the others come within their backoff. */
 function tryNow(
   [first]: readonly DeliveryGroup[],
@@ -148,78 +119,103 @@ function tryNow(
   return deliveryId === undefined ? {} : { action: { do: "redrive", deliveryId } };
 }
 
-function failingLong(facts: OutboxFacts, cause: Cause): DeliveryGroup[][] {
-  return failing(facts, cause).filter((groups) =>
-    groups.some(({ attempts }) => attempts >= FAILS_AFTER),
-  );
+/** A finding about deliveries of one destination. */
+function about(
+  groups: readonly DeliveryGroup[],
+  since: number,
+  found: Omit<Finding, "evidence">,
+): Finding {
+  const lastError = groups[0]?.error ?? "";
+  return { ...found, evidence: { count: sumOf(groups), since, ids: someIds(groups), lastError } };
 }
 
-const destinationSlow: Rule = (facts, now) =>
-  failingLong(facts, "destination-slow").map((groups) =>
-    ofDestination("destination-slow", groups, facts, now, {
-      cause: `The receiver may have got each attempt, and answers too late or not at all: ${line(groups[0]?.error ?? "")}`,
-      fix: `First look at the receiver: let it answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
-      ...tryNow(groups, facts),
-    }),
-  );
+const linkTo = (view: string, { ids: [id] }: DeliveryGroup) => ({
+  view,
+  ...(id !== undefined && { id }),
+});
 
-const destinationFails: Rule = (facts, now) =>
-  failingLong(facts, "destination-fails").map((groups) =>
-    ofDestination("destination-fails", groups, facts, now, {
-      cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
-      fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
-      ...tryNow(groups, facts),
-    }),
-  );
-
-const secretRefused: Rule = (facts, now) =>
-  failing(facts, "secret-refused").map((groups) => {
-    const names = secretsOf(groups[0]?.destination);
+/** By the cause of deliveries that wait: what is likely, and what to do. */
+const FAILING: {
+  readonly [Code in Exclude<Cause, "poison-delivery">]: (first: DeliveryGroup) => {
+    readonly cause: string;
+    readonly fix: string;
+  };
+} = {
+  "destination-slow": ({ error }) => ({
+    cause: `The receiver may have got each attempt, and answers too late or not at all: ${line(error)}`,
+    fix: `First look at the receiver: let it answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
+  }),
+  "destination-fails": () => ({
+    cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
+    fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+  }),
+  "secret-refused": ({ destination }) => {
+    const names = secretsOf(destination);
     const named = names.length === 0 ? "its secret" : `the secret ${names.join(", ")}`;
     const command = names.map((name) => `wrangler secret put ${name}`).join(", ");
-    return ofDestination("secret-refused", groups, facts, now, {
+    return {
       cause: `The receiver does not accept ${named}: it has another value there, or was revoked.`,
       fix: `First set ${named} to the receiver's value${command && ` (${command})`}, then send again now.`,
-      ...tryNow(groups, facts),
-    });
-  });
+    };
+  },
+  "secret-missing": ({ failure: { detail: name = "" } = {} }) => ({
+    cause: `This Worker has no usable secret ${name}, which signs or authorizes the request.`,
+    fix: `First set it (wrangler secret put ${name}), then send again now.`,
+  }),
+  "binding-missing": () => ({
+    cause: "The Wrangler configuration of the deployed Worker does not have the binding.",
+    fix: "First add the binding and deploy, then send again now.",
+  }),
+};
 
-const secretMissing: Rule = (facts, now) =>
-  failing(facts, "secret-missing").map((groups) => {
-    const name = groups[0]?.failure?.detail ?? "";
-    return ofDestination("secret-missing", groups, facts, now, {
-      cause: `This Worker has no usable secret ${name}, which signs or authorizes the request.`,
-      fix: `First set it (wrangler secret put ${name}), then send again now.`,
-      ...tryNow(groups, facts),
-    });
-  });
+/** One failed attempt is often the network, and the next one a second later succeeds. */
+const AFTER_ATTEMPTS: { readonly [Code in Cause]?: number } = {
+  "destination-slow": 3,
+  "destination-fails": 3,
+};
 
-const bindingMissing: Rule = (facts, now) =>
-  failing(facts, "binding-missing").map((groups) =>
-    ofDestination("binding-missing", groups, facts, now, {
-      cause: "The Wrangler configuration of the deployed Worker does not have the binding.",
-      fix: "First add the binding and deploy, then send again now.",
-      ...tryNow(groups, facts),
-    }),
-  );
+const FAILING_RULES = (Object.keys(FAILING) as (keyof typeof FAILING)[]).map(
+  (code): Rule =>
+    (facts, now) =>
+      failing(facts, code).flatMap((groups) => {
+        const [first] = groups;
+        const least = AFTER_ATTEMPTS[code] ?? 0;
+        if (!first || !groups.some(({ attempts }) => attempts >= least)) return [];
+        const { cause, fix } = FAILING[code](first);
+        const count = sumOf(groups);
+        const since = sinceOf(groups, facts.endpoints);
+        const time = `since ${at(since, now)}`;
+        const what =
+          code === "destination-slow"
+            ? `${verb(count, "has", "have")} had no answer in time ${time}`
+            : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first)}`;
+        return about(groups, since, {
+          code,
+          about: first.key,
+          severity: "error",
+          title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${what}.`,
+          cause,
+          fix: { text: fix, ...tryNow(groups, facts) },
+          link: linkTo("deliveries", first),
+        });
+      }),
+);
 
 const poisonDelivery: Rule = (facts, now) =>
   failing(facts, "poison-delivery").map((groups) => {
     const [first] = groups as [DeliveryGroup];
-    const count = sumOf(groups);
     const since = earliestOf(groups);
-    return {
+    return about(groups, since, {
       code: "poison-delivery",
       about: first.key,
       severity: "error",
-      title: `The agent crashed during each of the latest attempts of ${plural(count, "delivery", "deliveries")} to ${nameOf(first)}, put since ${at(since, now)}.`,
-      evidence: { count, since, ids: someIds(groups), lastError: first.error },
+      title: `The agent crashed during each of the latest attempts of ${plural(sumOf(groups), "delivery", "deliveries")} to ${nameOf(first)}, put since ${at(since, now)}.`,
       cause: "The receiving method, or the size of the event, crashes the agent.",
       fix: {
         text: "Correct the receiving method and deploy. After eight crashes it becomes a dead letter, which you can delete.",
       },
-      link: { view: "deliveries", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
-    };
+      link: linkTo("deliveries", first),
+    });
   });
 
 const endpointDisabled: Rule = ({ endpoints, gone, groups }, now) =>
@@ -290,12 +286,11 @@ const deadLetters: Rule = (facts, now) =>
       count === 1 || to === undefined || !canBeFiltered(to)
         ? { do: "redrive", deliveryId }
         : { do: "redrive", filter: { destination: to, since, cause: first.cause } };
-    return {
+    return about(groups, since, {
       code: cause === "poison-delivery" ? "poison-delivery" : "dead-letters",
       about: `${first.key} ${first.cause}`,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}: ${line(first.error)}`,
-      evidence: { count, since, ids: someIds(groups), lastError: first.error },
       cause: `${CAUSES[cause]}${names && `: ${names}`}; they are not attempted any more.`,
       fix: {
         text: `First correct what the error names, then send ${
@@ -304,7 +299,7 @@ const deadLetters: Rule = (facts, now) =>
         action,
       },
       link: { view: "dead-letters", id: deliveryId },
-    };
+    });
   });
 
 const uncertainDeadLetters: Rule = (facts, now) =>
@@ -312,19 +307,18 @@ const uncertainDeadLetters: Rule = (facts, now) =>
     const [first] = groups as [DeliveryGroup];
     const count = sumOf(groups);
     const since = earliestOf(groups);
-    return {
+    return about(groups, since, {
       code: "uncertain-dead-letters",
       about: `${first.key} ${first.cause}`,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} may have arrived, and ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}.`,
-      evidence: { count, since, ids: someIds(groups), lastError: first.error },
       cause:
         "An attempt had no known outcome, and the receiver does not recognize a repetition, so it is not repeated.",
       fix: {
         text: "Look at the receiver: delete what has arrived, and redrive what has not. Both are decisions for each of them.",
       },
-      link: { view: "dead-letters", ...(first.ids[0] !== undefined && { id: first.ids[0] }) },
-    };
+      link: linkTo("dead-letters", first),
+    });
   });
 
 const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
@@ -357,11 +351,7 @@ const outboxNearLimit: Rule = ({ waiting, maxWaiting, groups }, now) => {
 };
 
 export const OUTBOX_RULES: readonly Rule[] = [
-  destinationSlow,
-  destinationFails,
-  secretRefused,
-  secretMissing,
-  bindingMissing,
+  ...FAILING_RULES,
   poisonDelivery,
   endpointDisabled,
   deadLetters,
