@@ -10,8 +10,8 @@ import { hostOf } from "./destinations/webhook.ts";
 import type { KeepLimits, OutboxLimits, OutboxSettings } from "./options.ts";
 import { DeadLetterStore } from "./store/dead-letters.ts";
 import { EndpointStore } from "./store/endpoints.ts";
+import type { OutboxEntry } from "./store/entries.ts";
 import { EntryStore } from "./store/entries.ts";
-import type { OutboxEntry } from "./store/entry.ts";
 import type { DeadLetter, Destination, Endpoint } from "./types.ts";
 
 /** A failing endpoint without waiting entries is deleted after this time. */

@@ -2,6 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import type { Instant } from "../../core/options/instant.ts";
+import type { PageOptions } from "../../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
 
 export type { Destination } from "./destinations/index.ts";
@@ -38,17 +39,7 @@ export type DeadLetterFilter = {
   readonly isUncertain?: boolean;
 };
 
-/** Which page of a list. */
-type PageOptions = {
-  /**
-   * From 1 to 1,000.
-   * @default 100
-   */
-  readonly limit?: number;
-  /** The `cursor` of the previous page. */
-  readonly cursor?: string | undefined;
-};
-
+/** A page has up to 1,000 items, 100 by default. */
 export type ListDeadLettersOptions = DeadLetterFilter & PageOptions;
 
 /** The state of a URL that webhooks go to. */
@@ -99,7 +90,7 @@ export type DeliveryInfo = DeliveryState & {
   readonly createdAt: number;
 };
 
-/** Which deliveries are listed. All of them by default. */
+/** Which deliveries are listed. All of them by default, in pages of up to 1,000, and 100 by default. */
 export type ListDeliveriesOptions = Pick<DeadLetterFilter, "destination"> &
   PageOptions & {
     /** Delivered ones are kept only with `keepDelivered`, or if their event was sent as a reference. */

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
-import { type Backoff, failureOf } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import type { Duration } from "../../core/options/duration.ts";
 import {
@@ -92,36 +92,8 @@ const NAMES = [
   "except",
 ] as const satisfies readonly (keyof ScheduledTask)[];
 
-/** A valid declaration. */
-export type DeclaredTask = {
-  readonly taskId: string;
-  /** With the exceptions of the text and of the options. */
-  readonly schedule: ParsedSchedule;
-  /** No occurrence before it, epoch milliseconds. */
-  readonly startAt: number;
-  /** No occurrence at it or after. */
-  readonly endAt: number;
-  /** Of the options that decide the task's times. All others may change without a change in storage. */
-  readonly fingerprint: string;
-  readonly action: Pick<ScheduledTask, "prompt" | "handler">;
-  readonly description: string | undefined;
-  readonly metadata: ScheduledTask["metadata"];
-  readonly retry: RetryOptions | undefined;
-  readonly maxAttempts: number;
-  readonly backoff: Backoff;
-  /** How old a missed occurrence may be to be caught up; `"latest"` for the latest one alone. */
-  readonly catchUpMs: number | "latest";
-  readonly overlap: Overlap;
-  /** Runs that may wait for a running one. */
-  readonly maxWaiting: number;
-  /** How long after its occurrence it fires: its share of the jitter. */
-  readonly offsetMs: number;
-  readonly maxRuns: number;
-  readonly pauseAfter: number;
-  readonly timeoutMs: number;
-  /** Unknown fields that look like mistyped options, as a message names them. */
-  readonly ignored: readonly string[];
-};
+/** A valid declaration. Times are epoch milliseconds; there is no occurrence before `startAt`, and none from `endAt` on. */
+export type DeclaredTask = Readonly<ReturnType<typeof readTask>>;
 
 export type DeclarationContext = {
   readonly defaultTimezone: string | undefined;
@@ -141,7 +113,7 @@ export function readTask(
   taskId: string,
   declared: ScheduledTask,
   { defaultTimezone, hasPrompts, jitterShare }: DeclarationContext,
-): DeclaredTask {
+) {
   if (!TASK_ID.test(taskId)) {
     throw invalidOption("task id", taskId, "1 to 1000 letters, digits, _ and -");
   }
@@ -164,18 +136,23 @@ export function readTask(
   return {
     ...rest,
     taskId,
+    /** With the exceptions of the text and of the options. */
     schedule,
     startAt,
     endAt,
+    /** Of the options that decide the task's times. All others may change without a change in storage. */
     fingerprint: digest(JSON.stringify(times)),
     action,
     description: typeof task.description === "string" ? task.description : undefined,
     maxAttempts,
     backoff: { baseMs: delays.baseDelayMs, capMs: Math.min(delays.maxDelayMs, YEAR_MS) },
+    /** How old a missed occurrence may be to be caught up; `"latest"` for the latest one alone. */
     catchUpMs: catchUpMs(catchUp),
+    /** How long after its occurrence it fires: its share of the jitter. */
     offsetMs: Math.floor(jitterShare(taskId) * jitter),
     pauseAfter: typeof pauseOnFailure === "number" ? pauseOnFailure : pauseOnFailure ? 1 : Infinity,
     timeoutMs: timeout,
+    /** Unknown fields that look like mistyped options, as a message names them. */
     ignored: ignoredFields(declared),
   };
 }
@@ -237,7 +214,10 @@ function ignoredFields(task: ScheduledTask): string[] {
   return [...mistyped, ...ofRetry.map((name) => preview(`retry.${name}`))];
 }
 
-function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["action"] {
+function actionOf(
+  task: ScheduledTask,
+  hasPrompts: boolean,
+): Pick<ScheduledTask, "prompt" | "handler"> {
   const { prompt, handler } = task;
   if ((prompt === undefined) === (handler === undefined)) {
     const given =

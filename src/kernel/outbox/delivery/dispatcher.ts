@@ -6,7 +6,7 @@
 import { earliest } from "../../../core/clock.ts";
 import { HEARTBEAT_MS } from "../../../core/lifecycle/work-loop.ts";
 import type { OutboxContext } from "../context.ts";
-import type { NewEntry } from "../store/entry.ts";
+import type { NewEntry } from "../store/entries.ts";
 import { AttemptRunner } from "./attempt.ts";
 import { DeadLetterNotifier } from "./dead-letter-notifier.ts";
 import { type Loaded, type ReadyEntry, ReadyQueue } from "./ready-queue.ts";

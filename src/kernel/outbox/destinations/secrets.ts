@@ -19,7 +19,7 @@ export function checked<T>(problemOf: (value: unknown) => Problem | undefined): 
 const FOREIGN_METHODS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
 
 /** Whether this is a string, or a binding to a Secrets Store. */
-export function isSecret(env: object, name: string): boolean {
+function isSecret(env: object, name: string): boolean {
   const value: unknown = Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
   if (typeof value !== "object" || value === null) return typeof value === "string";
   const has = (method: string) => typeof Reflect.get(value, method) === "function";
@@ -43,14 +43,19 @@ export const SECRET_NAME = checked<string>((name) =>
       },
 );
 
-/** What is wrong with the name of a secret in this field of a destination. */
+/**
+ * What is wrong with the name of a secret in this field of a destination.
+ *
+ * @param example a name for it
+ */
 export function problemOfSecret(
   env: object,
   field: string,
   name: string,
+  example = field.toUpperCase(),
 ): FieldProblem | undefined {
   if (isSecret(env, name)) return undefined;
   const given = "(not shown, because it may be the secret itself)";
-  const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${field.toUpperCase()}`;
+  const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${example}`;
   return { field, given, expected };
 }

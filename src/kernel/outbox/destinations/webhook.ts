@@ -14,7 +14,7 @@ import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
 import { isPrivateHost } from "./private-hosts.ts";
 import { excerptOf } from "./requests.ts";
-import { checked, isSecret, type Problem, readSecret } from "./secrets.ts";
+import { checked, type Problem, problemOfSecret, readSecret } from "./secrets.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
 export type WebhookDestination = WithPolicy & {
@@ -92,7 +92,10 @@ export const webhooks = {
       keyOf: ({ url }) => keyOfEndpoint(url),
       labelOf: ({ url }) => hostOf(url),
       problemOf: ({ url, secrets }) =>
-        problemOfHost(url, allowPrivateAddresses) ?? problemOfNames(secrets, env),
+        problemOfHost(url, allowPrivateAddresses) ??
+        secrets
+          .map((name, at) => problemOfSecret(env, `secrets[${at}]`, name, "WEBHOOK_SECRET"))
+          .find((problem) => problem !== undefined),
       async deliver({ url, secrets }, delivery: Delivery, signal, { traceparent }) {
         // Checked again: the option may have changed since the destination was stored.
         const problem = problemOfHost(url, allowPrivateAddresses);
@@ -277,15 +280,6 @@ function problemOfSecrets(names: unknown): Problem | undefined {
   if (wrong === -1) return undefined;
   const problem = `Item ${wrong + 1} is no name. The secret itself is never stored`;
   return { given: "(not shown)", expected: `${expected}. ${problem}` };
-}
-
-function problemOfNames(names: readonly string[], env: object): FieldProblem | undefined {
-  const unknown = names.findIndex((name) => !isSecret(env, name));
-  if (unknown === -1) return undefined;
-  const given = "(not shown, because it may be the secret itself)";
-  const expected =
-    "expected the name of a secret of this Worker. Set it: wrangler secret put WEBHOOK_SECRET";
-  return { field: `secrets[${unknown}]`, given, expected };
 }
 
 /** Without the part before an @, also of an invalid URL: it may be a password. */

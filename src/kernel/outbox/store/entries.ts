@@ -15,7 +15,6 @@ import type { Destination } from "../destinations/index.ts";
 import { InvalidEventError, WorkflowExistsError } from "../errors.ts";
 import type { KeepLimits } from "../options.ts";
 import type { DeliveryInfo, DeliveryState } from "../types.ts";
-import type { NewEntry, OutboxEntry } from "./entry.ts";
 import { type InfoRow, infoOf, STATE_OF_ID, stateOf } from "./listing.ts";
 import { deleteParts, deleteWithParts, insertParts, joinedParts } from "./parts.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -30,17 +29,37 @@ export const SUSPECT_AFTER = 2;
 /** Delivered entries that one call deletes at most. */
 const MAX_PRUNED = 256;
 
-type Row = Pick<
-  OutboxEntry,
-  | "key"
-  | "dueAt"
-  | "attempt"
-  | "interruptions"
-  | "earlierAttempts"
-  | "createdAt"
-  | "queuedAt"
-  | "unsureSince"
-> & {
+export type NewEntry = {
+  readonly id: string;
+  /** The key of its destination. */
+  readonly key: string;
+  readonly destination: Destination;
+  /** The event as JSON. */
+  readonly payload: string;
+  /** Whether the entries behind it wait for it. */
+  readonly isOrdered: boolean;
+  /** The `traceparent` of its requests. */
+  readonly traceParent?: string | undefined;
+};
+
+/** A waiting entry. Times are epoch milliseconds. */
+export type OutboxEntry = NonNullable<ReturnType<EntryStore["get"]>>;
+
+type Row = {
+  key: string;
+  dueAt: number;
+  /** The number of the attempt that is in flight or comes next. */
+  attempt: number;
+  /** Attempts in a row that a crash of the object may have interrupted. */
+  interruptions: number;
+  /** Attempts that do not count: those before a redrive, and interrupted ones. */
+  earlierAttempts: number;
+  /** When it was put. */
+  createdAt: number;
+  /** When it was put or redriven. */
+  queuedAt: number;
+  /** When the first attempt began whose outcome is not known; null: there is none. */
+  unsureSince: number | null;
   traceParent: string | null;
   started: number;
   isOrdered: number;
@@ -165,7 +184,7 @@ export class EntryStore {
       }));
   }
 
-  get(id: string): OutboxEntry | undefined {
+  get(id: string) {
     const [found] = this.#sql
       .exec<Row>(
         `SELECT destination_key AS key, due_at AS dueAt, attempts AS attempt, started, interruptions,
@@ -180,6 +199,7 @@ export class EntryStore {
     return {
       ...row,
       id,
+      /** Whether the attempt may have started: a first one since its insert, another one since its claim. */
       isStarted: started !== NOT_STARTED,
       isOrdered: isOrdered === 1,
       traceParent: traceParent ?? undefined,
