@@ -87,16 +87,14 @@ type EveryCheck<Text extends string> =
                 ? AtCheck<Rest<Text>>
                 : `"every" must be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "${First<Text>}"`;
 
-type CountedCheck<Count extends string, Text extends string> =
-  CountCheck<Count> extends infer Problem extends string
-    ? Problem
-    : UnitProblem<Count, First<Text>> extends infer Problem extends string
-      ? Problem
-      : First<Text> extends "day" | "days"
-        ? AtCheck<Rest<Text>>
-        : First<Text> extends "week" | "weeks"
-          ? OnWeekdaysCheck<Rest<Text>>
-          : StepsCheck<Rest<Text>>;
+type CountedCheck<Count extends string, Text extends string> = Or<
+  Or<CountCheck<Count>, UnitProblem<Count, First<Text>>>,
+  First<Text> extends "day" | "days"
+    ? AtCheck<Rest<Text>>
+    : First<Text> extends "week" | "weeks"
+      ? OnWeekdaysCheck<Rest<Text>>
+      : StepsCheck<Rest<Text>>
+>;
 
 type Unit = "minute" | "hour" | "day" | "week";
 
@@ -116,16 +114,14 @@ type AtCheck<Text extends string> =
   First<Text> extends "at"
     ? First<Rest<Text>> extends ""
       ? 'expected "at" and a time (HH:MM)'
-      : OrSuffixes<ListCheck<"time", First<Rest<Text>>>, Rest<Rest<Text>>>
+      : Or<ListCheck<"time", First<Rest<Text>>>, SuffixesCheck<Rest<Rest<Text>>>>
     : First<Text> extends ""
       ? 'expected "at" and a time (HH:MM)'
       : `expected "at" and a time, not "${Text}"`;
 
 type OnWeekdaysCheck<Text extends string> =
   First<Text> extends "on"
-    ? ListCheck<"weekday", First<Rest<Text>>> extends infer Problem extends string
-      ? Problem
-      : AtCheck<Rest<Rest<Text>>>
+    ? Or<ListCheck<"weekday", First<Rest<Text>>>, AtCheck<Rest<Rest<Text>>>>
     : `expected "on" and weekdays, not "${Text}"`;
 
 type OnCheck<
@@ -134,22 +130,19 @@ type OnCheck<
 > = Text extends `on ${string} at`
   ? AtCheck<"at">
   : Text extends `on ${infer Days} at ${infer Tail}`
-    ? ListCheck<Of, Days> extends infer Problem extends string
-      ? Problem
-      : AtCheck<`at ${Tail}`>
+    ? Or<ListCheck<Of, Days>, AtCheck<`at ${Tail}`>>
     : `expected "on", days, "at" and a time, not "${Text}"`;
 
 /** Nothing, suffixes, or a window. */
 type StepsCheck<Text extends string> =
   First<Text> extends "between"
     ? Text extends `between ${infer Start} and ${infer Tail}`
-      ? ListCheck<"time", Start> extends infer Problem extends string
-        ? Problem
-        : First<Tail> extends "24:00"
-          ? WindowDaysCheck<Rest<Tail>>
-          : ListCheck<"time", First<Tail>> extends infer Problem extends string
-            ? Problem
-            : WindowDaysCheck<Rest<Tail>>
+      ? Or<
+          ListCheck<"time", Start>,
+          First<Tail> extends "24:00"
+            ? WindowDaysCheck<Rest<Tail>>
+            : Or<ListCheck<"time", First<Tail>>, WindowDaysCheck<Rest<Tail>>>
+        >
       : '"between" must be followed by a time, "and" and another time'
     : SuffixesCheck<Text>;
 
@@ -159,17 +152,18 @@ type WindowDaysCheck<Text extends string> =
       ? SuffixesCheck<Rest<Rest<Rest<Text>>>>
       : First<Rest<Text>> extends "weekdays" | "weekends"
         ? SuffixesCheck<Rest<Rest<Text>>>
-        : OrSuffixes<ListCheck<"weekday", First<Rest<Text>>>, Rest<Rest<Text>>>
+        : Or<ListCheck<"weekday", First<Rest<Text>>>, SuffixesCheck<Rest<Rest<Text>>>>
     : SuffixesCheck<Text>;
 
 type OnceCheck<Text extends string> =
   First<Text> extends `${string}t${string}`
-    ? OrSuffixes<MomentCheck<First<Text>>, Rest<Text>>
-    : DateCheck<First<Text>> extends infer Problem extends string
-      ? Problem
-      : First<Rest<Text>> extends ""
-        ? `expected a time (HH:MM) after ${First<Text>}`
-        : OrSuffixes<ListCheck<"time", First<Rest<Text>>>, Rest<Rest<Text>>>;
+    ? Or<MomentCheck<First<Text>>, SuffixesCheck<Rest<Text>>>
+    : Or<
+        DateCheck<First<Text>>,
+        First<Rest<Text>> extends ""
+          ? `expected a time (HH:MM) after ${First<Text>}`
+          : Or<ListCheck<"time", First<Rest<Text>>>, SuffixesCheck<Rest<Rest<Text>>>>
+      >;
 
 type Suffix = "in" | "except" | "starting" | "until";
 
@@ -187,9 +181,8 @@ type CronCheck<
       ? "there are more than 6 cron fields: expected 5, or 6 with seconds first"
       : CronCheck<Rest<Text>, [...Fields, First<Text>]>;
 
-type OrSuffixes<Problem, Text extends string> = Problem extends string
-  ? Problem
-  : SuffixesCheck<Text>;
+/** The first problem: the compiler has evaluated both. */
+type Or<Problem, Next> = Problem extends string ? Problem : Next;
 
 type SuffixesCheck<Text extends string, Left extends Suffix = Suffix> = Text extends ""
   ? null
@@ -204,17 +197,11 @@ type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> 
   : Word extends "in"
     ? SuffixesCheck<Rest<Text>, Left>
     : Word extends "except"
-      ? ListCheck<"date", First<Text>> extends infer Problem extends string
-        ? Problem
-        : SuffixesCheck<Rest<Text>, Left>
-      : MomentCheck<First<Text>> extends infer Problem extends string
-        ? Problem
-        : AfterDate<Rest<Text>, Left>;
+      ? Or<ListCheck<"date", First<Text>>, SuffixesCheck<Rest<Text>, Left>>
+      : Or<MomentCheck<First<Text>>, AfterDate<Rest<Text>, Left>>;
 
 /** A date may be followed by its time. */
 type AfterDate<Text extends string, Left extends Suffix> =
   First<Text> extends `${number}:${string}`
-    ? ListCheck<"time", First<Text>> extends infer Problem extends string
-      ? Problem
-      : SuffixesCheck<Rest<Text>, Left>
+    ? Or<ListCheck<"time", First<Text>>, SuffixesCheck<Rest<Text>, Left>>
     : SuffixesCheck<Text, Left>;
