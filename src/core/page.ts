@@ -1,6 +1,8 @@
 /** Pages of lists, and the cursors between them. */
 
 import * as z from "zod";
+import { readOptions } from "./options/option-schemas.ts";
+import { invalidMessage, type MakeError } from "./options/options.ts";
 
 /** A page of a list. */
 export type Page<Item> = {
@@ -46,4 +48,24 @@ export function pageOf<Row, Item>(
 ): Page<Item> {
   const last = rows.length > limit ? rows[limit - 1] : undefined;
   return { items: rows.slice(0, limit).map(itemOf), ...(last && { cursor: cursorAfter(last) }) };
+}
+
+/**
+ * {@link readOptions} of a list or a bulk action. A restriction that is undefined or null by mistake must not select
+ * everything, so it is refused.
+ */
+export function readFilter<Out>(
+  schema: z.ZodType<Out>,
+  options: object,
+  name: string,
+  makeError: MakeError,
+): Out {
+  const parsed = readOptions(schema, options, name, makeError);
+  const empty = Object.entries(options).find(
+    ([option, value]) => option !== "limit" && option !== "cursor" && (value ?? null) === null,
+  );
+  if (!empty) return parsed;
+  const [option, value] = empty;
+  const expected = "expected a value. Leave the option out to select all";
+  throw makeError(option, invalidMessage(option, `${value} in ${name}`, expected));
 }

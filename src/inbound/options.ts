@@ -14,6 +14,7 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
+import { readFilter } from "../core/page.ts";
 import { InvalidArrivalError, InvalidInboundFilterError } from "./errors.ts";
 import type { AcceptRequest, RawArrival, RefusedRequests } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
@@ -176,35 +177,25 @@ const invalidFilter = (_: string, message: string) => new InvalidInboundFilterEr
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readPage(options: ListInboundOptions) {
-  const { limit, cursor, ...filter } = readFilter(PAGED, "inbound.list()", options);
+  const { limit, cursor, ...filter } = readFilter(
+    PAGED,
+    options,
+    "options of inbound.list()",
+    invalidFilter,
+  );
   return { selection: { ...selectionOf(filter), isUnfinished: false }, limit, cursor };
 }
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readReplay(options: ReplayFilter, matches?: Matches) {
-  const { limit, cursor, ...filter } = readFilter(REPLAY, "inbound.replayMany()", options);
+  const { limit, cursor, ...filter } = readFilter(
+    REPLAY,
+    options,
+    "options of inbound.replayMany()",
+    invalidFilter,
+  );
   const selection = selectionOf(filter);
   return { selection: { ...selection, isUnfinished: !selection.verdicts, matches }, limit, cursor };
-}
-
-/** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
-const RESTRICTIONS = [
-  "source",
-  "verdict",
-  "type",
-  "since",
-  "until",
-] satisfies (keyof InboundFilter)[];
-
-function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: InboundFilter): Out {
-  const name = `options of ${verb}`;
-  const parsed = readOptions(schema, options, name, invalidFilter);
-  const empty = RESTRICTIONS.find(
-    (one) => Object.hasOwn(options, one) && (options[one] ?? null) === null,
-  );
-  if (empty === undefined) return parsed;
-  const expected = "expected a value. Leave the option out to select all";
-  throw invalidFilter(empty, invalidMessage(empty, `${options[empty]} in ${name}`, expected));
 }
 
 type Read = {

@@ -1,9 +1,9 @@
 /** The app's side of the scheduler: calls its functions in the host's context, and reports to its hooks and the log. */
 
-import type { LifecycleServices } from "agents/lifecycle";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { emit } from "../core/lifecycle/events.ts";
+import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { reportProblem } from "../core/problems.ts";
 import { InvalidTaskError } from "./errors.ts";
 import type { Settings } from "./options.ts";
@@ -15,17 +15,14 @@ export class App {
 
   constructor(
     readonly settings: Settings,
-    private readonly lifecycle: LifecycleServices,
+    readonly loop: WorkLoop,
     /** Undefined for a scheduler without a host: its tasks have no prompts. */
     readonly turns: Turns | undefined,
   ) {}
 
   get isSubAgent(): boolean {
-    return this.lifecycle.routes.source !== undefined;
+    return this.loop.lifecycle.routes.source !== undefined;
   }
-
-  readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
-    this.lifecycle.runInHostContext(work) as Promise<T>;
 
   /** Cancels the submission of a prompt, and does not wait for it. */
   cancelPrompt(submissionId: string, reason: string): void {
@@ -37,7 +34,7 @@ export class App {
   /** `tasks()` or another function that declares tasks has failed. */
   reportUnreadable(error: unknown): void {
     console.error("[perdure] the scheduled tasks could not be reconciled:", error);
-    emit(this.lifecycle, "scheduler:invalid", { error: failureOf(error) });
+    emit(this.loop.lifecycle, "scheduler:invalid", { error: failureOf(error) });
   }
 
   /** Reports each invalid task, and options that do not exist, once for each start and problem. */
@@ -65,7 +62,7 @@ export class App {
   reportInvalid(taskId: string, error: unknown): void {
     console.error(`[perdure] the scheduled task ${preview(taskId)} is not armed:`, error);
     const failure = failureOf(error);
-    emit(this.lifecycle, "scheduler:invalid", { taskId, error: failure });
+    emit(this.loop.lifecycle, "scheduler:invalid", { taskId, error: failure });
     const invalid = new InvalidTaskError(taskId, failure.message, { cause: error });
     this.#callHook("onInvalid", taskId, async () => this.settings.onInvalid?.(invalid));
   }
@@ -74,7 +71,7 @@ export class App {
   reportFailed(run: ScheduledRun, error: unknown, isPaused: boolean): void {
     const { taskId, idempotencyKey, attempts } = run;
     const failed = { taskId, idempotencyKey, attempts, error: failureOf(error) };
-    emit(this.lifecycle, "scheduler:failed", failed);
+    emit(this.loop.lifecycle, "scheduler:failed", failed);
     const what = `the scheduled task ${JSON.stringify(taskId)} has failed${isPaused ? ", and is paused" : ""}`;
     console.error(`[perdure] ${what} (attempt ${attempts}):`, error);
     this.#callHook("onFailure", taskId, async () => this.settings.onFailure?.(error, run));
@@ -85,7 +82,7 @@ export class App {
     if (!this.#isNews(`queue of ${taskId}`, "full")) return;
     const message = `An occurrence is skipped: ${reason}`;
     const problem = { type: "scheduler:full", level: "warn", message, ids: { taskId } } as const;
-    reportProblem(this.settings.onProblem, problem, this.inHostContext);
+    reportProblem(this.settings.onProblem, problem, this.loop.inHostContext);
   }
 
   warnOfNoOccurrence(taskId: string): void {
@@ -103,7 +100,7 @@ export class App {
   }
 
   #callHook(hook: "onFailure" | "onInvalid", taskId: string, work: () => Promise<void>): void {
-    this.inHostContext(work).catch((thrown: unknown) => {
+    this.loop.inHostContext(work).catch((thrown: unknown) => {
       console.error(`[perdure] ${hook} failed for ${JSON.stringify(taskId)}:`, thrown);
     });
   }

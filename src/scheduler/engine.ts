@@ -47,7 +47,7 @@ export class SchedulerEngine {
     turns: Turns | undefined,
   ) {
     const { lifecycle, clock } = loop;
-    const app = new App(settings, lifecycle, turns);
+    const app = new App(settings, loop, turns);
     const taskOf = (taskId: string) => this.declared.valid.get(taskId);
     const onChange = () => this.#updateWake();
     this.clock = clock;

@@ -11,8 +11,7 @@ import {
   someOf,
   text,
 } from "../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../core/options/options.ts";
-import { type PageOptions, POSITION } from "../../core/page.ts";
+import { type PageOptions, POSITION, readFilter as readPaged } from "../../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type {
@@ -51,19 +50,9 @@ const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
 const ID = text({ empty: true });
 const REASON = text({ maxLength: 1_024 });
 
-/** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
-const RESTRICTIONS = ["since", "destination", "isUncertain", "state", "submissionId", "kind"];
-
 /** @throws InvalidFilterError for an unknown option or an invalid value */
 export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {
-  const parsed = readOptions(schema, options, `options of ${verb}`, invalidFilter);
-  const empty = Object.entries(options).find(
-    ([name, value]) => RESTRICTIONS.includes(name) && (value ?? null) === null,
-  );
-  if (!empty) return parsed;
-  const given = `${empty[1]} in options of ${verb}`;
-  const expected = "expected a value. Leave the option out to select all";
-  throw new InvalidFilterError(invalidMessage(empty[0], given, expected));
+  return readPaged(schema, options, `options of ${verb}`, invalidFilter);
 }
 
 /** @throws InvalidFilterError for an invalid point in time */

@@ -29,7 +29,7 @@ export async function perform(attempt: Attempt, app: App): Promise<string | unde
   const { task, abort } = attempt;
   const { handler } = task.action;
   const work = handler
-    ? app.inHostContext(async () => void (await handler(contextOf(attempt))))
+    ? app.loop.inHostContext(async () => void (await handler(contextOf(attempt))))
     : submit(attempt, app);
   const { taskId, timeoutMs } = task;
   const timer = setTimeout(() => abort.abort(new RunTimeoutError(taskId, timeoutMs)), timeoutMs);
@@ -45,7 +45,7 @@ async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<s
   if (!turns) throw new Error("A Scheduler without a host runs no prompts");
   const { prompt } = task.action;
   const text =
-    typeof prompt === "function" ? await app.inHostContext(async () => prompt()) : prompt;
+    typeof prompt === "function" ? await app.loop.inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
     const name = `the scheduled task ${JSON.stringify(task.taskId)}`;
     throw new TypeError(`Invalid prompt ${preview(text)} of ${name}: expected a non-empty string.`);

@@ -54,7 +54,7 @@ export async function readDeclarations(
 ): Promise<Declarations> {
   const { settings, isSubAgent } = app;
   let called: keyof typeof NAMES_IN_THINK = "scope()";
-  const results = app.inHostContext(async () => {
+  const results = app.loop.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw invalidOption("scope", scope, '"root" or "all"');
     called = "tasks()";

@@ -11,15 +11,6 @@ const OMITTED_MS = 365 * DAY_MS;
 /** For how many tasks at most: those that were omitted last. */
 const MAX_OMITTED = 1_000;
 
-export type Changes = {
-  readonly insert: readonly TaskRow[];
-  readonly update: readonly TaskRow[];
-  /** Paused tasks that are no longer declared: their runs are deleted, and their pause is kept. */
-  readonly omit: readonly TaskRow[];
-  /** Ids of tasks. */
-  readonly delete: readonly string[];
-};
-
 /** An occurrence that another scheduler has armed. */
 export type ArmedOccurrence = {
   /** Epoch milliseconds. */
@@ -31,13 +22,15 @@ export type ArmedOccurrence = {
 /**
  * @param now epoch milliseconds; the occurrences of new or changed tasks are after it
  * @param adopted what another scheduler had armed, by task: a new task continues there
+ * @returns rows to insert and to update, ids of tasks to delete, and rows of paused tasks that are no longer declared: their
+ *   runs are deleted, and their pause is kept
  */
 export function planChanges(
   { valid, invalid }: Pick<Declarations, "valid" | "invalid">,
   stored: ReadonlyMap<string, TaskRow>,
   now: number,
   adopted: ReadonlyMap<string, ArmedOccurrence> = new Map(),
-): Changes {
+) {
   const insert: TaskRow[] = [];
   const update: TaskRow[] = [];
   for (const task of valid.values()) {
@@ -61,7 +54,7 @@ export function planChanges(
 }
 
 /** Tasks that are no longer declared: a paused one keeps its pause, because a deploy may omit it by mistake. */
-function omission(gone: readonly TaskRow[], now: number): Pick<Changes, "omit" | "delete"> {
+function omission(gone: readonly TaskRow[], now: number) {
   const paused = gone
     .filter(({ pausedAt }) => pausedAt !== null)
     .toSorted((one, other) => (other.omittedAt ?? now) - (one.omittedAt ?? now));
