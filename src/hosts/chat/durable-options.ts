@@ -46,7 +46,7 @@ export function durableOptions(parts: DurableParts, options: StreamOptions): Str
   const config = {
     ...others,
     messages,
-    tools: attempt.isFollowUp ? {} : recordedOf(tools, attempt.calls, (_, input) => input),
+    tools: attempt.isFollowUp ? {} : recordedOf(tools, attempt.calls),
     ...(text !== undefined && { instructions: text }),
     ...(model !== undefined && { model }),
     ...(stopWhen !== undefined && { stopWhen }),

@@ -4,12 +4,15 @@ import type { Tool, ToolExecutionOptions } from "ai";
 import * as z from "zod";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
 import { flag, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import { invalidMessage } from "../../core/options/options.ts";
 import type { CallSteps } from "../../kernel/submissions/internal.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
 const RESULT_BYTES = 1_000_000;
 const NAME = text({ maxLength: 100 });
+const WORK = z.custom((work) => typeof work === "function", {
+  error: "expected a function, e.g. () => send(order)",
+});
+const PLAIN_DATA = "Return text, numbers, lists and plain objects.";
 
 /** What is not plain data: JSON would change it or leave it out. */
 type Unstorable =
@@ -142,8 +145,7 @@ export function durableOf(tool: object): Durable | undefined {
  * @throws TypeError for an output that JSON cannot hold
  */
 export function storable<T>(tool: string, output: T): T {
-  const refuse = (message: string) =>
-    new TypeError(`${message} Return text, numbers, lists and plain objects.`);
+  const refuse = (message: string) => new TypeError(`${message} ${PLAIN_DATA}`);
   const name = `result of tool ${preview(tool)}`;
   if (output !== undefined) jsonTextOf(name, output, { maxBytes: Infinity, refuse });
   return output;
@@ -182,41 +184,26 @@ function unrecorded(toolCallId: string): CallSteps {
   };
 }
 
+const refused = (_: string, message: string) => new InvalidToolStepError(message);
+
 function stepOf(steps: CallSteps): ToolStep {
   const names = new Set<string>();
+  const stepName = NAME.refine((name) => !names.has(name), {
+    error:
+      "this call has a step of that name. Give each step a name of its own, e.g. with the key of the item",
+  });
   return {
     async do(name, work) {
-      checkName(name, names);
-      checkWork(name, work);
+      readOptions(stepName, name, "step name", refused);
+      readOptions(WORK, work, `work of step ${preview(name)}`, refused);
       names.add(name);
       const json = await steps.run(name, async () =>
         jsonOf(name, await work({ idempotencyKey: `${steps.idempotencyKey}/${name}` })),
       );
       // As a repetition gets it.
-      return parsed(json);
+      return json === null ? undefined : JSON.parse(json);
     },
   };
-}
-
-function parsed<Result>(json: string | null): Result {
-  return (json === null ? undefined : JSON.parse(json)) as Result;
-}
-
-/** @throws InvalidToolStepError */
-function checkName(name: string, used: ReadonlySet<string>): void {
-  readOptions(NAME, name, "step name", (_, message) => new InvalidToolStepError(message));
-  if (!used.has(name)) return;
-  const why =
-    "this call has a step of that name. Give each step a name of its own, e.g. with the key of the item";
-  throw new InvalidToolStepError(invalidMessage("step name", preview(name), why));
-}
-
-/** @throws InvalidToolStepError */
-function checkWork(step: string, work: unknown): void {
-  if (typeof work === "function") return;
-  const expected = "expected a function, e.g. () => send(order)";
-  const message = invalidMessage(`work of step ${preview(step)}`, preview(work), expected);
-  throw new InvalidToolStepError(message);
 }
 
 /** @throws InvalidToolStepError for a result that cannot be stored */
@@ -224,12 +211,9 @@ function jsonOf(step: string, result: unknown): string | null {
   if (result === undefined) return null;
   const refuse = (message: string) => new InvalidToolStepError(message);
   const name = `result of step ${preview(step)}`;
-  const lost = lostInJson(result);
-  if (lost !== undefined) {
-    throw refuse(
-      `Invalid ${name}: ${lost.trim()}, which JSON cannot hold. Return text, numbers, lists and plain objects.`,
-    );
-  }
+  const lost = lostInJson(result)?.trim();
+  if (lost !== undefined)
+    throw refuse(`Invalid ${name}: ${lost}, which JSON cannot hold. ${PLAIN_DATA}`);
   return jsonTextOf(name, result, { maxBytes: RESULT_BYTES, refuse });
 }
 

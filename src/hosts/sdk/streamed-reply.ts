@@ -14,7 +14,7 @@ import { failureOf } from "../../core/failures.ts";
 import type { ReplyWatcher } from "../../kernel/index.ts";
 import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 import type { Attempt } from "./attempt.ts";
-import { guardedOf, offeredOf } from "./tools.ts";
+import { offeredOf, recordedOf } from "./tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
 export type ReplyRequest = {
@@ -64,7 +64,7 @@ export async function streamedReply(
 async function withPlan(attempt: Attempt, { tools, ...source }: TurnSetup): Promise<TurnSetup> {
   const decide = source.hooks?.beforeTool?.bind(source.hooks);
   const { calls, isFollowUp } = attempt;
-  const offered = isFollowUp ? {} : guardedOf(offeredOf(tools), calls, decide);
+  const offered = isFollowUp ? {} : recordedOf(offeredOf(tools), calls, { decide });
   const setup = { ...source, tools: offered };
   const context = { ...setup, system: setup.instructions ?? "" };
   return attempt.settings(context, setup, { tools, maxSteps: setup.maxSteps });

@@ -13,13 +13,8 @@ import type { TurnHooks } from "./turn-source.ts";
 type Tool = ToolSet[string];
 type Execute = NonNullable<Tool["execute"]>;
 type ExecuteOptions = Parameters<Execute>[1];
-type Outputs = AsyncGenerator<unknown>;
-/** Makes a generator function. */
-type Wrap = (
-  name: string,
-  tool: Tool,
-  execute: Execute,
-) => (input: unknown, options: ExecuteOptions) => Outputs;
+/** Makes the outputs of a call, of which the last is its result. */
+type Outputs = (input: unknown, options: ExecuteOptions) => AsyncGenerator<unknown>;
 
 /** An own property, which copies of the tool have as well; registered, so that two copies of this module share it. */
 const SAFE = Symbol.for("perdure.safeToRepeat");
@@ -52,33 +47,34 @@ export function checkTools<Tools extends object>(tools: Tools): Tools {
   throw new TypeError(invalidMessage(`tools.${name}`, preview(tool), expected));
 }
 
-/**
- * The same tools, with their calls recorded.
- * @param inputOf the input that the model gave, where the app may have given the tool another one
- */
+type RecordedOptions = {
+  /** The input that the model gave, where the app may have given the tool another one. */
+  readonly inputOf?: (toolCallId: string, input: unknown) => unknown;
+  /** The app decides before the call is recorded. */
+  readonly decide?: TurnHooks["beforeTool"];
+};
+
+/** The same tools, with their calls recorded. */
 export function recordedOf(
   tools: ToolSet,
   calls: ToolCalls,
-  inputOf: (toolCallId: string, input: unknown) => unknown,
+  { inputOf = (_, input) => input, decide }: RecordedOptions = {},
 ): ToolSet {
-  return wrapped(
-    tools,
-    (toolName, tool, execute) =>
-      async function* (input, options) {
-        const { toolCallId, abortSignal } = options;
-        const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
-        yield* recorded(tool, call, calls, abortSignal, runOf(tool, execute, input, options));
-      },
-  );
-}
-
-/** The same tools, with another `execute` where they have one. */
-function wrapped(tools: ToolSet, wrap: Wrap): ToolSet {
+  const recording = (toolName: string, tool: Tool, execute: Execute): Outputs =>
+    async function* (input, options) {
+      const { toolCallId, messages, abortSignal } = options;
+      const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
+      const isDynamic = tool.type === "dynamic";
+      const decision = await decide?.({ ...call, isDynamic, messages, abortSignal });
+      if (decision?.run === false) return yield decision.output;
+      const given = decision ? decision.input : input;
+      yield* recorded(tool, call, calls, abortSignal, runOf(tool, execute, given, options));
+    };
   return Object.fromEntries(
     Object.entries(tools).map(([name, tool]) => {
       const { execute } = tool;
       if (!execute) return [name, tool];
-      return [name, { ...tool, execute: executeLike(execute, wrap(name, tool, execute)) }];
+      return [name, { ...tool, execute: executeLike(execute, recording(name, tool, execute)) }];
     }),
   );
 }
@@ -100,7 +96,7 @@ async function* recorded(
   calls: ToolCalls,
   abortSignal: AbortSignal | undefined,
   execute: (steps: CallSteps | undefined) => unknown,
-): Outputs {
+): AsyncGenerator<unknown> {
   const durable = durableOf(tool);
   const run = async function* (steps?: CallSteps) {
     for await (const output of outputsOf(execute(steps))) yield storable(call.toolName, output);
@@ -128,7 +124,7 @@ function runOf(tool: object, execute: Execute, input: unknown, options: ExecuteO
     durable ? durable.run(input, options, steps) : execute(input, options);
 }
 
-async function* outputsOf(result: unknown): Outputs {
+async function* outputsOf(result: unknown): AsyncGenerator<unknown> {
   const output = await result;
   const isSeries = typeof output === "object" && output !== null && Symbol.asyncIterator in output;
   if (isSeries) yield* output as AsyncIterable<unknown>;
@@ -138,7 +134,7 @@ async function* outputsOf(result: unknown): Outputs {
 const AsyncGeneratorFunction = async function* () {}.constructor;
 
 /** An `execute` of the same form as the given one: only a generator has preliminary outputs. */
-function executeLike(execute: Execute, outputs: ReturnType<Wrap>): Execute {
+function executeLike(execute: Execute, outputs: Outputs): Execute {
   if (execute instanceof AsyncGeneratorFunction) return outputs;
   return async (input: unknown, options: ExecuteOptions) => {
     let last: unknown;
@@ -153,25 +149,4 @@ export function offeredOf(tools: ToolSet): ToolSet {
     !needsApproval &&
     (execute || (type === "provider" && "isProviderExecuted" in tool && tool.isProviderExecuted));
   return Object.fromEntries(Object.entries(tools).filter(([, tool]) => isOffered(tool)));
-}
-
-/** The same tools. Before one of them runs, the app decides and the ledger records the call. */
-export function guardedOf(
-  tools: ToolSet,
-  calls: ToolCalls,
-  decide: TurnHooks["beforeTool"],
-): ToolSet {
-  return wrapped(
-    tools,
-    (toolName, tool, execute) =>
-      async function* (input, options) {
-        const { toolCallId, messages, abortSignal } = options;
-        const call = { toolName, toolCallId, input };
-        const isDynamic = tool.type === "dynamic";
-        const decision = await decide?.({ ...call, isDynamic, messages, abortSignal });
-        if (decision?.run === false) return yield decision.output;
-        const given = decision ? decision.input : input;
-        yield* recorded(tool, call, calls, abortSignal, runOf(tool, execute, given, options));
-      },
-  );
 }

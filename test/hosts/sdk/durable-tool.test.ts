@@ -41,7 +41,7 @@ async function inTurn(
     });
     const call = async (isAgain = false) => {
       const calls = object.submissions.toolCalls(ref, isAgain ? () => [] : undefined);
-      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      const { act: recorded } = recordedOf({ act }, calls);
       return recorded?.execute?.({ order: "1" }, options as never);
     };
     await check(call, () => object.rowsIn("perdure_tool_steps")).then(done.resolve, done.reject);
@@ -198,7 +198,7 @@ describe("a call of a durable tool", () => {
         },
       });
       const calls = object.submissions.toolCalls(ref);
-      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      const { act: recorded } = recordedOf({ act }, calls);
       const call = recorded?.execute?.({ order: "1" }, options as never);
       await Promise.resolve(call).then(done.resolve, done.resolve);
       return { outcome: "aborted" };
@@ -230,7 +230,7 @@ describe("a call of a durable tool", () => {
         },
       });
       const calls = object.submissions.toolCalls(ref, () => []);
-      const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+      const { act: recorded } = recordedOf({ act }, calls);
       const output = Promise.resolve(recorded?.execute?.({ order: "1" }, options as never));
       if (keys.length === 0) await output.catch(() => {});
       else await output.then(done.resolve, done.reject);
@@ -281,7 +281,7 @@ describe("a call of a durable tool", () => {
           },
         });
         const calls = object.submissions.toolCalls(ref, () => []);
-        const { act: recorded } = recordedOf({ act }, calls, (_id, input) => input);
+        const { act: recorded } = recordedOf({ act }, calls);
         if (attempt > 0 && when === "before") {
           slow.resolve();
           await new Promise((resolve) => setTimeout(resolve, 20));
@@ -328,11 +328,7 @@ describe("a call of a durable tool", () => {
           await step.do("after", () => void ran.push("after"));
         },
       });
-      const { act: recorded } = recordedOf(
-        { act },
-        object.submissions.toolCalls(ref),
-        (_, input) => input,
-      );
+      const { act: recorded } = recordedOf({ act }, object.submissions.toolCalls(ref));
       const call = recorded?.execute?.({ order: "1" }, options as never);
       await Promise.resolve(call).then(late.resolve, late.resolve);
       return { outcome: "aborted" };

@@ -23,11 +23,12 @@ export function configOf(
   const { attempt, inputs } = owned;
   const { plan, calls } = attempt;
   const all = { ...ctx.tools, ...config.tools };
-  const tools = recordedOf(all, calls, (id, input) => {
+  const inputOf = (id: string, input: unknown) => {
     const given = inputs.has(id) ? inputs.get(id) : input;
     inputs.delete(id);
     return given;
-  });
+  };
+  const tools = recordedOf(all, calls, { inputOf });
   const last = attempt.isFollowUp ? agent.messages.at(-1) : undefined;
   if (last?.role === "assistant") owned.earlier = { id: last.id, parts: last.parts.length };
   const model = plan?.model ?? config.model;
