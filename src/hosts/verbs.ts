@@ -23,6 +23,7 @@ import type {
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
+  Submitted,
   WaitForSubmissionOptions,
 } from "../kernel/submissions/index.ts";
 import { checkThread } from "../kernel/submissions/internal.ts";
@@ -110,17 +111,13 @@ export abstract class AgentVerbs {
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError; nothing is
    *   stored then. Over RPC an error keeps its `name` and fields, not its class
    */
-  submitMessages<Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>>(
+  submitMessages<Schema extends undefined = undefined>(
     messages: UIMessage[],
-  ): Promise<NoInfer<Result>>;
-  // The compiler ignores type parameters when it compares an override with overloads. Without `Result`, an override with
-  // Think's own types would not compile, because Think's result has fewer fields.
-  submitMessages<
-    Schema extends OutputSchema | undefined = undefined,
-    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
-      SubmissionOutput<Schema>
-    >,
-  >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
+  ): Promise<Submitted<Schema>>;
+  submitMessages<Schema extends OutputSchema | undefined = undefined>(
+    messages: UIMessage[],
+    options?: SubmitMessagesOptions<Schema>,
+  ): Promise<NoInfer<Submitted<Schema>>>;
   async submitMessages(
     messages: UIMessage[],
     options: SubmitMessagesOptions = {},
