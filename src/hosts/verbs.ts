@@ -1,4 +1,4 @@
-/** Every method that an agent with Perdure has for its callers. The agent's class takes them over with {@link addVerbs}. */
+/** Every method that an agent with Perdure has for its callers. An agent's class has them by `durableBase()`. */
 
 import type { UIMessage } from "ai";
 import type { ApprovalLinkOptions, Inbound, InstalledInbound, Links } from "../inbound/index.ts";
@@ -19,7 +19,6 @@ import type {
   OutputOfRef,
   OutputSchema,
   SubmissionInspection,
-  SubmissionOutput,
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
@@ -83,15 +82,9 @@ function verbOf(agent: AgentVerbs, name: string): ((...args: never[]) => unknown
   return capabilities[verb]?.bind(capabilities);
 }
 
-/** Copies the verbs to the prototype of a host's class. */
-export function addVerbs(host: { readonly prototype: object }): void {
-  const { constructor: _, ...verbs } = Object.getOwnPropertyDescriptors(AgentVerbs.prototype);
-  Object.defineProperties(host.prototype, verbs);
-}
-
 export abstract class AgentVerbs {
   /** @internal */
-  abstract readonly [CAPABILITIES]: Kernel;
+  declare readonly [CAPABILITIES]: Kernel;
 
   /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. Lists deliveries and dead letters, and sends them again. */
   get outbox(): OutboxVerbs {

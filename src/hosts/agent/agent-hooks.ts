@@ -1,11 +1,11 @@
 /**
- * The hooks of an agent of the SDK, which an app overrides. Written once: a host's class takes them over with {@link addHooks}, and
- * its type extends theirs.
+ * The hooks of an agent of the SDK, which an app overrides. Written once: a host's class extends {@link durableBase}, and its type theirs.
  */
 
 import type { Agent, Connection } from "agents";
 import type { LanguageModel, ToolSet } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import type { Feature } from "../../kernel/index.ts";
 import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
@@ -16,21 +16,27 @@ import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
 import type { SubmissionAudience } from "./submission-clients.ts";
 
-/** Copies the hooks, and those that their class inherits, to the prototype of a host's class. */
-export function addHooks(host: { readonly prototype: object }, hooks: typeof AgentHooks): void {
-  for (
-    let from: object = hooks.prototype;
-    from !== AgentVerbs.prototype;
-    from = Object.getPrototypeOf(from) as object
-  ) {
-    for (const [name, hook] of Object.entries(Object.getOwnPropertyDescriptors(from)))
-      if (!Object.hasOwn(host.prototype, name)) Object.defineProperty(host.prototype, name, hook);
-  }
+/** What each of an app's classes may install. */
+export interface WithFeatures {
+  /**
+   * What this class installs beside submissions, workflows and the outbox, such as `operations()`. A DurableThink has
+   * `schedules()` in any case.
+   * @default none
+   */
+  readonly features: readonly Feature[];
 }
 
-/** A class of the SDK, whose sub-agents and `destroy()` also remove the wakes that the root agent keeps for a sub-agent. */
-export function removingWakes<Base extends object>(base: Base): Base {
-  class RemovingWakes extends (base as unknown as typeof Agent) {
+/**
+ * A class of the SDK with Perdure's verbs and hooks. Its sub-agents and `destroy()` also remove the wakes that the root agent keeps
+ * for a sub-agent.
+ */
+export function durableBase<Base extends object>(
+  base: Base,
+  hooks: typeof AgentHooks,
+): Base & WithFeatures {
+  class DurableBase extends (base as unknown as typeof Agent) {
+    static readonly features: readonly Feature[] = [];
+
     override get dynamicAgents(): SubAgents {
       return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this));
     }
@@ -41,7 +47,16 @@ export function removingWakes<Base extends object>(base: Base): Base {
       await super.destroy();
     }
   }
-  return RemovingWakes as unknown as Base;
+  const { prototype } = DurableBase;
+  for (
+    let from = hooks.prototype as object;
+    from !== Object.prototype;
+    from = Object.getPrototypeOf(from) as object
+  ) {
+    for (const [name, member] of Object.entries(Object.getOwnPropertyDescriptors(from)))
+      if (!Object.hasOwn(prototype, name)) Object.defineProperty(prototype, name, member);
+  }
+  return DurableBase as unknown as Base & WithFeatures;
 }
 
 function wakingOf(agent: object) {

@@ -13,6 +13,7 @@ import {
 } from "../../kernel/index.ts";
 import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { HostHooks, HostParts } from "../sdk/host-base.ts";
+import { CAPABILITIES } from "../verbs.ts";
 import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
 import { type SubmissionAgent, SubmissionClients } from "./submission-clients.ts";
 
@@ -42,6 +43,7 @@ export function agentKernel<Turns extends HostTurns>(
   return hookedKernel({ ...parts, ...host, lifecycle: own.lifecycle }, options);
 }
 
+/** Makes the kernel, and gives it to the verbs. */
 export function hookedKernel<Turns extends HostTurns>(
   host: HostClass<Turns> &
     Pick<Host, "object" | "agent" | "verbs" | "lifecycle"> & {
@@ -53,7 +55,7 @@ export function hookedKernel<Turns extends HostTurns>(
 ): Kernel<Turns> {
   const { object, hooks, hasHook, name } = host;
   const hasStatusHook = () => hasHook("onSubmissionStatus");
-  return kernelOf(
+  const kernel = kernelOf(
     {
       ...host,
       hooks: {
@@ -68,4 +70,6 @@ export function hookedKernel<Turns extends HostTurns>(
     options,
     `options of ${name}`,
   );
+  Object.defineProperty(host.verbs, CAPABILITIES, { value: kernel });
+  return kernel;
 }

@@ -2,12 +2,11 @@
 
 import { Agent } from "agents";
 import { Sessions } from "agents/sessions";
-import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
+import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { checkChannel } from "../support.ts";
-import { addVerbs, CAPABILITIES } from "../verbs.ts";
-import { addHooks, ModelHooks, removingWakes, sourceOf } from "./agent-hooks.ts";
+import { durableBase, ModelHooks, sourceOf } from "./agent-hooks.ts";
 import { agentKernel } from "./agent-kernel.ts";
 
 /** Limits and retention, each with a default. */
@@ -27,24 +26,14 @@ export type DurableAgentOptions = HostOptions;
  *   }
  * }
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() and addHooks() copy the methods to the prototype.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durableBase() copies the methods to the prototype.
 export class DurableAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends removingWakes(Agent)<Env, State, Props> {
-  static {
-    addVerbs(DurableAgent);
-    addHooks(DurableAgent, ModelHooks);
-  }
-
-  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
-  static readonly features: readonly Feature[] = [];
-
+> extends durableBase(Agent, ModelHooks)<Env, State, Props> {
   /** Where the conversations are kept; the app may keep others in it. */
   readonly sessions = new Sessions();
-  /** @internal */
-  readonly [CAPABILITIES]: Kernel;
 
   /**
    * Calls of the model in one turn, at most.
@@ -60,7 +49,7 @@ export class DurableAgent<
     const isBuiltIn = notOverridden(new.target, DurableAgent);
     super(ctx, env);
     this.lifecycle.use(this.sessions);
-    const kernel = agentKernel(
+    agentKernel(
       this,
       {
         name: "DurableAgent",
@@ -76,7 +65,6 @@ export class DurableAgent<
       },
       options,
     );
-    this[CAPABILITIES] = kernel;
   }
 }
 

@@ -4,11 +4,10 @@ import { AIChatAgent } from "@cloudflare/ai-chat";
 import { Agent } from "agents";
 import { CHAT_MESSAGE_TYPES } from "agents/chat";
 import type { OutputInterface, ToolSet } from "ai";
-import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
+import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import { addHooks, ModelHooks, removingWakes, sourceOf } from "../agent/agent-hooks.ts";
+import { durableBase, ModelHooks, sourceOf } from "../agent/agent-hooks.ts";
 import { agentKernel } from "../agent/agent-kernel.ts";
-import { addVerbs, CAPABILITIES } from "../verbs.ts";
 import { ChatHost } from "./chat-host.ts";
 import type { StreamOptions } from "./durable-options.ts";
 import type { HookedChat } from "./hooks.ts";
@@ -32,22 +31,12 @@ export type DurableChatAgentOptions = HostOptions;
  *   }
  * }
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() and addHooks() copy the methods to the prototype.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durableBase() copies the methods to the prototype.
 export class DurableChatAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends removingWakes(AIChatAgent)<Env, State, Props> {
-  static {
-    addVerbs(DurableChatAgent);
-    addHooks(DurableChatAgent, ModelHooks);
-  }
-
-  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
-  static readonly features: readonly Feature[] = [];
-
-  /** @internal */
-  readonly [CAPABILITIES]: Kernel;
+> extends durableBase(AIChatAgent, ModelHooks)<Env, State, Props> {
   readonly #host: ChatHost;
 
   /**
@@ -79,7 +68,6 @@ export class DurableChatAgent<
       },
       options,
     );
-    this[CAPABILITIES] = kernel;
     this.#host = kernel.threads;
   }
 

@@ -4,13 +4,12 @@ import { Agent } from "agents";
 import type { AgentHarness } from "agents/experimental/channels";
 import type { LifecycleCapability } from "agents/lifecycle";
 import { invalidOption } from "../../core/options/options.ts";
-import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
+import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
-import { addHooks, removingWakes, TaskHooks } from "../agent/agent-hooks.ts";
+import { durableBase, TaskHooks } from "../agent/agent-hooks.ts";
 import { agentKernel } from "../agent/agent-kernel.ts";
 import { HARNESS } from "../limitations.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { addVerbs, CAPABILITIES } from "../verbs.ts";
 import { HarnessHost } from "./harness-host.ts";
 
 /** Limits and retention, each with a default. A harness reports no tokens, so there is no budget. */
@@ -27,23 +26,12 @@ export type DurableHarnessOptions = Omit<HostOptions, "budget">;
  *   readonly harness = this.useHarness(new ThinkHarness({ model: createOpenAI()("gpt-4o-mini"), tools }));
  * }
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() and addHooks() copy the methods to the prototype.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durableBase() copies the methods to the prototype.
 export class DurableHarness<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends removingWakes(Agent)<Env, State, Props> {
-  static {
-    addVerbs(DurableHarness);
-    addHooks(DurableHarness, TaskHooks);
-  }
-
-  /** What this class installs beside submissions, workflows and the outbox, such as `schedules()`. @default none */
-  static readonly features: readonly Feature[] = [];
-
-  /** @internal */
-  readonly [CAPABILITIES]: Kernel;
-
+> extends durableBase(Agent, TaskHooks)<Env, State, Props> {
   #harness: AgentHarness | undefined;
 
   /**
@@ -56,7 +44,7 @@ export class DurableHarness<
     super(ctx, env);
     if ((options as HostOptions | null)?.budget !== undefined)
       throw new NotSupportedByHostError("perdure/harness", "budget", HARNESS);
-    const kernel = agentKernel(
+    agentKernel(
       this,
       {
         name: "DurableHarness",
@@ -71,7 +59,6 @@ export class DurableHarness<
       },
       options,
     );
-    this[CAPABILITIES] = kernel;
   }
 
   #missing(): never {

@@ -6,7 +6,7 @@ import { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem } from "../../core/problems.ts";
-import { CAPABILITY_VERBS, type CapabilityName, type Kernel } from "../../kernel/index.ts";
+import { CAPABILITY_VERBS, type CapabilityName } from "../../kernel/index.ts";
 import type { StoredKind } from "../../kernel/waits/index.ts";
 import { type AppHooks, hookedKernel } from "../agent/agent-kernel.ts";
 import { OBJECT } from "../limitations.ts";
@@ -23,8 +23,6 @@ export type LifecycleDurableObject = DurableObject & { readonly lifecycle: Lifec
 
 /** The verbs of a durable object, for its own code and over RPC. */
 export class Durable extends AgentVerbs {
-  /** @internal */
-  readonly [CAPABILITIES]: Kernel;
   /** @internal */
   readonly agent: ObjectAgent;
 
@@ -54,7 +52,6 @@ export class Durable extends AgentVerbs {
       limits,
     );
     kernel.waits.install("agent-tool", NO_AGENT_TOOLS);
-    this[CAPABILITIES] = kernel;
   }
 
   #turns(parts: HostParts, settings: Settings, sessions: Sessions) {

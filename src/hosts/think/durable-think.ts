@@ -2,7 +2,7 @@
 
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { Feature, HostOptions, Kernel, RunWorkflow } from "../../kernel/index.ts";
+import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { notOverridden } from "../../kernel/index.ts";
 import type {
   CancelSubmissionResult,
@@ -16,9 +16,9 @@ import type {
   WaitForSubmissionOptions,
 } from "../../kernel/submissions/index.ts";
 import { checkId } from "../../kernel/submissions/internal.ts";
-import { AgentHooks, addHooks, removingWakes } from "../agent/agent-hooks.ts";
+import { AgentHooks, durableBase } from "../agent/agent-hooks.ts";
 import { agentKernel } from "../agent/agent-kernel.ts";
-import { addVerbs, CAPABILITIES } from "../verbs.ts";
+import { CAPABILITIES } from "../verbs.ts";
 import type { HookedThink } from "./hooks.ts";
 import { withSchedules } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
@@ -31,22 +31,12 @@ export type DurableThinkOptions = HostOptions;
  * A Think agent whose submitted turns survive crashes, deploys and evictions, and whose workflows can wait for them with
  * `step.prompt()` and `step.promptAll()` of `perdure/workflow`. Extend it where you extended `Think`.
  */
-// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() and addHooks() copy the methods to the prototype.
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durableBase() copies the methods to the prototype.
 export class DurableThink<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends removingWakes(Think)<Env, State, Props> {
-  static {
-    addVerbs(DurableThink);
-    addHooks(DurableThink, AgentHooks);
-  }
-
-  /** What this class installs beside submissions, workflows, schedules and the outbox, such as `operations()`. @default none */
-  static readonly features: readonly Feature[] = [];
-
-  /** @internal */
-  readonly [CAPABILITIES]: Kernel;
+> extends durableBase(Think, AgentHooks)<Env, State, Props> {
   readonly #host: ThinkHost;
 
   /**
@@ -69,7 +59,6 @@ export class DurableThink<
       options,
     );
     kernel.waits.install("prompt", new ThinkPromptKind(kernel.threads.submissions));
-    this[CAPABILITIES] = kernel;
     this.#host = kernel.threads;
   }
 
