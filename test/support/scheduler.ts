@@ -50,9 +50,9 @@ export function fakeTurns(
     ): Promise<{ submissionId: string | undefined }>;
   },
 ): Turns {
-  const accept = async ([asked]: readonly Asked[]) => {
+  const accept = async ([asked]: readonly Asked[], commit: (taken: object[]) => void) => {
     const { messages, options = {} } = asked as Extract<Asked, { messages: unknown }>;
-    return [{ submission: await verbs.accept(messages, options), accepted: true }];
+    commit([{ submission: await verbs.accept(messages, options), accepted: true }]);
   };
   return { ...verbs, accept } as unknown as Turns;
 }

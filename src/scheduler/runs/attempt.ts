@@ -5,7 +5,7 @@ import { preview } from "../../core/json.ts";
 import { unlessAborted } from "../../core/timeout.ts";
 import type { IntakeResult } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
-import { RunCancelledError, RunTimeoutError } from "../errors.ts";
+import { RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
 import type { Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
@@ -18,29 +18,31 @@ export type Attempt = {
   readonly owner: string;
   /** Of this attempt alone. */
   readonly abort: AbortController;
+  /** Stores the submission of a prompt with the run, in the transaction that accepts it. Throws where the run has ended. */
+  readonly submitted: (submissionId: string) => void;
 };
 
 /**
- * Resolves when the attempt has ended: with the id of a prompt's submission, which then runs, or with undefined.
+ * Resolves when the handler has ended, or the prompt's submission is accepted.
  *
  * @throws RunTimeoutError after the task's `timeout`, the signal's reason when the run is cancelled, and what user code throws
  */
-export async function perform(attempt: Attempt, app: App): Promise<string | undefined> {
+export async function perform(attempt: Attempt, app: App): Promise<void> {
   const { task, abort } = attempt;
   const { handler } = task.action;
   const work = handler
-    ? app.loop.inHostContext(async () => void (await handler(contextOf(attempt))))
+    ? app.loop.inHostContext(async () => handler(contextOf(attempt)))
     : submit(attempt, app);
   const { taskId, timeoutMs } = task;
   const timer = setTimeout(() => abort.abort(new RunTimeoutError(taskId, timeoutMs)), timeoutMs);
   try {
-    return await unlessAborted(work, abort.signal);
+    await unlessAborted(work, abort.signal);
   } finally {
     clearTimeout(timer);
   }
 }
 
-async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<string> {
+async function submit({ task, run, owner, submitted }: Attempt, app: App): Promise<void> {
   const { turns } = app;
   if (!turns) throw new Error("A Scheduler without a host runs no prompts");
   const { prompt } = task.action;
@@ -65,12 +67,9 @@ async function submit({ task, run, owner, abort }: Attempt, app: App): Promise<s
   const options = { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) };
   // The id is the same in each attempt, so that a repeated submission has the same message.
   const message: UIMessage = { id: idempotencyKey, role: "user", parts: [{ type: "text", text }] };
-  const [taken] = await turns.accept([{ messages: [message], options }]);
-  const { submissionId } = (taken as IntakeResult).submission;
-  // The run was cancelled while the submission was accepted, when its id was not known yet.
-  const { reason } = abort.signal;
-  if (reason instanceof RunCancelledError) app.cancelPrompt(submissionId, reason.message);
-  return submissionId;
+  await turns.accept([{ messages: [message], options }], ([taken]) =>
+    submitted((taken as IntakeResult).submission.submissionId),
+  );
 }
 
 function contextOf({ task, run, owner, abort }: Attempt): ScheduledTaskContext {

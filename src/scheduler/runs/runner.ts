@@ -149,19 +149,24 @@ export class Runner {
     const { run, abort } = live;
     // Cancelled before it started.
     if (abort.signal.aborted) return;
-    let storeEnd: () => void;
+    let prompt: Run | undefined;
+    const submitted = (submissionId: string) => {
+      abort.signal.throwIfAborted();
+      prompt = live.isForgotten ? undefined : this.store.runs.submitted(run, submissionId);
+      if (!prompt) throw new RunCancelledError("The run has ended");
+    };
+    let storeEnd: () => void = () => this.#settle(run, { status: "completed", error: null });
     try {
       const { owner } = this.store;
       const attributes = { "perdure.task": run.taskId, "perdure.attempt": run.attempts };
-      const submissionId = await inSpan("perdure.schedule", attributes, async (span) => {
-        const prompt = await perform({ task, run, owner, abort }, this.app);
-        span.set({ "perdure.submission.id": prompt });
-        return prompt;
+      await inSpan("perdure.schedule", attributes, async (span) => {
+        await perform({ task, run, owner, abort, submitted }, this.app);
+        span.set({ "perdure.submission.id": prompt?.submissionId ?? undefined });
       });
-      storeEnd = () => {
-        if (submissionId === undefined) this.#settle(run, { status: "completed", error: null });
-        else this.#submitted(run, submissionId);
-      };
+      if (prompt?.submissionId) {
+        this.#watch(prompt, prompt.submissionId);
+        return;
+      }
     } catch (error) {
       storeEnd = () => this.#failedAttempt(task, run, error);
     }
@@ -219,12 +224,6 @@ export class Runner {
       }
       return ended;
     });
-  }
-
-  #submitted(run: Run, submissionId: string): void {
-    const submitted = this.store.runs.submitted(run, submissionId);
-    if (submitted) this.#watch(submitted, submissionId);
-    else this.app.cancelPrompt(submissionId, "The run of its schedule was cancelled");
   }
 
   /** Takes up the end of a prompt's submission: now if it has ended, else when the ledger reports the end. */

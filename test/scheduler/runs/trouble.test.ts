@@ -74,24 +74,49 @@ describe("a write that fails", () => {
   });
 });
 
-describe("a prompt that is cancelled before it was accepted", () => {
+describe("a prompt that is cancelled", () => {
+  const declared = { schedule: "every 1 hour", prompt: "p", overlap: "cancelPrevious" } as const;
+
   it("S3: a submission that cannot be cancelled is logged", async () => {
     const logged = quiet();
-    const accepted: (() => void)[] = [];
     const turns = fakeTurns({
-      accept: async (_, { idempotencyKey }) => {
-        await new Promise<void>((resolve) => void accepted.push(resolve));
-        return { submissionId: idempotencyKey };
-      },
+      accept: async (_, { idempotencyKey }) => ({ submissionId: idempotencyKey }),
       inspect: forever,
       cancel: () => Promise.reject(new Error("no ledger")),
     });
-    const declared = { schedule: "every 1 hour", prompt: "p", overlap: "cancelPrevious" } as const;
     const stage = new TestScheduler({ turns, tasks: () => ({ t: declared }) });
     await stage.start();
     await stage.pass(HOUR);
     await stage.pass(HOUR);
-    await stage.inside(() => accepted[0]?.());
     await until(() => logged().some((text) => text.includes("no ledger")));
+  });
+
+  it("S3: its submission is not accepted after that", async () => {
+    quiet();
+    const accepting: (() => void)[] = [];
+    const refused: unknown[] = [];
+    const fake = fakeTurns({
+      accept: async (_, { idempotencyKey }) => {
+        await new Promise<void>((resolve) => void accepting.push(resolve));
+        return { submissionId: idempotencyKey };
+      },
+      inspect: forever,
+    });
+    const accept: typeof fake.accept = async (...args) => {
+      try {
+        return await fake.accept(...args);
+      } catch (error) {
+        refused.push(error);
+        throw error;
+      }
+    };
+    const stage = new TestScheduler({ turns: { ...fake, accept }, tasks: () => ({ t: declared }) });
+    await stage.start();
+    await stage.pass(HOUR);
+    await stage.pass(HOUR);
+    await stage.inside(() => accepting[0]?.());
+    await until(() => refused.length === 1);
+    expect(refused[0]).toMatchObject({ name: "RunCancelledError" });
+    expect(await stage.history()).toEqual(["60 cancelled", "120 running"]);
   });
 });
