@@ -1,4 +1,4 @@
-/** Reads rows. */
+/** Reads and inserts rows. Columns are in snake case, and names in camel case. */
 
 /** The first column of each row that a query returns. */
 export function valuesOf<Value extends SqlStorageValue>(
@@ -9,7 +9,7 @@ export function valuesOf<Value extends SqlStorageValue>(
   return Array.from(sql.exec(query, ...bindings).raw<[Value]>(), ([value]) => value);
 }
 
-/** `wait_id` of SQLite is `waitId` here, NULL is undefined, and JSON is parsed. */
+/** NULL is undefined, and JSON is parsed. */
 export function rowOf<Row extends object>(
   columns: Record<string, SqlStorageValue>,
   jsonColumns: readonly string[],
@@ -20,4 +20,18 @@ export function rowOf<Row extends object>(
     return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];
   });
   return Object.fromEntries(entries) as Row;
+}
+
+/** Inserts a row. Undefined is NULL, objects are stored as JSON, true as 1, and false as 0. */
+export function insert(sql: SqlStorage, table: string, row: object): void {
+  const given = Object.entries(row).filter(([, value]) => value !== undefined && value !== null);
+  const columns = given.map(([name]) =>
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+  );
+  const values = given.map(([, value]) => {
+    if (typeof value === "object") return JSON.stringify(value);
+    return typeof value === "boolean" ? Number(value) : value;
+  });
+  const marks = values.map(() => "?").join(", ");
+  sql.exec(`INSERT INTO ${table} (${columns.join(", ")}) VALUES (${marks})`, ...values);
 }

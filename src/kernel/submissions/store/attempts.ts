@@ -1,6 +1,7 @@
 /** Attempts that failed and were followed by another one. All SQL that writes `perdure_attempts`, and what is decided by. */
 
 import { readFailure, storedFailure } from "../../../core/failures.ts";
+import { insert } from "../../../core/sql.ts";
 import type { PriorAttempt } from "../turns/attempt-plan.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { type FailedEnd, json, type Submission } from "./rows.ts";
@@ -23,20 +24,13 @@ export class Attempts {
 
   /** Records a failed attempt, in the transaction that makes its submission pending again. */
   add({ seq, attempt, startedAt, endedAt, ...end }: NewAttempt): void {
-    const { failure, spent, follow, given, timeline } = end;
-    this.sql.exec(
-      `INSERT INTO perdure_attempts (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      seq,
-      attempt,
-      startedAt,
-      endedAt,
-      storedFailure(failure),
-      failure.name,
-      json(spent),
-      follow,
-      json(timeline),
-      given === undefined ? null : cut(given),
-    );
+    const { failure, spent: usage, given, ...rest } = end;
+    insert(this.sql, "perdure_attempts", {
+      ...{ seq, attempt, startedAt, endedAt, usage, follow: rest.follow, timeline: rest.timeline },
+      error: storedFailure(failure),
+      errorName: failure.name,
+      given: given && cut(given),
+    });
   }
 
   /** A new submission continues an ended one: it gets its attempts, the last one as failed, and its usage. */

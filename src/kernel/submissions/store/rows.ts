@@ -178,24 +178,9 @@ export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorag
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
 
 /** A submission that `accept` stores. */
-export type NewSubmission = Pick<
-  Submission,
-  | "submissionId"
-  | "isRetry"
-  | "idempotencyKey"
-  | "thread"
-  | "channel"
-  | "traceParent"
-  | "answer"
-  | "run"
-  | "retry"
-  | "rank"
-  | "expiresAt"
-  | "keyExpiresAt"
-  | "budget"
-  | "debounceKey"
-  | "debounceUntil"
-  | "batch"
+export type NewSubmission = Omit<
+  Pick<Submission, NewColumn>,
+  "messages" | "metadata" | "notify"
 > & {
   /** Whether the id comes from `newId()` of the store. */
   readonly isGenerated: boolean;
@@ -205,6 +190,14 @@ export type NewSubmission = Pick<
   readonly notify: readonly Destination[] | undefined;
   readonly notBefore: number | undefined;
 };
+
+const GIVEN = [
+  ...(["submissionId", "isRetry", "idempotencyKey", "thread", "channel", "traceParent"] as const),
+  ...(["run", "retry", "rank", "expiresAt", "keyExpiresAt", "budget", "debounceKey"] as const),
+  ...(["debounceUntil", "batch", "notify", "metadata", "answer", "messages"] as const),
+] as const;
+type NewColumn = (typeof GIVEN)[number];
+export const NEW_COLUMNS = [...GIVEN, "isGenerated", "notBefore"] as const;
 
 export type SettledState = TurnFacts & {
   readonly status: TerminalStatus;

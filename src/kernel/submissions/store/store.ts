@@ -8,7 +8,7 @@
 
 import { type Failure, storedFailure } from "../../../core/failures.ts";
 import { migrate } from "../../../core/lifecycle/migrations.ts";
-import { valuesOf } from "../../../core/sql.ts";
+import { insert, valuesOf } from "../../../core/sql.ts";
 import { type AttemptRef, isIsolated } from "../host.ts";
 import type { Limits } from "../options.ts";
 import { NEXT, type SubmissionStatus } from "../states.ts";
@@ -27,6 +27,7 @@ import {
   type FailedEnd,
   generatedId,
   json,
+  NEW_COLUMNS,
   NEXT_RANK,
   type NewSubmission,
   SEQ_OF_EACH,
@@ -101,35 +102,9 @@ export class SubmissionStore {
     const { submissionId, notBefore, isGenerated } = submission;
     if (notBefore !== undefined) this.open.reschedule();
     const seq = (isGenerated ? seqIn(submissionId) : null) ?? this.#newSeq();
-    const columns = {
-      seq,
-      submission_id: submissionId,
-      idempotency_key: submission.idempotencyKey ?? null,
-      messages: submission.messages,
-      metadata: json(submission.metadata),
-      thread: submission.thread,
-      channel: submission.channel ?? null,
-      trace_parent: submission.traceParent ?? null,
-      answer: json(submission.answer),
-      notify: json(submission.notify),
-      run: submission.run ?? null,
-      retry: json(submission.retry),
-      rank: submission.rank,
-      not_before: notBefore ?? null,
-      expires_at: submission.expiresAt ?? null,
-      key_expires_at: submission.keyExpiresAt ?? null,
-      budget: submission.budget ?? null,
-      debounce_key: submission.debounceKey ?? null,
-      debounce_until: submission.debounceUntil ?? null,
-      batch: submission.batch ?? null,
-      created_at: now,
-      is_generated: isGenerated ? 1 : 0,
-      is_retry: submission.isRetry ? 1 : 0,
-    };
-    const given = Object.entries(columns).filter(([, value]) => value !== null);
-    const query = `INSERT INTO perdure_submissions (${given.map(([name]) => name).join(", ")})
-       VALUES (${given.map(() => "?").join(", ")})`;
-    this.storage.sql.exec(query, ...given.map(([, value]) => value));
+    const columns = NEW_COLUMNS.map((name) => [name, submission[name]]);
+    const row = { ...Object.fromEntries(columns), seq, createdAt: now };
+    insert(this.storage.sql, "perdure_submissions", row);
     this.open.count(+1);
     return acceptedRow(this.storage.sql, submission, seq, now);
   }

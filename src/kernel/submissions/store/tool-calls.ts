@@ -5,7 +5,7 @@
 
 import { type Failure, failureOf, uncut } from "../../../core/failures.ts";
 import { byteLength } from "../../../core/json.ts";
-import { valuesOf } from "../../../core/sql.ts";
+import { insert, valuesOf } from "../../../core/sql.ts";
 import type { AttemptRef, CallEnd, SettledCall } from "../host.ts";
 
 /** Bytes of JSON that are stored of an output. A row takes 2 MB. */
@@ -51,17 +51,11 @@ export class ToolCallRecords {
   }
 
   /** (new) → begun. */
-  add(
-    { seq, attempt }: AttemptRef,
-    ordinal: number,
-    { toolCallId, toolName, inputDigest, input, callKey }: NewCall,
-    now: number,
-  ): void {
-    const shown = input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input;
-    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, attempt, started_at, tool_call_id, tool, input_digest, input, call_key)
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-    const values = [seq, ordinal, attempt, now, toolCallId, toolName, inputDigest, shown, callKey];
-    this.sql.exec(query, ...values);
+  add({ seq, attempt }: AttemptRef, ordinal: number, call: NewCall, startedAt: number): void {
+    const { toolName: tool, input: whole, ...rest } = call;
+    const input = whole.length > INPUT_LENGTH ? `${whole.slice(0, INPUT_LENGTH)} [cut]` : whole;
+    const row = { seq, attempt, ordinal, startedAt, tool, input, ...rest };
+    insert(this.sql, "perdure_tool_calls", row);
   }
 
   /** Another call of the model takes the record: with that id, the conversation will contain its outcome. */
