@@ -7,8 +7,8 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
-import { emit } from "../core/lifecycle/events.ts";
 import { isReset } from "../core/lifecycle/resets.ts";
+import { emit } from "../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
 import {
   type Method,

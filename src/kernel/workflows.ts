@@ -6,7 +6,7 @@
 import type { RunWorkflowOptions } from "agents/workflows";
 import { because, type Failure } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
-import { emit } from "../core/lifecycle/events.ts";
+import { emit } from "../core/lifecycle/work-loop.ts";
 import { flag, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { checkNames } from "../core/options/options.ts";
 import type { HostAgent } from "./host-agent.ts";

@@ -2,8 +2,7 @@
 
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
-import { emit } from "../core/lifecycle/events.ts";
-import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
+import { emit, type WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { reportProblem } from "../core/problems.ts";
 import { InvalidTaskError } from "./errors.ts";
 import type { Settings } from "./options.ts";

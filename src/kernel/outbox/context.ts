@@ -1,9 +1,9 @@
 /** What the parts of the outbox share: settings, stores, the wake, and the reports to the app. */
 
 import type { Clock } from "../../core/clock.ts";
-import { emit } from "../../core/lifecycle/events.ts";
 import type { Wake } from "../../core/lifecycle/wake.ts";
 import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
+import { emit } from "../../core/lifecycle/work-loop.ts";
 import { type Problem, reportProblem } from "../../core/problems.ts";
 import type { Destinations } from "./destinations/index.ts";
 import { hostOf } from "./destinations/webhook.ts";

@@ -1,7 +1,6 @@
 /** Closes waits: the end and its event commit together, and what follows in memory comes after the transaction. */
 
-import { emit } from "../../core/lifecycle/events.ts";
-import { HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
+import { emit, HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import type { Outbox } from "../outbox/index.ts";
 import type { Driver } from "./driver.ts";
 import { checkResult } from "./errors.ts";

@@ -5,7 +5,7 @@ import type {
   LedgerOptions,
   SubmissionInspection,
 } from "../../../src/kernel/submissions/internal.ts";
-import { StatusHooks } from "../../../src/kernel/submissions/turns/status-hooks.ts";
+import { StatusHooks } from "../../../src/kernel/submissions/ledger.ts";
 import { givenLedger, message, until } from "../../support/given.ts";
 import { forever, type Ledger, sleep, submit, within } from "../../support/ledger.ts";
 import { type LedgerObject, ledgerOptions } from "../../support/objects/ledger-object.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { SubmissionInspection } from "../../../src/kernel/submissions/internal.ts";
-import { StatusHooks } from "../../../src/kernel/submissions/turns/status-hooks.ts";
+import { StatusHooks } from "../../../src/kernel/submissions/ledger.ts";
 import type { Script } from "../../../src/testing/index.ts";
 import { givenLedger, message, until } from "../../support/given.ts";
 import {

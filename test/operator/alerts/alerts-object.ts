@@ -1,6 +1,6 @@
 /** A plain Durable Object that sends alerts to itself, or where its test says. */
 
-import { listeners, type ModuleEvent } from "../../../src/core/lifecycle/events.ts";
+import { listeners, type ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";

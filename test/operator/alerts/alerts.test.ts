@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
-import type { ModuleEvent } from "../../../src/core/lifecycle/events.ts";
+import type { ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
 import { Durable } from "../../../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
