@@ -34,18 +34,29 @@ describe("callKernel()", () => {
     ["openWait", [asked], 'Missing option "request" in request of openWait()'],
     ["openWait", [{ ...asked, request: null }], "Invalid request null: expected an object."],
     ["openWait", [{ ...asked, request: {}, workflow: {} }], 'Missing option "name" in workflow'],
+    ...[
+      { idempotencyKey: "\ud83d" },
+      { run: "\ud83d" },
+      { workflow: { ...workflow, id: "\ud83d" } },
+      { workflow: { ...workflow, stepName: "\ud83d" } },
+    ].map(
+      (half) => ["openWait", [{ ...asked, request: {}, ...half }], "half of a character"] as const,
+    ),
     ["checkWait", ["w1"], 'Invalid wait of checkWait() "w1": expected an object.'],
     ["readWait", [wait, -1], "Invalid part of readWait() -1: expected a whole number from 0."],
     ["refuseWait", ["approval", null], "Invalid waitIds of refuseWait() null: expected a list."],
     ["closeWait", [wait, null], "Invalid closing of closeWait() null: expected an object."],
     ["finishWorkflowRun", [null], "Invalid workflowId of finishWorkflowRun() null"],
-  ])("W1: refuses %s with %j, with a remedy, and stores nothing", async (name, args, message) => {
-    const { error, waits } = await called(name, ...args);
-    expect(error.name).toBe("InvalidWaitError");
-    expect(error.message).toContain(message);
-    expect(error.message).toContain(REMEDY);
-    expect(waits).toEqual([]);
-  });
+  ] as [string, unknown[], string][])(
+    "W1: refuses %s with %j, with a remedy, and stores nothing",
+    async (name, args, message) => {
+      const { error, waits } = await called(name, ...args);
+      expect(error.name).toBe("InvalidWaitError");
+      expect(error.message).toContain(message);
+      expect(error.message).toContain(REMEDY);
+      expect(waits).toEqual([]);
+    },
+  );
 
   it.each([
     ["openWait", [{ ...asked, kind: "poll", request: {} }], 'no step of the kind "poll"'],

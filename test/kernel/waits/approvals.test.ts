@@ -218,7 +218,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
   it("L1: half of a character in any text is refused, and nothing is stored", async () => {
     const stub = givenWaits();
     const id = await given(stub, ANY);
-    await inside(stub, ({ waits, approvals }) =>
+    await inside(stub, ({ approvals }) =>
       fc.assert(
         fc.asyncProperty(half, async (text) => {
           const calls: Record<string, () => Promise<unknown>> = {
@@ -228,14 +228,10 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
             approvalId: () => approvals.inspect(text),
             workflowId: () => approvals.list({ workflowId: text }),
             cursor: () => approvals.list({ cursor: text }),
-            idempotencyKey: () => waits.open(ask({ idempotencyKey: text })),
-            run: () => waits.open(ask({ run: text })),
-            id: () => waits.open(ask({ instance: text, idempotencyKey: "key" })),
-            stepName: () => waits.open(ask({ workflow: { name: "W", id: "i", stepName: text } })),
           };
           for (const [field, call] of Object.entries(calls)) {
             await expect(call()).rejects.toMatchObject({
-              name: expect.stringMatching(/^Invalid(Approval|Wait)Error$/),
+              name: "InvalidApprovalError",
               field,
               message: expect.stringMatching(/half of (a character|one)/),
             });
