@@ -30,6 +30,8 @@ const bundle = await rolldown({
     { name: "templates", transform: (code, id) => (id.startsWith(app) ? dense(code) : code) },
   ],
   transform: { target: "es2022" },
+  // The lists of operators are joined by spreading, and the page needs a part of them.
+  treeshake: { propertyReadSideEffects: false },
 });
 const { output } = await bundle.generate({
   format: "esm",

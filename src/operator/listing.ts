@@ -21,6 +21,7 @@ import type {
   WorkflowSummary,
 } from "./protocol.ts";
 import { isOver, liveStatus } from "./workflows/instances.ts";
+import { STATUSES } from "./workflows/lists.ts";
 import { stepsOf } from "./workflows/steps.ts";
 
 /**
@@ -71,17 +72,6 @@ export async function listThreadMessages(
   return { items };
 }
 
-const STATUSES = [
-  "queued",
-  "running",
-  "paused",
-  "errored",
-  "terminated",
-  "complete",
-  "waiting",
-  "waitingForPause",
-  "unknown",
-] as const satisfies WorkflowInfo["status"][];
 const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
   status: someOf<string>(STATUSES).optional(),
   workflow: text().optional(),

@@ -5,20 +5,12 @@ import type { ActionOf, Definition, Question } from "../core/operated/catalog.ts
 import type { Effect } from "../core/operated/effect.ts";
 import type { Finding as OperatedFinding } from "../core/operated/part.ts";
 import type { Page, PageOptions } from "../core/page.ts";
-import type { InboundFilter, InspectedArrival, LoggedArrival } from "../inbound/index.ts";
-import type {
-  DeadLetter,
-  DeadLetterFilter,
-  DeliveryInfo,
-  DeliveryState,
-  Endpoint,
-  ListDeliveriesOptions,
-} from "../kernel/outbox/index.ts";
-import type { ListSubmissionsOptions, SubmissionInspection } from "../kernel/submissions/index.ts";
-import type { Approval, ListApprovalsOptions } from "../kernel/waits/index.ts";
-import type { ScheduledRun, ScheduledTaskInfo } from "../scheduler/index.ts";
 import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
+import type { Lists, OPENS, PARTS, READS } from "./lists.ts";
 
+export type { DeliveryDetails } from "../kernel/outbox/operated/lists.ts";
+export type { ThreadMessage, ThreadSummary } from "../kernel/submissions/operated/lists.ts";
+export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./workflows/lists.ts";
 export type { Page, PageOptions };
 
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
@@ -27,43 +19,19 @@ export type AgentRef = { readonly agent: string; readonly name: string };
 // --- What can be listed -------------------------------------------------------------------------------------------
 
 /** The items of each list of an agent. */
-export type Collections = {
-  readonly submissions: SubmissionInspection;
-  readonly approvals: Approval;
-  readonly inbound: LoggedArrival;
-  readonly deliveries: DeliveryInfo;
-  readonly "dead-letters": DeadLetter;
-  readonly endpoints: Endpoint;
-  readonly tasks: ScheduledTaskInfo;
-  readonly workflows: WorkflowSummary;
-  readonly threads: ThreadSummary;
-  /** The audit log. */
-  readonly actions: AuditEntry;
-};
+export type Collections = { readonly [Name in keyof typeof READS]: ItemOf<(typeof READS)[Name]> };
 
 /** An item with its details. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
-export type Details = Pick<Collections, "submissions" | "approvals" | "endpoints" | "tasks"> & {
-  readonly inbound: InspectedArrival;
-  readonly deliveries: DeliveryDetails;
-  readonly "dead-letters": DeliveryDetails;
-  readonly workflows: WorkflowDetails;
+export type Details = {
+  readonly [Name in keyof typeof OPENS]: NonNullable<Awaited<ReturnType<(typeof OPENS)[Name]>>>;
 };
-
-/** A delivery of the outbox with its event, where it is kept. */
-export type DeliveryDetails = DeliveryState & { readonly id: string; readonly event?: Json };
 
 /** The lists below one item, by its collection. */
-export type Parts = {
-  readonly "tasks/runs": ScheduledRun;
-  readonly "threads/messages": ThreadMessage;
-};
+export type Parts = { readonly [Name in keyof typeof PARTS]: ItemOf<(typeof PARTS)[Name]> };
 
-/** A message of a thread, as the AI SDK's `UIMessage`. */
-export type ThreadMessage = {
-  readonly id: string;
-  readonly role: string;
-  readonly parts: readonly { readonly type: string; readonly text?: string }[];
-};
+type ItemOf<Read extends (...args: never[]) => Promise<Page<unknown>>> = Awaited<
+  ReturnType<Read>
+>["items"][number];
 
 /** Who the caller is, the token that a page of the same origin sends with actions, and the actions that there are. */
 export type Session = {
@@ -182,69 +150,10 @@ export type TraceSpan = {
 
 export type Trace = { readonly traceId: string; readonly spans: readonly TraceSpan[] };
 
-// --- Workflows, threads -------------------------------------------------------------------------------------------
-
-export type WorkflowSummary = {
-  readonly workflowId: string;
-  readonly workflow: string;
-  readonly status: string;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly endedAt?: number;
-  readonly error?: { readonly name: string; readonly message: string };
-};
-
-export type WorkflowStep = {
-  readonly name: string;
-  /** Which of the platform's steps of this name it is, from 2 on. */
-  readonly count?: number;
-  /** `prompt`, `approval`, `webhook`, `agent-tool`, `batch`; `do`, `sleep` and `event` only from the platform's events. */
-  readonly kind: string;
-  readonly status: string;
-  readonly startedAt: number;
-  readonly endedAt?: number;
-  readonly submissionIds?: readonly string[];
-  readonly approvalId?: string;
-  readonly error?: string;
-  /** At most 1,000 characters: the prompt, or the request as JSON. Left out above 64 KiB. */
-  readonly input?: string;
-  /** The beginning of the answer or the result, as JSON. A batch has neither. */
-  readonly output?: string;
-};
-
-export type WorkflowDetails = WorkflowSummary & {
-  readonly output?: Json;
-  readonly steps: readonly WorkflowStep[];
-};
-
-export type ThreadSummary = {
-  readonly thread: string;
-  readonly open: number;
-  readonly total: number;
-  readonly lastAt: number;
-};
-
 // --- Filters ------------------------------------------------------------------------------------------------------
 
 /**
  * What each list can be filtered by. In a URL, a list of values is separated by commas, times are ISO 8601 or epoch
  * milliseconds, `destination` is JSON, and each value of `metadata` is a parameter `metadata.<key>`.
  */
-export type Filters = {
-  readonly submissions: Pick<
-    ListSubmissionsOptions,
-    "status" | "thread" | "metadata" | "createdAfter" | "createdBefore"
-  >;
-  readonly approvals: Pick<ListApprovalsOptions, "status" | "workflowId">;
-  readonly inbound: InboundFilter;
-  readonly deliveries: Pick<
-    ListDeliveriesOptions,
-    "state" | "submissionId" | "kind" | "destination"
-  >;
-  readonly "dead-letters": DeadLetterFilter;
-  readonly endpoints: Record<never, never>;
-  readonly tasks: Record<never, never>;
-  readonly workflows: { readonly status?: string | readonly string[]; readonly workflow?: string };
-  readonly threads: Record<never, never>;
-  readonly actions: Record<never, never>;
-};
+export type Filters = { readonly [Name in keyof Lists]: NonNullable<Lists[Name]["filter"]> };

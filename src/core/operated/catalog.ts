@@ -29,6 +29,8 @@ export type Definition = {
   readonly fields: Readonly<Record<string, keyof FieldTypes>>;
   /** It also works on all that a filter of this list selects. */
   readonly filter?: string;
+  /** The statuses that it changes. Undefined: any. */
+  readonly statuses?: readonly string[];
   /** Whether it changes what has not failed, so that no filter selects by a cause. */
   readonly isOfOpen?: true;
   /** Set for an action that cannot be undone: the command line asks first. */

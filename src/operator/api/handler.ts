@@ -1,18 +1,13 @@
 /** `operator()`: the operator API as a fetch handler for the app's Worker. */
 
 import { bytesUpTo } from "../../core/bytes-up-to.ts";
+import type { Query } from "../../core/operated/list.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
-import { remoteOf } from "../../kernel/index.ts";
+import { type Remote, remoteOf } from "../../kernel/index.ts";
+import { listOf, OPENS, of, PARTS, READS } from "../lists.ts";
 import type { Operated, OperatedVerbs } from "../operated.ts";
-import type {
-  AgentRef,
-  Collections,
-  OperateRequest,
-  OperateResult,
-  PageOptions,
-  Report,
-} from "../protocol.ts";
+import type { AgentRef, OperateRequest, OperateResult, PageOptions, Report } from "../protocol.ts";
 import {
   badRequest,
   HttpError,
@@ -22,7 +17,6 @@ import {
   unreachable,
 } from "./errors.ts";
 import { checkMayAct, checkOrigin, identityOf, sessionOf } from "./guard.ts";
-import { ITEMS, LISTS, PARTS, type Stub } from "./lists.ts";
 import {
   checkOptions,
   hasName,
@@ -32,7 +26,7 @@ import {
   type OperatedAgents,
   type OperatorOptions,
 } from "./options.ts";
-import { checkNoParameters, pageOf, queryOf } from "./query.ts";
+import { checkNoParameters, queryOf } from "./query.ts";
 import { type Listed, reportOf } from "./report.ts";
 
 /** Answers the requests below its path. Null: the path is another one. */
@@ -128,6 +122,9 @@ function errorPage({ status, message, headers }: HttpError): Response {
   });
 }
 
+/** A stub, and the capabilities behind it. A result comes as a promise. */
+type Stub = Remote<Operated> & Pick<OperatedVerbs, "listSubmissions" | "inspectSubmission">;
+
 type Checked<Env> = ReturnType<typeof checkOptions<Env>>;
 
 /** Answers a request of the API by this caller. @throws HttpError */
@@ -157,14 +154,14 @@ export async function answerAs<Env>(
     return Response.json(session, { headers: { ...HEADERS, "set-cookie": cookie } });
   }
   if (root === "report" && segments.length === 1) {
-    const page = pageOf(searchParams);
+    const page = queryOf(searchParams);
     const listed = await listedFor(options, env, page);
     const isStream = request.headers.get("accept")?.includes(STREAM);
     const report = (send?: Send) => reportAll(options, env, page, listed, send);
     return isStream ? streamed(report) : answer(await report());
   }
   if (root === "agents" && agent === undefined) {
-    const { nameless, ...page } = await agentsOf(options, env, pageOf(searchParams));
+    const { nameless, ...page } = await agentsOf(options, env, queryOf(searchParams));
     for (const { error } of nameless) {
       const failed = httpErrorOf(error); // which is logged
       if (page.items.length === 0) throw failed;
@@ -222,23 +219,26 @@ async function read(
     checkNoParameters(search);
     return stub.operations.healthReport();
   }
-  if (!Object.hasOwn(LISTS, collection)) throw notFound(`The list ${JSON.stringify(collection)}`);
-  const name = collection as keyof Collections;
-  if (id === undefined) return LISTS[name](stub, queryOf(name, search));
+  const list = listOf(collection);
+  if (!list) throw notFound(`The list ${JSON.stringify(collection)}`);
+  if (id === undefined) {
+    return of<Reader<[Query]>>(READS, collection)?.(stub, queryOf(search, list.filters));
+  }
   if (id === "" || more.length > 0) throw notFound(`The path ${path.join("/")}`);
-  if (name === "submissions" && part === "trace") {
+  if (collection === "submissions" && part === "trace") {
     checkNoParameters(search);
     return found(await stub.operations.traceSubmission(id), id);
   }
-  const list =
-    Object.hasOwn(PARTS, `${name}/${part}`) && PARTS[`${name}/${part}` as keyof typeof PARTS];
-  if (list) return list(stub, id, pageOf(search));
-  const isItem = name === "inbound" ? part !== undefined : part === undefined;
-  if (!isItem || !Object.hasOwn(ITEMS, name)) throw notFound(`The path ${path.join("/")}`);
+  const readPart = of<Reader<[string, Query]>>(PARTS, `${collection}/${part}`);
+  if (readPart) return readPart(stub, id, queryOf(search));
+  const open = of<Reader<[string, string]>>(OPENS, collection);
+  const isItem = collection === "inbound" ? part !== undefined : part === undefined;
+  if (!isItem || !open) throw notFound(`The path ${path.join("/")}`);
   checkNoParameters(search);
-  const item = ITEMS[name as keyof typeof ITEMS];
-  return found(await item(stub, id, part ?? ""), id);
+  return found(await open(stub, id, part ?? ""), id);
 }
+
+type Reader<Args extends unknown[]> = (stub: Stub, ...args: Args) => Promise<unknown>;
 
 function found<Item>(item: Item | null | undefined, id: string): Item {
   if (item === null || item === undefined) throw notFound(JSON.stringify(id));

@@ -1,86 +1,30 @@
 /** Reads the parameters of a list from a URL. */
 
 import { preview } from "../../core/json.ts";
-import type { Filters } from "../protocol.ts";
+import type { FilterKind, Query } from "../../core/operated/list.ts";
 import { badRequest } from "./errors.ts";
-
-type Read = (value: string, name: string) => unknown;
-type Reads<Filter> = { readonly [Name in keyof Required<Filter>]: Read };
 
 const MAX_LIMIT = 100;
 const MAX_VALUE = 4_096;
 
-const words =
-  (...valid: readonly string[]): Read =>
-  (value, name) => {
-    const given = value.split(",");
-    const unknown = given.find((word) => !valid.includes(word));
-    if (unknown === undefined) return given.length === 1 ? given[0] : given;
-    throw invalid(name, unknown, `expected some of ${valid.join(", ")}, separated by commas`);
-  };
-const list: Read = (value) => (value.includes(",") ? value.split(",") : value);
-const text: Read = (value) => value;
-/** The verb checks a time. */
-const instant: Read = (value) => (/^-?\d+$/.test(value) ? Number(value) : value);
-const flag: Read = (value, name) => {
-  if (value === "true" || value === "false") return value === "true";
-  throw invalid(name, value, "expected true or false");
-};
-const json: Read = (value, name) => {
-  try {
-    return JSON.parse(value);
-  } catch {
-    throw invalid(name, value, "expected JSON");
+/** A value, by what its filter takes. @throws HttpError 400 */
+function readValue(name: string, value: string, kind: FilterKind): unknown {
+  // The verb checks a time.
+  if (kind === "time") return /^-?\d+$/.test(value) ? Number(value) : value;
+  if (kind === "flag" && value !== "true" && value !== "false")
+    throw invalid(name, value, "expected true or false");
+  if (kind === "flag" || kind === "json") {
+    try {
+      return JSON.parse(value);
+    } catch {
+      throw invalid(name, value, "expected JSON");
+    }
   }
-};
-
-const SUBMISSION = ["pending", "running", "completed", "error", "aborted", "skipped"];
-const APPROVAL = ["pending", "approved", "rejected", "expired", "refused", "cancelled"];
-
-/** Parameters of each list. `metadata` has one for each of its keys. */
-const READS: { readonly [Name in keyof Filters]: Reads<Filters[Name]> } = {
-  submissions: {
-    status: words(...SUBMISSION),
-    thread: text,
-    metadata: text,
-    createdAfter: instant,
-    createdBefore: instant,
-  },
-  approvals: { status: words(...APPROVAL), workflowId: text },
-  inbound: {
-    source: text,
-    verdict: words("accepted", "filtered", "refused"),
-    type: text,
-    since: instant,
-    until: instant,
-  },
-  deliveries: {
-    state: words("waiting", "delivered", "discarded", "dead"),
-    submissionId: text,
-    kind: text,
-    destination: json,
-  },
-  "dead-letters": { since: instant, destination: json, isUncertain: flag },
-  endpoints: {},
-  tasks: {},
-  workflows: { status: list, workflow: text },
-  threads: {},
-  actions: {},
-};
-
-export type Query = Readonly<Record<string, unknown>> & {
-  readonly limit: number;
-  readonly cursor?: string;
-};
-
-/** @throws HttpError 400 for an unknown parameter, or an invalid value */
-export function queryOf(collection: keyof Filters, search: URLSearchParams): Query {
-  return read(READS[collection], search);
-}
-
-/** The parameters of a list without a filter. @throws HttpError 400 */
-export function pageOf(search: URLSearchParams): Query {
-  return read({}, search);
+  if (typeof kind === "string") return value;
+  const given = value.split(",");
+  const unknown = given.find((word) => !kind.includes(word));
+  if (unknown === undefined) return given.length === 1 ? given[0] : given;
+  throw invalid(name, unknown, `expected some of ${kind.join(", ")}, separated by commas`);
 }
 
 /** For what is no list. @throws HttpError 400 for any parameter */
@@ -90,7 +34,11 @@ export function checkNoParameters(search: URLSearchParams): void {
   }
 }
 
-function read(reads: Readonly<Record<string, Read>>, search: URLSearchParams): Query {
+/** The filter and the page of a list. @throws HttpError 400 for an unknown parameter, or an invalid value */
+export function queryOf(
+  search: URLSearchParams,
+  filters: Readonly<Record<string, FilterKind>> = {},
+): Query {
   const found: Record<string, unknown> = {};
   const metadata = new Map<string, unknown>();
   let limit = 50;
@@ -102,12 +50,14 @@ function read(reads: Readonly<Record<string, Read>>, search: URLSearchParams): Q
       throw badRequest(`The parameter ${preview(name)} is there twice. Separate values by commas.`);
     if (name === "limit") limit = limitOf(value);
     else if (name === "cursor") cursor = value;
-    else if (name.startsWith("metadata.") && reads.metadata)
+    else if (name.startsWith("metadata.") && filters.metadata)
       metadata.set(keyOf(name), scalarOf(value));
-    else if (Object.hasOwn(reads, name) && name !== "metadata")
-      found[name] = reads[name]?.(value, name);
+    else if (Object.hasOwn(filters, name) && name !== "metadata")
+      found[name] = readValue(name, value, filters[name] as FilterKind);
     else
-      throw badRequest(`Unknown parameter ${preview(name)}. Valid parameters: ${validOf(reads)}.`);
+      throw badRequest(
+        `Unknown parameter ${preview(name)}. Valid parameters: ${validOf(filters)}.`,
+      );
   }
   return {
     ...found,
@@ -117,9 +67,9 @@ function read(reads: Readonly<Record<string, Read>>, search: URLSearchParams): Q
   };
 }
 
-function validOf(reads: object): string {
+function validOf(filters: object): string {
   return [
-    ...Object.keys(reads).map((name) => (name === "metadata" ? "metadata.<key>" : name)),
+    ...Object.keys(filters).map((name) => (name === "metadata" ? "metadata.<key>" : name)),
     "limit",
     "cursor",
   ].join(", ");

@@ -5,39 +5,30 @@ import * as z from "zod";
 import type { Definition } from "../../core/operated/catalog.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
 import { type ActionName, DEFINITIONS } from "../catalog.ts";
+import { listOf } from "../lists.ts";
 import type { Action, AgentRef } from "../protocol.ts";
 import { answered } from "./answers.ts";
 import type { OperatorToolContext } from "./operator-tools.ts";
 import { AGENT, DATA, text } from "./parameters.ts";
 
 const time = (what: string) => z.iso.datetime({ offset: true }).describe(`${what}, ISO 8601.`);
-const since = time("Only what came at or after this time").optional();
-const until = time("Only what came before this time").optional();
-const source = text(200).describe("The source of arrivals.").optional();
-const SUBMISSIONS = z.strictObject({
-  status: z
-    .array(z.enum(["pending", "running", "completed", "error", "aborted", "skipped"]))
-    .describe("Only those with one of these.")
-    .optional(),
-  thread: text(200).describe("Only those of this conversation.").optional(),
-  createdAfter: since,
-  createdBefore: until,
-});
-const DEAD_LETTERS = z.strictObject({
-  since,
-  isUncertain: z.boolean().describe("Only those that may have been delivered.").optional(),
-});
-const INBOUND = z.strictObject({
-  source,
-  type: text(200).describe("Only those of this type.").optional(),
-  since,
-  until,
-});
-/** By the list that an action selects from. */
-const FILTERS: Readonly<Record<string, z.ZodType>> = {
-  submissions: SUBMISSIONS,
-  "dead-letters": DEAD_LETTERS,
-  inbound: INBOUND,
+/** By what all are selected. A filter that is JSON, or for each key, is left out. */
+function filterOf(list: string): z.ZodType {
+  const filters = Object.entries(listOf(list)?.filters ?? {}).flatMap(([name, kind]) => {
+    const schema = typeof kind === "string" ? KINDS[kind]?.(name) : wordsOf(kind);
+    return schema ? [[name, schema.optional()]] : [];
+  });
+  return z.strictObject(Object.fromEntries(filters));
+}
+
+const wordsOf = (words: readonly string[]) =>
+  z.array(z.enum(words)).describe("Only those with one of these.");
+/** By what a filter takes. */
+const KINDS: Readonly<Record<string, (name: string) => z.ZodType>> = {
+  text: (name) => text(200).describe(`Only those with this ${name}.`),
+  time: (name) =>
+    time(`Only what came ${/until|before/i.test(name) ? "before" : "at or after"} this time`),
+  flag: (name) => z.boolean().describe(`Only those with this ${name}.`),
 };
 
 const STEP = z
@@ -68,7 +59,7 @@ function shapeOf({ fields, filter }: Definition): z.ZodRawShape {
   return {
     ...Object.fromEntries(schemas),
     ...(filter && {
-      filter: (FILTERS[filter] as z.ZodType)
+      filter: filterOf(filter)
         .describe(`All that match: an object. Either this or ${names.join(" and ")}.`)
         .optional(),
     }),

@@ -7,6 +7,7 @@ import { pageOf } from "../../../src/core/page.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { OperatorClient, searchOf } from "../../../src/operator/client.ts";
 import { type Identity, type OperatedAgents, operator } from "../../../src/operator/index.ts";
+import { listOf } from "../../../src/operator/lists.ts";
 import type { Action } from "../../../src/operator/protocol.ts";
 import { givenAgent } from "../../support/think.ts";
 import { fakeStub } from "../fake-stub.ts";
@@ -524,7 +525,7 @@ describe("lists", () => {
             key,
             value instanceof Date ? value.toISOString() : value,
           ]);
-          const read = queryOf(name as keyof typeof models, new URLSearchParams(searchOf(given)));
+          const read = queryOf(new URLSearchParams(searchOf(given)), listOf(name)?.filters);
           expect(read).toEqual({ limit: 50, ...Object.fromEntries(sent) });
         }),
       );
@@ -533,8 +534,8 @@ describe("lists", () => {
 
   it("an id of many digits stays a text", () => {
     const read = queryOf(
-      "submissions",
       new URLSearchParams("metadata.order=12345678901234567890&metadata.n=42"),
+      listOf("submissions")?.filters,
     );
     expect(read.metadata).toEqual({ order: "12345678901234567890", n: 42 });
   });

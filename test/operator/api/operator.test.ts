@@ -13,6 +13,7 @@ import {
   type OperatorOptions,
   operator,
 } from "../../../src/operator/index.ts";
+import { listOf } from "../../../src/operator/lists.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { ended, givenAgent, submit } from "../../support/think.ts";
 import { fakeStub } from "../fake-stub.ts";
@@ -563,7 +564,7 @@ it("the filters that a client sends are the ones that the API reads", () => {
   );
   fc.assert(
     fc.property(filter, (given) => {
-      const read = queryOf("submissions", new URLSearchParams(searchOf(given)));
+      const read = queryOf(new URLSearchParams(searchOf(given)), listOf("submissions")?.filters);
       expect(read).toEqual({ limit: 50, ...given });
     }),
   );

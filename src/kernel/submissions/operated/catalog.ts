@@ -32,6 +32,7 @@ export const ACTIONS = {
     ...submission,
     does: "Cancels submissions that have not ended.",
     isOfOpen: true,
+    statuses: ["pending", "running"],
     isDestructive: true,
     isIdempotent: true,
   },
@@ -39,6 +40,7 @@ export const ACTIONS = {
     label: "Retry",
     ...submission,
     does: "Submits ended submissions again. Each is submitted again once.",
+    statuses: ["error", "aborted", "skipped"],
   },
   "clear-thread": {
     label: "Clear",

@@ -1,100 +1,16 @@
-/** The columns of each list. */
+/** The lists as tables. */
 
-import type { Collections } from "../../protocol.ts";
+import type { Column } from "../../../core/operated/list.ts";
+import { LISTS, type Lists, listOf } from "../../lists.ts";
 import { CliError, EXIT } from "../context.ts";
-import { plain, short, status, time } from "../print/text.ts";
+import { duration, plain, short, status, time } from "../print/text.ts";
 
-type Columns<Item> = Readonly<Record<string, (item: Item) => string>>;
-type Lists = { readonly [Name in keyof Collections]: Columns<Collections[Name]> };
+const MOST = 60;
 
-export const COLUMNS: Lists = {
-  submissions: {
-    STATUS: (item) => status(item.status),
-    SUBMISSION: (item) => plain(item.submissionId),
-    THREAD: (item) => short(item.thread, 24),
-    ACCEPTED: (item) => time(item.createdAt),
-    ENDED: (item) => time(item.completedAt),
-    ATTEMPTS: (item) => String(item.attempts),
-    RESULT: (item) => short(item.error ?? item.output ?? "", 60),
-  },
-  approvals: {
-    STATUS: (item) => status(item.status),
-    APPROVAL: (item) => plain(item.approvalId),
-    TITLE: (item) => short(item.title ?? "", 50),
-    WORKFLOW: (item) => plain(item.workflow.id),
-    ASKED: (item) => time(item.createdAt),
-    EXPIRES: (item) => time(item.expiresAt),
-    BY: (item) => plain(item.by ?? ""),
-  },
-  inbound: {
-    VERDICT: (item) => status(item.verdict),
-    SOURCE: (item) => plain(item.source),
-    ARRIVAL: (item) => plain(item.id),
-    TYPE: (item) => plain(item.type ?? ""),
-    STORED: (item) => time(item.storedAt),
-    STARTED: (item) => String(item.calls.length),
-    ERROR: (item) => short(item.error?.message ?? "", 60),
-  },
-  deliveries: {
-    STATE: (item) => status(item.state),
-    DELIVERY: (item) => plain(item.id),
-    TO: (item) => destinationText(item.destination),
-    ATTEMPT: (item) => String(item.attempt),
-    PUT: (item) => time(item.createdAt),
-    ERROR: (item) => short("lastError" in item ? (item.lastError ?? "") : "", 60),
-  },
-  "dead-letters": {
-    DELIVERY: (item) => plain(item.id),
-    TO: (item) => destinationText(item.destination),
-    ATTEMPTS: (item) => String(item.attempts),
-    DIED: (item) => time(item.diedAt),
-    UNCERTAIN: (item) => (item.isUncertain ? "yes" : "no"),
-    ERROR: (item) => short(item.lastError, 60),
-  },
-  endpoints: {
-    STATE: (item) => status(item.state),
-    URL: (item) => plain(item.url),
-    SINCE: (item) => ("since" in item ? time(item.since) : ""),
-    REASON: (item) => short("reason" in item ? item.reason : "", 60),
-  },
-  tasks: {
-    STATE: (item) => status(item.state),
-    TASK: (item) => plain(item.taskId),
-    SCHEDULE: (item) => plain(item.schedule),
-    NEXT: (item) => time(item.next),
-    "LAST RUN": (item) => status(item.lastRun?.status ?? ""),
-    FAILED: (item) => String(item.counts.failed),
-    MISSED: (item) => String(item.counts.missed),
-  },
-  workflows: {
-    STATUS: (item) => status(item.status),
-    WORKFLOW: (item) => plain(item.workflow),
-    INSTANCE: (item) => plain(item.workflowId),
-    STARTED: (item) => time(item.createdAt),
-    CHANGED: (item) => time(item.updatedAt),
-    ERROR: (item) => short(item.error?.message ?? "", 60),
-  },
-  threads: {
-    THREAD: (item) => plain(item.thread),
-    OPEN: (item) => String(item.open),
-    ALL: (item) => String(item.total),
-    LATEST: (item) => time(item.lastAt),
-  },
-  actions: {
-    OUTCOME: (item) => status(item.outcome),
-    AT: (item) => time(item.at),
-    BY: (item) => plain(item.by),
-    ACTION: (item) => plain(item.action.do),
-    TARGET: ({ action: { do: _, ...target } }) => short(target, 60),
-    REASON: (item) => short(item.reason, 60),
-    COUNT: (item) => String(item.count),
-  },
-};
-
-export const COLLECTIONS = Object.keys(COLUMNS) as (keyof Collections)[];
+export const COLLECTIONS = Object.keys(LISTS) as (keyof Lists)[];
 
 /** @throws CliError */
-export function collectionOf(name: string): keyof Collections {
+export function collectionOf(name: string): keyof Lists {
   const found = COLLECTIONS.find((each) => each === name);
   if (found) return found;
   throw new CliError(
@@ -103,10 +19,18 @@ export function collectionOf(name: string): keyof Collections {
   );
 }
 
-/** Where a delivery goes, e.g. `webhook https://example.com/hook`. */
-function destinationText(destination: { readonly kind: string }): string {
-  const { kind, ...rest } = destination as Readonly<Record<string, unknown>> & { kind: string };
-  const target =
-    rest.url ?? rest.queue ?? rest.method ?? rest.agent ?? rest.workflow ?? rest.channel ?? "";
-  return short(`${kind} ${typeof target === "string" ? target : ""}`, 60);
+/** The titles of a list, and a row for each item. */
+export function rowsOf(name: keyof Lists, items: readonly object[]) {
+  const columns = Object.entries(listOf(name)?.columns ?? {});
+  const titles = columns.map(([title]) => title.toUpperCase());
+  return { titles, rows: items.map((item) => columns.map(([, column]) => cell(column, item))) };
+}
+
+function cell([as, of, most = MOST]: Column<object>, item: object): string {
+  const value = of(item);
+  if (value === undefined || value === null || value === false) return "";
+  if (as === "status") return status(value);
+  if (as === "time") return time(value);
+  if (as === "duration") return duration(value as number);
+  return as === "id" ? plain(value) : short(value, most);
 }

@@ -4,7 +4,7 @@ import { Argument, type Command, Option } from "commander";
 import { agentOf, allAgents, nameOf } from "../agents.ts";
 import { CliError, type Common, clientOf, EXIT, note, print, printJson } from "../context.ts";
 import { table } from "../print/table.ts";
-import { COLLECTIONS, COLUMNS, collectionOf } from "./lists.ts";
+import { COLLECTIONS, collectionOf, rowsOf } from "./lists.ts";
 import { report } from "./report.ts";
 import { show } from "./show.ts";
 import { tail } from "./tail.ts";
@@ -85,7 +85,7 @@ async function list(name: string, options: ListOptions): Promise<void> {
   const client = clientOf();
   const ref = await agentOf(client, options);
   const filter = Object.fromEntries((options.filter ?? []).map(pairOf));
-  const items: unknown[] = [];
+  const items: object[] = [];
   let cursor: string | undefined;
   do {
     const limit = Math.min(100, options.limit - items.length);
@@ -97,13 +97,8 @@ async function list(name: string, options: ListOptions): Promise<void> {
   } while (cursor !== undefined && items.length < options.limit);
   if (options.json) return printJson({ items, ...(cursor !== undefined && { cursor }) });
   if (items.length === 0) return note(`No ${name}.`);
-  const columns = Object.entries(COLUMNS[collection]) as [string, (item: unknown) => string][];
-  print(
-    table(
-      columns.map(([title]) => title),
-      items.map((item) => columns.map(([, cell]) => cell(item))),
-    ),
-  );
+  const { titles, rows } = rowsOf(collection, items);
+  print(table(titles, rows));
   if (cursor !== undefined) note(`There are more: pass a --limit above ${options.limit}.`);
 }
 

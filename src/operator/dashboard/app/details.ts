@@ -29,9 +29,8 @@ export async function loadDetails(name: string): Promise<() => void> {
   const ref = agent.value;
   const id = part("id");
   if (!view || !ref || id === "") return () => {};
-  const { opens } = view;
   const [item, trace, parts] = await Promise.all([
-    opens && client.inspect(ref, opens as keyof Items, id),
+    view.opens && client.inspect(ref, view.name as keyof Items, id),
     name === "submissions" ? client.trace(ref, id) : undefined,
     name === "tasks" || name === "threads" ? partsOf(ref, name, id) : undefined,
   ]);

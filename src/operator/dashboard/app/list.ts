@@ -7,18 +7,7 @@ import { Details } from "./details.ts";
 import { ask } from "./dialog.ts";
 import { html } from "./html.ts";
 import { signal } from "./signals.ts";
-import {
-  agent,
-  canAct,
-  client,
-  definitionOf,
-  fail,
-  go,
-  loadedAt,
-  now,
-  part,
-  refresh,
-} from "./state.ts";
+import { agent, canAct, client, fail, go, loadedAt, now, part, refresh, session } from "./state.ts";
 import { complete, completionsOf, filterOf, parseFilter } from "./text/filter.ts";
 import { VIEWS, type View } from "./views.ts";
 
@@ -53,7 +42,7 @@ export async function loadList(name: string): Promise<() => void> {
   const key = keyOf(ref, name);
   const { error, filter } = queryOf(view);
   if (error) return () => {};
-  const page = await client.list(ref, view.collection, { ...filter, limit: PAGE });
+  const page = await client.list(ref, view.name, { ...filter, limit: PAGE });
   return () => {
     loaded.value = merged(loaded.peek(), key, page, view);
   };
@@ -88,7 +77,7 @@ async function loadMore(view: View, ref: AgentRef): Promise<void> {
   if (cursor === undefined || isLoadingMore.value) return;
   isLoadingMore.value = true;
   try {
-    const page = await client.list(ref, view.collection, {
+    const page = await client.list(ref, view.name, {
       ...queryOf(view).filter,
       limit: PAGE,
       cursor,
@@ -118,7 +107,7 @@ export function List({ name, view }: { name: string; view: View }) {
       <h1>${view.title}</h1>
       <div class="tools">
         ${view.filters.length > 0 && html`<${Filter} view=${view} />`}
-        ${canAct.value && view.bulk && rows.length > 0 && html`<${Bulk} view=${view} agentRef=${ref} />`}
+        ${canAct.value && rows.length > 0 && html`<${Bulk} view=${view} agentRef=${ref} />`}
       </div>
       ${name === "tasks" && rows.length > 0 && html`<${Timeline} tasks=${rows as ScheduledTaskInfo[]} now=${Math.floor(now.value / 60_000) * 60_000} open=${(taskId: string) => go({ id: taskId })} />`}
       ${
@@ -218,12 +207,13 @@ function Bulk({ view, agentRef }: { view: View; agentRef: AgentRef }) {
   const { error, filter } = queryOf(view);
   if (error) return null;
   const given = [filter.status ?? []].flat() as string[];
-  const buttons = view.bulk?.filter(({ statuses }) =>
-    given.every((each) => statuses?.includes(each) ?? true),
+  // A filter by other statuses than those that an action changes has no such button.
+  const buttons = Object.entries(session.value?.actions ?? {}).filter(
+    ([, { filter: of, statuses }]) =>
+      of === view.name && given.every((each) => statuses?.includes(each) ?? true),
   );
-  return html`<p class="bulk">${buttons?.map(({ do: verb }) => {
+  return html`<p class="bulk">${buttons.map(([verb, { label, isDestructive }]) => {
     const action = { do: verb, filter } as unknown as Action;
-    const { label, isDestructive } = definitionOf(verb);
     const button = { label: `${label} all${part("q") ? " that match" : ""}`, action };
     return html`<button key=${verb} class=${isDestructive ? "danger" : ""} onClick=${() => ask(agentRef, button)}>${button.label}</button>`;
   })}</p>`;

@@ -41,6 +41,7 @@ const LETTERS: Readonly<Record<string, string>> = {
   h: "threads",
   u: "actions",
 };
+
 const NAVIGATION: readonly (readonly [string, string])[] = [
   ["", "Overview"],
   ...Object.entries(VIEWS).map(([name, { title }]) => [name, title] as const),

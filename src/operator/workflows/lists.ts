@@ -1,0 +1,92 @@
+/** Workflows for operators, as lists. */
+
+import type { Json } from "../../core/json.ts";
+import type { List, Query } from "../../core/operated/list.ts";
+import type { Page, PageOptions } from "../../core/page.ts";
+import type { Action } from "./catalog.ts";
+
+export type WorkflowSummary = {
+  readonly workflowId: string;
+  readonly workflow: string;
+  readonly status: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly endedAt?: number;
+  readonly error?: { readonly name: string; readonly message: string };
+};
+
+export type WorkflowStep = {
+  readonly name: string;
+  /** Which of the platform's steps of this name it is, from 2 on. */
+  readonly count?: number;
+  /** `prompt`, `approval`, `webhook`, `agent-tool`, `batch`; `do`, `sleep` and `event` only from the platform's events. */
+  readonly kind: string;
+  readonly status: string;
+  readonly startedAt: number;
+  readonly endedAt?: number;
+  readonly submissionIds?: readonly string[];
+  readonly approvalId?: string;
+  readonly error?: string;
+  /** At most 1,000 characters: the prompt, or the request as JSON. Left out above 64 KiB. */
+  readonly input?: string;
+  /** The beginning of the answer or the result, as JSON. A batch has neither. */
+  readonly output?: string;
+};
+
+export type WorkflowDetails = WorkflowSummary & {
+  readonly output?: Json;
+  readonly steps: readonly WorkflowStep[];
+};
+
+export type WorkflowFilter = {
+  readonly status?: string | readonly string[];
+  readonly workflow?: string;
+};
+
+export const STATUSES = [
+  ...(["queued", "running", "paused", "errored", "terminated", "complete"] as const),
+  ...(["waiting", "waitingForPause", "unknown"] as const),
+] as const;
+
+type Stub = {
+  readonly operations: {
+    listWorkflows(options: WorkflowFilter & PageOptions): Promise<Page<WorkflowSummary>>;
+    inspectWorkflow(id: string): Promise<WorkflowDetails | null>;
+  };
+};
+
+export const LISTS: {
+  readonly workflows: List<WorkflowSummary, WorkflowFilter, Action>;
+} = {
+  workflows: {
+    title: "Workflows",
+    empty: "No workflow yet. Those that this agent starts with runWorkflow() appear here.",
+    id: ({ workflowId }) => workflowId,
+    link: "Instance",
+    columns: {
+      Status: ["status", ({ status }) => status],
+      Instance: ["id", ({ workflowId }) => workflowId],
+      Workflow: ["text", ({ workflow }) => workflow, 30],
+      Started: ["time", ({ createdAt }) => createdAt],
+      Changed: ["time", ({ updatedAt }) => updatedAt],
+      Error: ["text", ({ error }) => error?.message],
+    },
+    filters: { status: STATUSES, workflow: "text" },
+    actions: ({ workflowId, status }) => {
+      const restart: Action = { do: "restart-workflow", workflowId };
+      if (/^(complete|errored|terminated)$/.test(status)) return [restart];
+      const held = status === "paused" ? "resume-workflow" : "pause-workflow";
+      return [{ do: held, workflowId }, restart, { do: "terminate-workflow", workflowId }];
+    },
+  },
+};
+
+/** Each list, as the API reads it from the agent. */
+export const READS = {
+  workflows: ({ operations }: Stub, query: Query) => operations.listWorkflows(query),
+};
+
+/** Each item with its details. */
+export const OPENS = {
+  workflows: ({ operations }: Stub, id: string) => operations.inspectWorkflow(id),
+};
