@@ -174,9 +174,7 @@ export function uncut(message: string): string {
 
 /** Exponential backoff with a cap and full jitter. */
 export type Backoff = {
-  /** Upper bound of the first delay, in milliseconds. */
   readonly baseMs: number;
-  /** Upper bound of every delay, in milliseconds. */
   readonly capMs: number;
 };
 

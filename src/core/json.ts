@@ -9,7 +9,6 @@ interface JsonObject {
   [key: string]: Json;
 }
 
-/** Bytes of a text in UTF-8. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
 }

@@ -3,7 +3,6 @@
 /** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
 export const MAX_TIMER_MS = 2_147_483_647;
 
-/** The time limit has passed. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }

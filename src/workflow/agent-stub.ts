@@ -33,7 +33,6 @@ export function agentAt<Stub>(env: object, binding: string, name: string): Stub 
   return (env as Record<string, DurableObjectNamespace>)[binding]?.getByName(name) as Stub;
 }
 
-/** The bindings that lead to agents. */
 export function agentBindings(env: object): string[] {
   return Object.entries(env).flatMap(([name, binding]) => (isNamespace(binding) ? [name] : []));
 }

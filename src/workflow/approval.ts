@@ -142,7 +142,6 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   return { approved: true, payload: taken, ...decided } as ApprovalDecision<Schema>;
 }
 
-/** The payload that `onTimeout` approves with. */
 function approvedBy(onTimeout: unknown): unknown {
   return (onTimeout as { readonly approve?: unknown } | null)?.approve;
 }

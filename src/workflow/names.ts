@@ -10,7 +10,6 @@ import type { WaitKindName } from "../kernel/waits/index.ts";
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** The identity of a step within its instance. */
 export type InstanceIdentity = StepIdentity & {
   readonly kind: WaitKindName;
   readonly workflowName: string;

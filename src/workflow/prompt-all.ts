@@ -85,12 +85,10 @@ export async function runPromptAll<
   return outcomes.map((outcome) => "value" in outcome && outcome.value) as never;
 }
 
-/** The batch, as its steps know it. */
 type Prompts = StepCall &
   CheckedBatch & {
     readonly batch: string;
     readonly idempotencyKeys: readonly string[];
-    /** The outcomes of the items so far, in their order. */
     readonly outcomes: Outcome[];
   };
 
@@ -106,7 +104,6 @@ type Outcome = {
 type Round = {
   readonly batch: string;
   readonly submissionIds: readonly string[];
-  /** Which items they are. */
   readonly indexes: readonly number[];
   /** Of repairs: when the first wait began. The time is that of all rounds together. */
   readonly again?: { readonly startedAt: number };
@@ -242,7 +239,6 @@ async function refuse(prompts: Prompts): Promise<void> {
   await refuseWait(prompts, batchStepName(name, batch, "refuse"), "batch", refused);
 }
 
-/** The outcome of an item, where failures are returned. */
 function settled(outcome: Outcome): PromptAllSettled<unknown> {
   const { key } = outcome;
   if ("value" in outcome) return { status: "fulfilled", value: outcome.value, key };
@@ -252,7 +248,6 @@ function settled(outcome: Outcome): PromptAllSettled<unknown> {
   return { status: "rejected", reason: { name, message, submissionId }, key };
 }
 
-/** The error of the first item that has failed. */
 async function thrown(
   prompts: Prompts,
   { batch, submissionIds, indexes }: Round,
@@ -271,7 +266,6 @@ function timeoutOf({ timeoutMs }: Prompts, submissionId: string): ThinkPromptTim
   return new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
 }
 
-/** An error that says which item it is about. */
 function ofItem(error: unknown, { keys, name }: Prompts, index: number): unknown {
   const key = keys[index];
   const step = `step.promptAll(${preview(name)}), item ${index} (key ${preview(key)})`;
@@ -305,7 +299,6 @@ async function outcomeOf(prompts: Prompts, item: EndedItem): Promise<Outcome> {
   }
 }
 
-/** The end of an item, whole. */
 async function wholeOf(
   prompts: Prompts,
   { batch, submissionId, index, end }: EndedItem,

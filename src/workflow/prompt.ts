@@ -98,7 +98,6 @@ async function answered<Schema extends AnySchema | undefined>(
   }
 }
 
-/** How a submitted prompt has ended, with its answer. */
 async function endOf(call: StepCall, ask: WaitAsk, receipt: Receipt | ThinkEnd) {
   const end = "eventType" in receipt ? await endOfWait(call, ask, receipt) : receipt.end;
   if (end) return wholeEnd(call, namesOf(call, ask), end);

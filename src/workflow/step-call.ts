@@ -12,7 +12,6 @@ import type { StepCalls, WaitKindName } from "../kernel/waits/index.ts";
 /** The agent of a workflow, for its steps. */
 export type StepAgent = CallsKernel<StepCalls>;
 
-/** One step of one run of a workflow. */
 export type StepCall<Agent = StepAgent> = {
   readonly step: WorkflowStep;
   /** Asked anew for each attempt: a stub stays broken when its agent went down. */

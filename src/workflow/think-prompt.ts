@@ -17,13 +17,11 @@ const MOST_EVENTS = 100;
 
 type Step = Pick<StepCall, "workflowName" | "workflowId" | "name">;
 
-/** The key of Think's submission. */
 export function thinkKeyOf({ workflowName, workflowId, name }: Step, key: string | undefined) {
   const base = `think-workflow:${workflowName}:${workflowId}:${name}`;
   return key === undefined ? base : `${base}:${digest(key, "utf8")}`;
 }
 
-/** The type of the event of its end. */
 function thinkEventType({ workflowName, workflowId, name }: Step, key = "") {
   return `think-prompt-${digest([workflowName, workflowId, name, key].join(":"), "utf8")}`;
 }

@@ -102,7 +102,6 @@ export class ThinkWorkflow<
     });
   }
 
-  /** Finds out where the agent is, if it is a sub-agent. */
   async #locate(step: AgentWorkflowStep): Promise<void> {
     if (!isSubAgent(this.agent)) return;
     const agent = this.agent as unknown as StepAgent;

@@ -17,7 +17,6 @@ import type {
 import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
 
-/** The request of a step to its agent. */
 export type WaitAsk = {
   readonly kind: WaitKindName;
   readonly key: string | undefined;
@@ -74,12 +73,10 @@ export async function openWait<Receipt extends object = WaitReceipt>(
   return durably(step, namesOf(call, ask)(part), open, rollback && undo);
 }
 
-/** How long a step waits. */
 type WaitTime = Pick<WaitAsk, "timeoutMs" | "closing"> & {
   readonly again?: Pick<NonNullable<WaitAsk["again"]>, "startedAt"> | undefined;
 };
 
-/** A wait that was opened. */
 type OpenedWait = WaitRef & {
   readonly eventType: string;
   readonly proof?: string | undefined;
@@ -149,12 +146,10 @@ export type PassedWait = {
   readonly askedAt: number;
   readonly waitId: string;
   readonly status: WaitStatus;
-  /** Epoch milliseconds. */
   readonly settledAt: number;
   readonly result: Json;
 };
 
-/** Opens a wait that has a row. */
 export async function openRow<Receipt extends WaitReceipt>(
   call: StepCall,
   ask: WaitAsk,
@@ -212,9 +207,7 @@ const WAIT_FACTOR = 10;
 const MOST_UNPROVEN = 20;
 const SLEEP_FACTOR = 2;
 
-/** The event that a step waits for. */
 type EventWait = {
-  /** The type of the event. */
   readonly type: string;
   /** Known to the agent and to this workflow only. Without one, no event is believed. */
   readonly proof: string | undefined;

@@ -95,9 +95,7 @@ const MOST_REFUSALS = 10;
 const MOST_PATHS = 10;
 const MOST_NAMES = 20;
 const MOST_TYPES = 20;
-/** Characters of a path, and of a value. */
 const MOST_LENGTH = 500;
-/** Bytes of a schema as JSON. */
 const MOST_SCHEMA_BYTES = 200_000;
 
 /** Waits, and returns the arrival, or throws why none has come. */

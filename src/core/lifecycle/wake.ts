@@ -34,7 +34,6 @@ export type AgentPath = readonly { readonly className: string; readonly name: st
 export type AlarmState = {
   /** When the first job of the module is due, those for its sub-agents included. */
   readonly jobAt: number | null;
-  /** When its own job is due. */
   readonly ownJobAt: number | null;
   readonly alarmAt: number | null;
 };
@@ -129,7 +128,6 @@ export class Wake {
     return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;
   }
 
-  /** Removes the wake. */
   async clear(): Promise<void> {
     if (this.armedFor === null) return;
     this.#armedFor = null;
@@ -156,7 +154,6 @@ export class Wake {
     console.error(`[perdure] ${this.capability}: the wake could not be changed:`, error);
   }
 
-  /** The capability's `onJob`. */
   async onJob({ job }: LifecycleJobContext): Promise<LifecycleJobOutcome> {
     const owner = (job.payload as { owner?: LifecycleRouteAddress } | undefined)?.owner;
     const next = owner
@@ -173,7 +170,6 @@ export class Wake {
     return { rescheduleAt: this.clock.now() + FAILED_DRIVE_DELAY_MS };
   }
 
-  /** The capability's `onRoute`. */
   async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
     const message = payload as WakeMessage;
     if (message.verb === "fire") return this.#fire();

@@ -74,7 +74,6 @@ export class WorkLoop {
     });
   }
 
-  /** No wake comes for this work any more. */
   untrack(key: object): void {
     this.#inFlight.delete(key);
     if (this.isBusy) return;
@@ -97,7 +96,6 @@ export class WorkLoop {
     this.wake.request(this.pause(key, pauseMs));
   }
 
-  /** Returns when the pause ends. */
   pause(key: string, pauseMs = HEARTBEAT_MS): number {
     const until = this.clock.now() + pauseMs;
     this.#pauses.set(key, until);

@@ -95,7 +95,6 @@ export function someOf<Value extends string, In = Value | readonly Value[]>(
   );
 }
 
-/** `true` or `false`. */
 export function flag() {
   return check<boolean>((value) => typeof value === "boolean", "true or false");
 }

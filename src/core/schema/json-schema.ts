@@ -6,7 +6,6 @@
 import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
 import { pointerSteps } from "./impossible.ts";
 
-/** The most problems that are reported of one value. */
 const MAX_PROBLEMS = 20;
 
 /**

@@ -203,7 +203,6 @@ export type Unanswered = {
 /** The answer of a turn that has to give one. */
 export type AnswerState = Partial<Omit<Unanswered, "answer">> & {
   readonly isAnswered: boolean;
-  /** Why an answer was refused. */
   readonly problem: Failure | undefined;
   /** Whether it was refused because it is not JSON. */
   readonly isUnreadable?: boolean;
@@ -242,10 +241,8 @@ export type TurnFacts = {
   readonly text?: string | undefined;
 };
 
-/** How many of a submission's messages are in the conversation. */
 export type Applied = "none" | "partial" | "all";
 
-/** The messages of a turn in the conversation. */
 export type ConversationState = {
   readonly applied: Applied;
   /** Whether the model's provider has run a tool. */

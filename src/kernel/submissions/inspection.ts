@@ -54,7 +54,6 @@ export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
   return inspected;
 }
 
-/** The end of a submission, for its destinations. */
 function endOf(submission: Summary): SubmissionEnd {
   const { submissionId, status, output, error, errorName } = submission;
   if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
@@ -93,7 +92,6 @@ function costsOf({ attempts, usage, messageId, finishReason }: Summary) {
 
 type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
 
-/** A copy of the object without the keys that are undefined. */
 function defined<T extends object>(object: T): Defined<T> {
   const entries = Object.entries(object).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Defined<T>;

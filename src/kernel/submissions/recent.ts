@@ -85,7 +85,6 @@ export function recentFacts(sql: SqlStorage, now: number): RecentFacts {
   return { newest, tools: toolsOf(sql, from, ids) };
 }
 
-/** By the number of the submission. */
 function attemptsOf(sql: SqlStorage, from: number) {
   type Attempt = { seq: number; follow: NextAction; at: number; tokens: number; error: string };
   const found = sql.exec<Attempt>(

@@ -134,7 +134,6 @@ export class Submissions extends Capability implements TurnLedger {
     return takeAll(this.#engine, items, { commit, verb, find: (id) => this.#find(id) });
   }
 
-  /** Submissions that another ledger has, newest first. */
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
     return [];
   }
@@ -169,7 +168,6 @@ export class Submissions extends Capability implements TurnLedger {
     return result as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 
-  /** Counts the open submissions. */
   async stats(): Promise<SubmissionStats> {
     await this.lifecycle.ready();
     return this.#store.open.stats();
@@ -388,7 +386,6 @@ export class Submissions extends Capability implements TurnLedger {
     this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
-  /** A submission with its failed attempts. */
   #inspected(found: Submission): SubmissionInspection {
     const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
     return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);

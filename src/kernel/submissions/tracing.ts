@@ -21,7 +21,6 @@ export type SubmissionTrace = {
 
 type Traced = Pick<Summary, "submissionId" | "traceParent" | "run" | "metadata">;
 
-/** The workflow step that waits for a submission. */
 export function promptingStepOf({ run, metadata }: Traced): PromptingStep | undefined {
   // Metadata alone does not show it: it is the caller's.
   return run === undefined ? undefined : (metadata?.workflow as PromptingStep | undefined);
@@ -39,7 +38,6 @@ export function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">
   return traceOf(`workflow:${name}:${id}`);
 }
 
-/** The facts from which the span of a delivery is derived. */
 export function deliveryKey(deliveryId: string): string {
   return `delivery:${deliveryId}`;
 }

@@ -14,9 +14,7 @@ const HUNG_MS = 3_600_000;
 /** When a wake looks at a hanging drive: the object may have been restarted by then. */
 const AFTER_HUNG_MS = 3_600_000;
 const AT_A_TIME = 100;
-/** How long a last look may take. */
 const LAST_LOOK_MS = 20_000;
-/** Closed waits stay readable for so long. */
 const KEPT_MS = 30 * 86_400_000;
 
 /** For a wait whose kind the agent no longer has: it stays open until its timeout, for a deploy that has the kind again. */
@@ -25,9 +23,7 @@ const MISSING: StoredKind = { answersLaterRuns: ({ status }) => status === "comp
 /** A running drive or stop. */
 type Run = {
   readonly waitId: string;
-  /** Epoch milliseconds. */
   readonly since: number;
-  /** Something has happened since it began. */
   isStale: boolean;
   isHung: boolean;
 };
@@ -107,7 +103,6 @@ export class Driver {
     return closing;
   }
 
-  /** Does what is due. Returns when there is more to do. */
   drive(): number | null {
     const store = this.store();
     const now = this.loop.clock.now();

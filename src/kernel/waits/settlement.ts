@@ -14,11 +14,9 @@ const PARENT_CLOSED: Closing = {
   result: { error: "What it was for has ended" },
 };
 
-/** How a wait is closed. */
 type Settling = {
   /** From outside: the workflow needs no event, and what runs for the wait must be stopped. */
   readonly isForced: boolean;
-  /** Epoch milliseconds. */
   readonly now: number;
 };
 
@@ -80,7 +78,6 @@ export class Settlement {
     return closed;
   }
 
-  /** Closes the wait and the waits inside it. */
   #closeAll(waitId: string, closing: Closing, { isForced, now }: Settling): Wait[] {
     const store = this.store();
     const open = store.find(waitId);

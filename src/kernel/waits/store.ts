@@ -53,11 +53,9 @@ const MIGRATIONS = [
 
 /** Live waits, by their own index: the planner would walk all rows. */
 const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
-/** Live waits that are inside another wait. */
 const INSIDE =
   "FROM perdure_waits INDEXED BY perdure_waits_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
 
-/** Live waits that have a topic. */
 const WITH_TOPIC =
   "FROM perdure_waits INDEXED BY perdure_waits_topic WHERE done_at IS NULL AND topic IS NOT NULL AND";
 
@@ -78,10 +76,8 @@ export type NewWait = {
   readonly topic?: string | undefined;
 };
 
-/** The conditions of a list. */
 export type WaitQuery = {
   readonly kind: StoredKindName;
-  /** Only those that are open. */
   readonly isOpen?: boolean;
   readonly statuses?: readonly Wait["status"][] | undefined;
   readonly instance?: string | undefined;
@@ -198,7 +194,6 @@ export class WaitStore {
     );
   }
 
-  /** The key is free for another wait. */
   releaseKey(waitId: string): void {
     const query = "UPDATE perdure_waits SET idempotency_key = NULL WHERE wait_id = ?";
     this.storage.sql.exec(query, waitId);
@@ -220,7 +215,6 @@ export class WaitStore {
     }
   }
 
-  /** How many open ones have a topic, at most that many. */
   countOfTopic(topic: string, limit: number): number {
     const query = `SELECT COUNT(*) FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
     return valuesOf<number>(this.storage.sql, query, topic, limit)[0] ?? 0;
@@ -248,19 +242,16 @@ export class WaitStore {
     );
   }
 
-  /** Stores what has ended a wait. */
   answeredBy(waitId: string, key: string): void {
     const query = "UPDATE perdure_waits SET answered_by = ? WHERE wait_id = ?";
     this.storage.sql.exec(query, key, waitId);
   }
 
-  /** Whether that has ended a wait. */
   hasAnswered(key: string): boolean {
     const query = "SELECT 1 FROM perdure_waits WHERE answered_by = ? LIMIT 1";
     return valuesOf(this.storage.sql, query, key).length > 0;
   }
 
-  /** When the first live wait is due, or null. */
   nextWake(): number | null {
     return earliest(this.wakes().map(({ time }) => time));
   }
@@ -280,7 +271,6 @@ export class WaitStore {
     return this.#select(STORED_KINDS.map(ofKind).join(" UNION ALL "), now, limit);
   }
 
-  /** Open ones of a workflow instance. */
   ofInstance({ workflow, instance }: InstanceOf): Wait[] {
     return this.#select(
       `SELECT * ${LIVE} AND settled_at IS NULL AND instance = ? AND workflow = ?`,
@@ -289,12 +279,10 @@ export class WaitStore {
     );
   }
 
-  /** Open ones inside another. */
   inside(parent: string): Wait[] {
     return this.#select(`SELECT * ${INSIDE} ?`, parent);
   }
 
-  /** All live waits of these kinds. */
   live(kinds: readonly StoredKindName[]): Wait[] {
     const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
     return this.#select(query, JSON.stringify(kinds));
@@ -342,7 +330,6 @@ export class WaitStore {
   }
 }
 
-/** JSON of these columns is parsed. */
 const JSON_COLUMNS = ["request", "state", "result"];
 
 type Row = Omit<Wait, "workflow" | "isLive"> & {

@@ -48,7 +48,6 @@ const LIST = optionsOf<ListSubmissionsOptions>()({
   limit: count({ max: 1_000 }).default(DEFAULT_LIMIT),
   before: id.optional(),
 });
-/** Which submissions, without a page. */
 export const SUBMISSION_FILTER = optionsOf<SubmissionFilter>()(FILTER);
 const DELETE = optionsOf<DeleteSubmissionsOptions>()({
   status: STATUS,

@@ -39,11 +39,9 @@ export type IntakeResult = {
 
 /** Why a workflow refuses an answer, and who is notified of the next one. */
 type Repair = {
-  /** The problem of the answer, for the model. */
   readonly error: string;
   readonly run: string;
   readonly notify?: ((submissionId: string) => readonly Destination[]) | undefined;
-  /** The batch of prompts that the next one is of. */
   readonly batch?: string | undefined;
 };
 
@@ -284,7 +282,6 @@ function isStale({ status, run, isRefused }: Submission, asking: string | undefi
   return asking !== undefined && run !== asking && hasFailed;
 }
 
-/** The result for the caller. */
 export function resultOf({ submission, ...result }: IntakeResult): SubmitMessagesResult {
   return { ...inspect(submission), ...result };
 }

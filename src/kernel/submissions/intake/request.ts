@@ -207,7 +207,6 @@ function threadOf({ thread, batch }: Read): string {
   return batch && thread === ISOLATED ? poolOf(batch.id, batch.concurrency) : thread;
 }
 
-/** The destinations of `notify`, then those of `reply`. */
 function allDestinations(
   { notify, reply }: StoredOptions,
   submissionId: string,
@@ -236,7 +235,6 @@ function checkDestinations(name: string, list: unknown, outbox?: Pick<Outbox, "p
   }
 }
 
-/** When it may start, and until when. */
 function timingOf(
   { expiresIn, idempotencyKeyTtl, debounce, ...options }: Read,
   given: StoredOptions,
@@ -276,7 +274,6 @@ function timeAfter(field: string, now: number, ms: number | undefined): number |
   throw invalidValue(field, ms, "expected an end before the year 2189. Use a shorter time");
 }
 
-/** Refuses options that contradict each other. */
 function checkTogether(options: Read, thread: string): void {
   const { whenBusy, channel, debounce } = options;
   const refuse = (field: keyof Read, problem: string) => {

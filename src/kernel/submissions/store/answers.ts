@@ -28,7 +28,6 @@ type Row = {
   has_effects: number;
 };
 
-/** An answer in memory, as JSON. */
 type Held = {
   readonly attempt: number;
   readonly output: string;
@@ -106,7 +105,6 @@ export class Answers {
     this.#held.set(ref.seq, { attempt: ref.attempt, output, timer });
   }
 
-  /** The turn has not ended within `holdAnswer`. */
   #release(ref: AttemptRef, output: string): void {
     try {
       this.#write(ref, output);
@@ -116,7 +114,6 @@ export class Answers {
     }
   }
 
-  /** The attempt, if it runs and has no answer yet. */
   #unanswered({ seq, attempt }: AttemptRef): Row | undefined {
     const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, budget,
                      EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS has_effects FROM perdure_submissions s
@@ -170,7 +167,6 @@ export class StoredAnswer {
     return this.output === IN_PARTS || this.output.length > PART_LENGTH;
   }
 
-  /** The size of the answer as JSON in UTF-8. */
   get bytes(): number {
     if (this.output !== IN_PARTS) return byteLength(this.output);
     const query = "SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM perdure_answer_parts WHERE seq = ?";

@@ -104,7 +104,6 @@ export class BatchStore {
     return this.sql.exec<InstanceOf>(query, batch).toArray()[0];
   }
 
-  /** Batches of a workflow instance that have anything open. */
   forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const query = "SELECT batch FROM perdure_batches WHERE instance = ? AND workflow = ?";
     return valuesOf<string>(this.sql, query, instance, workflow);
@@ -138,7 +137,6 @@ export class BatchStore {
     return each(this.sql, query, bindIds(submissionIds));
   }
 
-  /** Returns the workflow that was waiting. */
   #delete(batch: string, where: string, ...bindings: string[]): WorkflowDestination | undefined {
     const query = `DELETE FROM perdure_batches WHERE batch = ? AND ${where}
                    RETURNING workflow, instance, event_type, proof`;

@@ -20,7 +20,6 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** A rollback still needs the messages of its row. */
 const MAY_GO = "rollback_state IS NOT 'pending'";
 
-/** The parsed options of a list. */
 type Query = Pick<ListSubmissionsOptions, "before" | "thread" | "metadata"> & {
   readonly statuses: readonly SubmissionStatus[] | undefined;
   readonly limit: number;
@@ -77,14 +76,12 @@ export class SubmissionHistory {
     );
   }
 
-  /** The id of the oldest submission from this number on. */
   #lastRead(from: number): string {
     const query =
       "SELECT submission_id FROM perdure_submissions WHERE seq >= ? ORDER BY seq LIMIT 1";
     return valuesOf<string>(this.sql, query, from)[0] as string;
   }
 
-  /** The highest number below this one, or null. */
   #newest(below: number): number | null {
     const query = "SELECT MAX(seq) FROM perdure_submissions WHERE seq < ?";
     return valuesOf<number | null>(this.sql, query, below)[0] ?? null;
@@ -104,7 +101,6 @@ export class SubmissionHistory {
     return valuesOf(this.sql, query, ...statuses, before, limit).length;
   }
 
-  /** Deletes one ended submission. */
   deleteOne(submissionId: string): boolean {
     const query = `DELETE FROM perdure_submissions
                    WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND ${MAY_GO} RETURNING seq`;
@@ -120,7 +116,6 @@ export class SubmissionHistory {
   }
 }
 
-/** The conditions of a list, as SQL. */
 export function filterOf({
   statuses,
   thread,

@@ -16,7 +16,6 @@ export const SCHEDULED =
 const JOINED =
   "FROM perdure_submissions INDEXED BY perdure_submissions_merged WHERE merged_into IS NOT NULL AND settled_at IS NULL";
 
-/** How many pending ones one statement ends. */
 const AT_ONCE = 100;
 
 type PendingEnd = Pick<SettledState, "status"> & {
@@ -39,12 +38,10 @@ export class OpenSubmissions {
     return this.#pending;
   }
 
-  /** Changes the number of pending ones. */
   count(change: number): void {
     if (this.#pending !== undefined) this.#pending += change;
   }
 
-  /** A scheduled time has changed. */
   reschedule(): void {
     this.#nextScheduled = undefined;
   }
@@ -91,7 +88,6 @@ export class OpenSubmissions {
     return valuesOf(this.sql, query, workflow, instance);
   }
 
-  /** When the next scheduled submission is due, or null. */
   get nextScheduled(): number | null {
     if (this.#nextScheduled === undefined) {
       const query = `SELECT not_before ${SCHEDULED} ORDER BY not_before LIMIT 1`;
@@ -124,14 +120,12 @@ export class OpenSubmissions {
     return ended;
   }
 
-  /** Whether others have joined the turn of this one. */
   isJoined(submissionId: string): boolean {
     const query = `SELECT DISTINCT merged_into ${JOINED}`;
     this.#joined ??= new Set(valuesOf<string>(this.sql, query));
     return this.#joined.has(submissionId);
   }
 
-  /** Another has joined the turn of this one. */
   join(submissionId: string): void {
     if (!this.isJoined(submissionId)) this.#joined?.add(submissionId);
   }
@@ -141,7 +135,6 @@ export class OpenSubmissions {
     this.#joined?.delete(submissionId);
   }
 
-  /** The open submissions that joined the turn of this one. */
   joinedTo(submissionId: string): Submission[] {
     if (!this.isJoined(submissionId)) return [];
     return select(this.sql, `SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
@@ -167,7 +160,6 @@ export class OpenSubmissions {
     this.sql.exec(query, seq);
   }
 
-  /** The messages have been removed. */
   finishRollback(seq: number): void {
     const query = "UPDATE perdure_submissions SET rollback_state = 'done' WHERE seq = ?";
     this.sql.exec(query, seq);

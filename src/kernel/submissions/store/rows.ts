@@ -30,19 +30,16 @@ type Columns = {
   budget: number | undefined;
   /** Attempts that a reset of the platform ended. */
   resets: number;
-  /** The submission whose turn it has joined. */
   mergedInto: string | undefined;
   debounceKey: string | undefined;
   /** The latest time that repetitions can delay it to. */
   debounceUntil: number | undefined;
-  /** The batch of prompts that it is one of. */
   batch: string | undefined;
   error: string | undefined;
   errorName: string | undefined;
   requestId: string | undefined;
   messageId: string | undefined;
   finishReason: string | undefined;
-  /** The W3C trace context that its caller gave. */
   traceParent: string | undefined;
   usage: TokenUsage | undefined;
   createdAt: number;
@@ -80,7 +77,6 @@ export type Submission = ReturnType<typeof toSubmission>;
 /** A {@link Row} without messages and answer spec, which may be large. */
 export type Summary = ReturnType<typeof toSummary>;
 
-/** Columns of a {@link Summary}, for SQL. */
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
   due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
   debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
@@ -91,7 +87,6 @@ export function isExpired({ expiresAt, attempts }: Submission, now: number): boo
   return expiresAt !== undefined && expiresAt <= now && attempts === 0;
 }
 
-/** For a column that may be empty. */
 export function json(value: object | undefined): string | null {
   return value === undefined ? null : JSON.stringify(value);
 }
@@ -155,7 +150,6 @@ export function* eachWhole(
   for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, readRow<Row>(row));
 }
 
-/** {@link eachWhole}, as a list. */
 export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
   return [...eachWhole(sql, query, ...bindings)];
 }
@@ -169,7 +163,6 @@ export function* each(
   for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, readRow<SummaryRow>(row));
 }
 
-/** {@link each}, as a list. */
 export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
   return [...each(sql, query, ...bindings)];
 }
@@ -177,7 +170,6 @@ export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorag
 /** A submission as the caller saw it: the fence of a transition. */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
 
-/** A submission that `accept` stores. */
 export type NewSubmission = Omit<
   Pick<Submission, NewColumn>,
   "messages" | "metadata" | "notify"
@@ -203,13 +195,9 @@ export type SettledState = TurnFacts & {
   readonly status: TerminalStatus;
   /** The error or the reason. A cancellation without a reason has no message. */
   readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
-  /** The last answer that was refused, as JSON. */
   readonly refused?: string | undefined;
-  /** Tokens in all, where they are known. */
   readonly usage?: TokenUsage | undefined;
-  /** The times of the submission, where they are known. */
   readonly timeline?: Timeline | undefined;
-  /** Whether its messages are removed from the conversation. */
   readonly isRolledBack?: boolean | undefined;
 };
 
@@ -224,7 +212,6 @@ export type FailedEnd = {
   /** Tokens of this attempt, and of all so far. */
   readonly spent: TokenUsage | undefined;
   readonly usage: TokenUsage | undefined;
-  /** The model calls of this attempt. */
   readonly timeline?: AttemptTimeline | undefined;
 };
 
@@ -236,12 +223,10 @@ export type FailedEnd = {
 const GENERATED = /^([0-9a-z]{1,11})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const RADIX = 36;
 
-/** The id of the submission with this number. */
 export function generatedId(seq: number, uuid: string): string {
   return `${seq.toString(RADIX)}-${uuid}`;
 }
 
-/** The number in an id of this form, or null. */
 export function seqIn(submissionId: string): number | null {
   const [, number] = GENERATED.exec(submissionId) ?? [];
   const seq = number === undefined ? Number.NaN : Number.parseInt(number, RADIX);

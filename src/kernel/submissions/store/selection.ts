@@ -19,7 +19,6 @@ const WHICH = {
   retry: "settled_at IS NOT NULL AND retried_by IS NULL",
 } as const;
 
-/** Characters of an error. */
 const ERROR_LENGTH = 500;
 
 /** Checked by `SUBMISSION_FILTER`: times are epoch milliseconds. */
@@ -37,7 +36,6 @@ export type Selection = {
 type Row = { seq: number; id: string; name: string | null; error: string | null };
 export type Selected = { readonly seq: number; readonly id: string; readonly error: string };
 
-/** A range of rows, by their numbers. */
 export type Range = { readonly after: number; readonly until: number };
 
 /** All rows as they are now. Those that are accepted later, e.g. by retries, are not in it. */

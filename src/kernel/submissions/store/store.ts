@@ -41,11 +41,9 @@ import {
 import { MIGRATIONS } from "./schema.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 
-/** A running submission whose attempt was interrupted. */
 type Interrupted = Pick<Submission, "seq" | "attempts"> &
   Partial<Pick<Submission, "startedAt" | "timeline">>;
 
-/** How many of the newest rows are searched for a message. */
 const RECENT = 100;
 
 export class SubmissionStore {
@@ -75,7 +73,6 @@ export class SubmissionStore {
     migrate(this.storage, "submissions", MIGRATIONS);
   }
 
-  /** Runs `work` in one transaction. */
   transaction<T>(work: () => T): T {
     try {
       return this.storage.transactionSync(work);
@@ -85,7 +82,6 @@ export class SubmissionStore {
     }
   }
 
-  /** An id that contains the number of its row. */
   newId(): string {
     return generatedId(this.#newSeq(), crypto.randomUUID());
   }
@@ -247,7 +243,6 @@ export class SubmissionStore {
     return failed;
   }
 
-  /** Whether the attempt is the one that runs. */
   isRunning({ seq, attempt }: AttemptRef): boolean {
     const query = `SELECT 1 FROM perdure_submissions
                    WHERE seq = ? AND status = 'running' AND attempts = ?`;

@@ -48,7 +48,6 @@ export function listThreads(
   };
 }
 
-/** How many submissions of a thread are pending or running. */
 export function countOpen(sql: SqlStorage, thread: string): number {
   const query = `SELECT (SELECT COUNT(*) ${QUEUED} AND thread = ?1) + (SELECT COUNT(*) ${SCHEDULED} AND thread = ?1)`;
   return valuesOf<number>(sql, query, thread)[0] ?? 0;
@@ -66,7 +65,6 @@ export type Places = { readonly ended: readonly Place[]; readonly open?: readonl
 
 const PLACE = `SELECT seq, submission_id AS submissionId, created_at AS createdAt, settled_at AS settledAt
   FROM perdure_submissions`;
-/** Ends that are read at a time. */
 const ENDS = 1_000;
 
 /** What a thread's followers read: ends in the order of their times, then of their numbers. */

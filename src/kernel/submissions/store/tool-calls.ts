@@ -88,14 +88,12 @@ export class ToolCallRecords {
     return valuesOf(this.sql, query, seq).length > 0;
   }
 
-  /** The result of a finished step of a call, as JSON. */
   step(seq: number, ordinal: number, name: string): { readonly json: string | null } | undefined {
     const query =
       "SELECT value AS json FROM perdure_tool_steps WHERE seq = ? AND ordinal = ? AND step = ?";
     return this.sql.exec<{ json: string | null }>(query, seq, ordinal, name).toArray()[0];
   }
 
-  /** How many steps of a call have finished. */
   steps(seq: number, ordinal: number): number {
     const query = "SELECT COUNT(*) FROM perdure_tool_steps WHERE seq = ? AND ordinal = ?";
     return valuesOf<number>(this.sql, query, seq, ordinal)[0] ?? 0;
@@ -132,7 +130,6 @@ export class ToolCallRecords {
     return missing.some(({ callKey, outcome }) => callKey !== null && outcome === null);
   }
 
-  /** The output of a finished call. */
   output(seq: number, ordinal: number): unknown {
     const query = "SELECT value FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?";
     const [value] = valuesOf<string | null>(this.sql, query, seq, ordinal);

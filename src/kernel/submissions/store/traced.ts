@@ -12,7 +12,6 @@ const REACH = 5_000;
 const COLUMNS = `seq, submission_id, status, attempts, thread, created_at, started_at, settled_at, due_at, not_before, merged_into,
   batch, run, channel, finish_reason, trace_parent, usage, error_name, error, notify, metadata, timeline`;
 
-/** A submission as a trace shows it. */
 export type TracedSubmission = Pick<
   Submission,
   | "seq"
@@ -62,7 +61,6 @@ export type TracedCall = {
   readonly endedAt: number | null;
 };
 
-/** The submission with an id, or undefined. */
 export function tracedSubmission(
   sql: SqlStorage,
   submissionId: string,

@@ -3,7 +3,6 @@
 /** Days that are kept: a clock that is set back finds its day again. */
 const KEPT_DAYS = 31;
 
-/** Adds a model call to a day, and deletes the oldest days. */
 export function addToDay(sql: SqlStorage, day: number, tokens: number): void {
   const add = `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
      ON CONFLICT (day) DO UPDATE SET tokens = tokens + excluded.tokens,

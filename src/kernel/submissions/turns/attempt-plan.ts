@@ -18,13 +18,11 @@ export type NextAction = "again" | "model" | "json" | "finish" | "repair";
 /** A failed attempt, as the next one needs it. */
 export type PriorAttempt = {
   readonly follow: NextAction;
-  /** The problem of the answer. */
   readonly error: string;
   /** The refused answer, maybe cut. */
   readonly given: string | undefined;
 };
 
-/** The request of one attempt to the model. */
 export type AttemptPlan = {
   /** How the answer comes: as the text of the reply, as JSON in that text, or by a call of the final-answer tool. */
   readonly how: "text" | "json" | "tool";

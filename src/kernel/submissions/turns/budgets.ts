@@ -22,7 +22,6 @@ type Account = {
   readonly budget: number | undefined;
   /** Tokens that were written before this object instance began to count. */
   readonly before: TokenUsage | undefined;
-  /** Tokens that were used since then. */
   spent: TokenUsage | undefined;
   /** How many of the latest calls reported no countable tokens; the maximum after a call that reported nothing, or garbage. */
   unmeasured: number;
@@ -142,7 +141,6 @@ export class TokenBudgets {
     return { spent, usage: spent && sum(before, spent), times };
   }
 
-  /** The attempt is over, and its usage is written. */
   close(seq: number): void {
     this.#accounts.delete(seq);
   }

@@ -12,7 +12,6 @@ export function liveTurn(submission: Submission, now: number) {
     /** The row when the turn started; after the claim, the row as it was claimed. */
     submission,
     controller: new AbortController(),
-    /** Set when the turn has begun. */
     attempt: undefined as number | undefined,
     plan: undefined as AttemptPlan | undefined,
     /** The submission as the end of the attempt has left it, for a host that reports the end before the turn returns. */
@@ -21,9 +20,7 @@ export function liveTurn(submission: Submission, now: number) {
     isStopped: false,
     /** Whether its messages are removed from the conversation once it has ended. */
     isRolledBack: false,
-    /** Whether it waits for the app's status hook. */
     isInHook: false,
-    /** When it last made progress, epoch milliseconds. */
     heartbeatAt: now,
   };
 }

@@ -3,17 +3,12 @@
 import type { Failure } from "../../../core/failures.ts";
 import type { Applied } from "../host.ts";
 
-/** The state of a turn after a restart. */
 export type Evidence = {
-  /** Whether the turn's structured answer is recorded. */
   readonly isAnswered: boolean;
   /** Whether the whole reply is in the conversation, and no answer is needed. */
   readonly isReplied: boolean;
-  /** How many of its messages are in the conversation. */
   readonly applied: Applied;
-  /** Whether a tool of the turn is known to have run. */
   readonly hasEffects: boolean;
-  /** Whether the host may still recover the turn. */
   readonly isHostRecovering: boolean;
   /** Whether another attempt is allowed in spite of that. */
   readonly mayRepeatEffects: boolean;

@@ -18,14 +18,12 @@ import type { Settlement } from "./settlement.ts";
 /** How often interrupted turns are checked; after failures with growing delays, up to the longest. */
 const CHECK_MS = 2_000;
 const MAX_CHECK_MS = 30_000;
-/** How long the host may take to answer a question. */
 const HOST_TIMEOUT_MS = 20_000;
 
 /** Why a turn was interrupted, where the row does not say it. */
 export type Interruption = {
   /** The end that storage has refused so far. */
   readonly unwritten?: { readonly seen: Seen; readonly end: TurnEnd } | undefined;
-  /** Whether a reset of the platform ended it. */
   readonly isReset?: boolean | undefined;
 };
 
@@ -35,9 +33,7 @@ type InterruptedTurn = Interruption & {
   readonly isFromEarlierInstance: boolean;
   /** When it was interrupted, or the host last reported progress, epoch milliseconds. */
   heartbeatAt: number;
-  /** When it is checked next. */
   checkAt: number;
-  /** How many checks have failed. */
   failures: number;
 };
 
@@ -80,7 +76,6 @@ export class Recovery {
     }
   }
 
-  /** When the next check is due, or null. */
   get nextCheck(): number | null {
     const times = [...this.#interrupted.values()].map(({ checkAt }) => checkAt);
     return earliest([...times, this.#joined.size > 0 ? this.ledger.clock.now() + CHECK_MS : null]);
@@ -111,19 +106,16 @@ export class Recovery {
     return this.#interrupted.has(seq);
   }
 
-  /** The host continues it. */
   heartbeat(seq: number): void {
     const turn = this.#interrupted.get(seq);
     if (turn) turn.heartbeatAt = this.ledger.clock.now();
   }
 
-  /** It has ended. */
   forget(seq: number): void {
     this.#joined.delete(seq);
     this.#interrupted.delete(seq);
   }
 
-  /** Decides now, and again at the next wake. */
   runSoon(): void {
     this.ledger.wake.request(this.ledger.clock.now() + CHECK_MS);
     void this.run();

@@ -26,12 +26,10 @@ export type FailureKind =
 
 export type FailedTurn = {
   readonly spec: AnswerSpec | undefined;
-  /** The attempts before this one. */
   readonly priors: readonly PriorAttempt[];
   readonly why: FailureKind;
   /** Set when the failure may not happen again. */
   readonly transient: Transient | undefined;
-  /** Whether a tool of the turn has run. */
   readonly hasEffects: boolean;
   /** Whether another attempt is allowed in spite of that. */
   readonly mayRepeatEffects: boolean;
@@ -42,10 +40,8 @@ export type FailedTurn = {
   readonly maxAttempts: number;
 };
 
-/** The next action, and its delay in milliseconds. */
 type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
 
-/** The next attempt, or undefined when there is none. */
 export function nextAttempt(
   turn: FailedTurn,
   backoff: Backoff,
@@ -99,7 +95,6 @@ function laterAttempt(turn: FailedTurn, backoff: Backoff, random: number): NextA
 
 export type AfterSideEffects = "tell" | "fail" | "repeat";
 
-/** The policy for a turn whose tools have run. */
 export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSideEffects {
   const { afterSideEffects: chosen = "tell" } = retry ?? {};
   if (typeof chosen !== "boolean") return chosen;

@@ -32,7 +32,6 @@ const EXPIRED: Failure = {
 /** How long to wait after a failed start, a failed admission or a reset. */
 const PAUSE_MS = 2_000;
 const NOT_STARTED = "the next turn could not be started, will retry";
-/** The key of the pause after a failed admission. */
 const ADMISSION = "admission";
 
 export class TurnRunner {
@@ -51,7 +50,6 @@ export class TurnRunner {
     private readonly liveness: WorkflowLiveness,
   ) {}
 
-  /** These threads may have pending submissions. */
   expect(threads: Iterable<string>): void {
     for (const thread of threads) this.#waiting.set(thread, 0);
   }
@@ -65,12 +63,10 @@ export class TurnRunner {
     return [...this.#live.values()].map(({ submission }) => submission);
   }
 
-  /** The submission that runs in a thread, or is about to. */
   current(thread: string): number | undefined {
     return this.running.find((submission) => submission.thread === thread)?.seq;
   }
 
-  /** When the next thread is due, or null. */
   get nextDue(): number | null {
     // A thread without a free slot is looked at when a slot becomes free.
     const due = [...this.#waiting].filter(([thread, time]) => time > 0 && this.#hasSlot(thread));
@@ -114,12 +110,10 @@ export class TurnRunner {
     }
   }
 
-  /** When a live turn last made progress. */
   progressAt(seq: number): number | undefined {
     return this.#live.get(seq)?.heartbeatAt;
   }
 
-  /** The turn has made progress. */
   heartbeat(seq: number): void {
     const live = this.#live.get(seq);
     if (live) live.heartbeatAt = this.ledger.clock.now();
@@ -184,7 +178,6 @@ export class TurnRunner {
     if (nextScheduled !== null && nextScheduled <= now) this.expect(store.open.admitDue(now));
   }
 
-  /** When the next scheduled submission joins the queue, or null. */
   get nextAdmission(): number | null {
     const { loop, store } = this.ledger;
     return loop.isPaused(ADMISSION) ? null : store.open.nextScheduled;
@@ -194,7 +187,6 @@ export class TurnRunner {
     return this.#live.size + this.recovery.count < this.ledger.limits.maxConcurrentTurns;
   }
 
-  /** Whether one more turn of this thread may run. */
   #hasSlot(thread: string): boolean {
     if (!this.#hasFreeSlot()) return false;
     const concurrency = concurrencyOf(thread);
@@ -288,7 +280,6 @@ export class TurnRunner {
     }
   }
 
-  /** A live turn as its host sees it. */
   #turnOf(live: LiveTurn): Turn {
     const { seq, submissionId, thread, channel } = live.submission;
     const { signal } = live.controller;

@@ -26,7 +26,6 @@ type Ending = Omit<SettledState, "usage" | "timeline">;
 
 export class Settlement {
   #sincePrune = 0;
-  /** Whether the latest {@link flush} has failed. */
   #hasUnsent = false;
   readonly #sweep = new Sweep(() => this.ledger.clock.random(), "perdure_submissions");
 
@@ -80,7 +79,6 @@ export class Settlement {
     return settled;
   }
 
-  /** Ends everything that is pending in a thread as `skipped`. */
   skipPending(thread: string, failure: Failure): void {
     const { store, clock } = this.ledger;
     const some = () =>
@@ -97,7 +95,6 @@ export class Settlement {
     return this.#commit(() => store.batches.abortWaiting(batch, failure, clock.now())).length;
   }
 
-  /** Submissions that joined the turn end with it. */
   #settleJoined({ submissionId }: Summary, ending: Ending): Submission[] {
     const { store, clock } = this.ledger;
     return store.open

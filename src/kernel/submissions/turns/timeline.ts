@@ -9,7 +9,6 @@ const MAX_ENTRIES = 200;
 const MAX_ERROR = 500;
 
 export type ModelCall = {
-  /** Epoch milliseconds. */
   readonly startedAt: number;
   readonly endedAt: number;
   readonly model?: string;
@@ -20,10 +19,8 @@ export type ModelCall = {
   readonly errorName?: string;
 };
 
-/** The model calls of an attempt. */
 export type AttemptTimeline = {
   readonly calls?: readonly ModelCall[];
-  /** How many later calls are left out. */
   readonly omitted?: number;
   /** Whether a restart has lost the times of its first calls. */
   readonly isPartial?: true;
@@ -32,7 +29,6 @@ export type AttemptTimeline = {
 /** The times that the row of a submission has: those of its last attempt, and of attempts that were interrupted. */
 export type Timeline = AttemptTimeline & {
   readonly interrupted?: readonly InterruptedAttempt[];
-  /** How many interrupted attempts are left out. */
   readonly omittedAttempts?: number;
 };
 
@@ -49,7 +45,6 @@ export type CalledModel = {
   readonly provider?: string | undefined;
 };
 
-/** The facts of a model call that has ended. */
 export type EndedCall = CalledModel & {
   /** From its start to the last part of the answer, in milliseconds. By default until now. */
   readonly durationMs?: number | undefined;
@@ -60,7 +55,6 @@ export class AttemptTimes {
   readonly #calls: ModelCall[] = [];
   readonly #room: number;
   #omitted = 0;
-  /** When the call in flight started. */
   #startedAt: number | undefined;
   #called: CalledModel | undefined;
 
@@ -117,7 +111,6 @@ export class AttemptTimes {
     };
   }
 
-  /** The timeline that is stored with the end of the submission. */
   whole(failure: Partial<Failure> | undefined, now: number): Timeline {
     const { interrupted, omittedAttempts } = this.earlier ?? {};
     return {
@@ -134,7 +127,6 @@ export class AttemptTimes {
   }
 }
 
-/** The timeline of a submission whose attempt was interrupted. */
 export function withInterrupted(
   earlier: Timeline | undefined,
   attempt: InterruptedAttempt,

@@ -24,7 +24,6 @@ import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
-/** How long a wake waits for the recovery of interrupted turns. */
 const RECOVERY_WAIT_MS = 1_000;
 
 export class TurnEngine {
@@ -259,7 +258,6 @@ export class TurnEngine {
     if (seq !== undefined) this.#runner.heartbeat(seq);
   }
 
-  /** The source of the facts of a health report. */
   async factSource(): Promise<FactSource> {
     const { limits, loop } = this.ledger;
     await loop.lifecycle.ready();
@@ -267,7 +265,6 @@ export class TurnEngine {
     return { sql: loop.lifecycle.storage.sql, limits, progressAt };
   }
 
-  /** The turn has made progress. */
   heartbeat({ seq }: Pick<AttemptRef, "seq">): void {
     this.#runner.heartbeat(seq);
     this.#recovery.heartbeat(seq);
@@ -301,7 +298,6 @@ export class TurnEngine {
     return this.#nextWake();
   }
 
-  /** Ends stalled turns, and those of terminated workflows. */
   watch(): void {
     this.#runner.endStalled();
     this.#liveness.check([...this.#runner.running, ...this.#recovery.running]);

@@ -31,7 +31,6 @@ import type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 
-/** Bytes of a decision, as JSON. */
 const MOST_DECISION_BYTES = 1_000_000;
 
 /** The statuses of a wait, in the words of an approval. */
@@ -44,7 +43,6 @@ export const STATUS_OF = {
   failed: "refused",
 } as const satisfies Record<Wait["status"], ApprovalStatus>;
 
-/** The result of a decided wait. */
 type Decided = Pick<Approval, "by" | "reason" | "payload">;
 
 /** The request of a wait of kind `approval`, for a step or for a kind of wait that has to ask a person. */
@@ -70,7 +68,6 @@ export function approvalKind(notify: (approval: Approval) => void | Promise<void
   };
 }
 
-/** A wait of kind `approval`, as people see it. */
 function approvalOf(wait: Wait): Approval {
   const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;
   const { title, data, schema, refusal } = wait.request as ApprovalRequest;

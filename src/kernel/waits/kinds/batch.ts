@@ -59,13 +59,11 @@ export type BatchReceipt = {
   readonly submissionIds: readonly (string | null)[];
 };
 
-/** Items of a batch. */
 type BatchPart = WaitRef & {
   /** In the order of the items: all of the batch, or those that are read. */
   readonly submissionIds: readonly string[];
 };
 
-/** A batch, as its step knows it. */
 export type BatchRef = BatchPart & {
   readonly workflow: Pick<WaitWorkflow, "name" | "id">;
   /** The event that reports the end to this run of the workflow, and its proof. */
@@ -85,7 +83,6 @@ export type BatchFailure = {
 /** There is nothing more to wait for. */
 export type BatchEnd = { readonly failure?: BatchFailure };
 
-/** How some of the items have ended. */
 export type BatchPage = {
   /** In the order that was asked, without those that have not ended, or were deleted. */
   readonly ends: readonly PromptEnd[];

@@ -34,7 +34,6 @@ export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "ret
   readonly thinkKey?: string | undefined;
 };
 
-/** A message of a prompt. */
 export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 
 /** The problem of an answer that the workflow refuses, for the model. */
@@ -82,7 +81,6 @@ export class PromptKind implements WaitKind {
     this.submissions.engine.ledger.store.refuse(submissionIds);
   }
 
-  /** Cancels the submission if it has not ended. */
   close({ waitId }: WaitRef): Promise<PromptEnd | null> {
     return this.#endOf(waitId, true);
   }
@@ -128,7 +126,6 @@ function eventTypeOf(submissionId: string): string {
 
 const MESSAGES = list(z.unknown());
 
-/** Messages, each with an id. */
 export function withIds(messages: readonly PromptMessage[]): UIMessage[] {
   readOptions(MESSAGES, messages, "messages", invalidSubmission);
   return messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() }));
