@@ -46,13 +46,13 @@ export class SchedulerEngine {
     private readonly loop: WorkLoop,
     turns: Turns | undefined,
   ) {
-    const { lifecycle, clock } = loop;
+    const { clock } = loop;
     const app = new App(settings, loop, turns);
     const taskOf = (taskId: string) => this.declared.valid.get(taskId);
     const onChange = () => this.#updateWake();
     this.clock = clock;
     this.#app = app;
-    this.store = new Store(lifecycle.storage, settings.owner);
+    this.store = new Store(loop, settings.owner);
     this.runner = new Runner(app, this.store, loop, taskOf, onChange);
     this.firing = new Firing(app, this.store, this.runner, clock);
   }

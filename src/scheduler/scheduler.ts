@@ -17,7 +17,6 @@ import {
   RUNS,
   type SchedulerSettings,
   SETTINGS,
-  type Settings,
   TASK_ID,
   TRIGGER,
 } from "./options.ts";
@@ -31,8 +30,7 @@ import type { ScheduledRun, ScheduledTaskInfo, Turns } from "./types.ts";
 export type SchedulerOptions = SchedulerSettings & { readonly clock?: Clock };
 
 export class Scheduler extends Capability {
-  readonly #settings: Settings;
-  #installed: SchedulerEngine | undefined;
+  readonly #engine: SchedulerEngine;
 
   /**
    * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
@@ -41,20 +39,12 @@ export class Scheduler extends Capability {
    * @param turns for the feature `schedules()`: without them, a task with a prompt is invalid
    * @throws InvalidOptionError for an invalid option
    */
-  constructor(
-    options: SchedulerOptions,
-    private readonly turns?: Turns,
-  ) {
+  constructor(options: SchedulerOptions, turns?: Turns) {
     const { clock = systemClock, ...settings } = objectOf("options of Scheduler", options);
     // An occurrence that has fired would be due again, if the clock were set back.
     super("perdure.scheduler", monotonic(clock));
-    this.#settings = readOptions(SETTINGS, settings, "options of Scheduler");
-  }
-
-  /** Made at its first use, because `lifecycle` is there when the scheduler is installed. */
-  get #engine(): SchedulerEngine {
-    this.#installed ??= new SchedulerEngine(this.#settings, this.loop, this.turns);
-    return this.#installed;
+    const read = readOptions(SETTINGS, settings, "options of Scheduler");
+    this.#engine = new SchedulerEngine(read, this.loop, turns);
   }
 
   override async onStart(): Promise<void> {
@@ -72,7 +62,7 @@ export class Scheduler extends Capability {
    * @internal
    */
   submissionEnded(submission: SubmissionInspection): void {
-    this.#installed?.runner.submissionEnded(submission.submissionId, submission);
+    this.#engine.runner.submissionEnded(submission.submissionId, submission);
   }
 
   /**

@@ -4,6 +4,7 @@
  */
 
 import { migrate } from "../core/lifecycle/migrations.ts";
+import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { digest } from "../core/text.ts";
 import { columnOf, selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
@@ -45,18 +46,22 @@ export class Store {
 
   /** @param owner the app's own name for this object's runs; undefined for a stored one */
   constructor(
-    private readonly storage: DurableObjectStorage,
+    private readonly loop: WorkLoop,
     owner: string | undefined,
   ) {
     this.#owner = owner;
-    this.runs = new RunStore(storage.sql, (effect) => this.#afterCommit(effect));
+    this.runs = new RunStore(loop, (effect) => this.#afterCommit(effect));
+  }
+
+  get #storage(): DurableObjectStorage {
+    return this.loop.lifecycle.storage;
   }
 
   /** Call it first: creates the tables and reads what they hold. */
   open(): void {
-    migrate(this.storage, "scheduler", MIGRATIONS);
+    migrate(this.#storage, "scheduler", MIGRATIONS);
     const query = `SELECT ${selected(TASK_FIELDS)} FROM perdure_tasks`;
-    for (const row of this.storage.sql.exec<TaskRow>(query)) this.#tasks.set(row.taskId, row);
+    for (const row of this.#storage.sql.exec<TaskRow>(query)) this.#tasks.set(row.taskId, row);
     // Each run has the row of its task.
     if (this.#tasks.size > 0) this.runs.load();
   }
@@ -70,7 +75,7 @@ export class Store {
   get owner(): string {
     if (this.#owner === undefined) {
       const query = "SELECT owner FROM perdure_schedule_owner";
-      const stored = this.storage.sql.exec<{ owner: string }>(query).toArray()[0];
+      const stored = this.#storage.sql.exec<{ owner: string }>(query).toArray()[0];
       this.isOwnerNew = stored === undefined;
       this.#owner = stored?.owner ?? digest(crypto.randomUUID());
     }
@@ -78,7 +83,7 @@ export class Store {
   }
 
   putOwner(): void {
-    this.storage.sql.exec("INSERT INTO perdure_schedule_owner VALUES (?)", this.owner);
+    this.#storage.sql.exec("INSERT INTO perdure_schedule_owner VALUES (?)", this.owner);
     this.#afterCommit(() => {
       this.isOwnerNew = false;
     });
@@ -90,7 +95,7 @@ export class Store {
     this.#effects = effects;
     let result: T;
     try {
-      result = this.storage.transactionSync(work);
+      result = this.#storage.transactionSync(work);
     } finally {
       this.#effects = undefined;
     }
@@ -105,13 +110,13 @@ export class Store {
 
   /** Inserts a task's row, or replaces it. */
   putTask(row: TaskRow): void {
-    this.storage.sql.exec(PUT_TASK, ...TASK_FIELDS.map((field) => row[field]));
+    this.#storage.sql.exec(PUT_TASK, ...TASK_FIELDS.map((field) => row[field]));
     this.#afterCommit(() => this.#tasks.set(row.taskId, row));
   }
 
   deleteTasks(taskIds: readonly string[]): void {
     if (taskIds.length === 0) return;
-    this.storage.sql.exec(
+    this.#storage.sql.exec(
       "DELETE FROM perdure_tasks WHERE task_id IN (SELECT value FROM json_each(?))",
       JSON.stringify(taskIds),
     );

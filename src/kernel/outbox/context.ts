@@ -27,7 +27,7 @@ export class OutboxContext {
   readonly clock: Clock;
   readonly wake: Wake;
   #stores: Stores | undefined;
-  #hasStarted = false;
+  hasStarted = false;
   #hasReportedDropped = false;
 
   constructor(
@@ -56,13 +56,9 @@ export class OutboxContext {
     if (!this.limits.kept.all) this.limits.kept = { ...kept, all: true };
   }
 
-  get hasStarted(): boolean {
-    return this.#hasStarted;
-  }
-
   start(): void {
     this.#open();
-    this.#hasStarted = true;
+    this.hasStarted = true;
   }
 
   #open(): Stores {
@@ -73,7 +69,7 @@ export class OutboxContext {
       endpoints: new EndpointStore(storage.sql),
     };
     // Before the start, a rolled-back transaction may have removed the tables again.
-    if (!this.#hasStarted) this.#stores.entries.migrate();
+    if (!this.hasStarted) this.#stores.entries.migrate();
     return this.#stores;
   }
 

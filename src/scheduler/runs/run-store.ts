@@ -4,6 +4,7 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
+import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import type { Position } from "../../core/page.ts";
 import {
   byOccurrence,
@@ -50,14 +51,18 @@ export class RunStore {
   #open = new Map<string, Run[]>();
 
   constructor(
-    private readonly sql: SqlStorage,
+    private readonly loop: WorkLoop,
     /** Runs when what was written has committed. */
     private readonly afterCommit: (effect: () => void) => void,
   ) {}
 
+  get #sql(): SqlStorage {
+    return this.loop.lifecycle.storage.sql;
+  }
+
   load(): void {
     // CROSS: SQLite would read all runs first, and look up the task of each.
-    const found = this.sql.exec<Run>(
+    const found = this.#sql.exec<Run>(
       `SELECT ${ALL} FROM perdure_tasks CROSS JOIN perdure_runs USING (task_id)
        WHERE occurrence >= open_from AND ended_at IS NULL`,
     );
@@ -82,7 +87,7 @@ export class RunStore {
     if (runs.length === 0) return [];
     const columns = RUN_FIELDS.map(columnOf);
     const values = RUN_FIELDS.map((field) => `value ->> '${field}'`);
-    const inserted = this.sql.exec<Run>(
+    const inserted = this.#sql.exec<Run>(
       `INSERT INTO perdure_runs (${columns.join(", ")}) SELECT ${values.join(", ")} FROM json_each(?) WHERE true
        ON CONFLICT DO UPDATE SET ${columns.map((column) => `${column} = excluded.${column}`).join(", ")}
        WHERE status = 'skipped' AND excluded.cause = 'backfill' RETURNING ${ALL}`,
@@ -136,12 +141,12 @@ export class RunStore {
 
   #delete(where: string, taskId: string, value: number): { readonly status: RunStatus }[] {
     const query = `DELETE FROM perdure_runs WHERE task_id = ?1 AND ${where} RETURNING status`;
-    return this.sql.exec<{ status: RunStatus }>(query, taskId, value).toArray();
+    return this.#sql.exec<{ status: RunStatus }>(query, taskId, value).toArray();
   }
 
   deleteOf(taskIds: readonly string[]): void {
     if (taskIds.length === 0) return;
-    this.sql.exec(
+    this.#sql.exec(
       "DELETE FROM perdure_runs WHERE task_id IN (SELECT value FROM json_each(?))",
       JSON.stringify(taskIds),
     );
@@ -158,17 +163,17 @@ export class RunStore {
   ): Run[] {
     const query = `SELECT ${ALL} FROM perdure_runs WHERE task_id = ? AND (occurrence, trigger_key) < (?, ?)
       ORDER BY occurrence DESC, trigger_key DESC LIMIT ?`;
-    return this.sql.exec<Run>(query, taskId, time, key, limit).toArray();
+    return this.#sql.exec<Run>(query, taskId, time, key, limit).toArray();
   }
 
   trigger(taskId: string, key: string): Run | undefined {
     const query = `SELECT ${ALL} FROM perdure_runs WHERE task_id = ? AND trigger_key = ?`;
-    return this.sql.exec<Run>(query, taskId, key).toArray()[0];
+    return this.#sql.exec<Run>(query, taskId, key).toArray()[0];
   }
 
   /** The status of each occurrence in [from, to) that has a run. */
   statuses(taskId: string, { from, to }: { from: number; to: number }): Map<number, RunStatus> {
-    const found = this.sql.exec<{ occurrence: number; status: RunStatus }>(
+    const found = this.#sql.exec<{ occurrence: number; status: RunStatus }>(
       "SELECT occurrence, status FROM perdure_runs WHERE task_id = ? AND occurrence >= ? AND occurrence < ? AND trigger_key = ''",
       taskId,
       from,
@@ -179,7 +184,7 @@ export class RunStore {
 
   /** The latest run that was not skipped, by task, from the first of these ids to the last. */
   latest([first = "", ...others]: readonly string[]): Map<string, Run> {
-    const found = this.sql.exec<Run>(
+    const found = this.#sql.exec<Run>(
       `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id)
        WHERE task_id BETWEEN ? AND ? AND status <> 'skipped' AND occurrence =
          (SELECT occurrence FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY occurrence DESC LIMIT 1)`,
@@ -194,7 +199,7 @@ export class RunStore {
     if (taskIds.length === 0) return new Map();
     // One that skipNext() has skipped ended before its occurrence; a prompt that was skipped had an attempt.
     const isSkipped = "status = 'skipped' AND attempts = 0 AND ended_at >= occurrence";
-    const found = this.sql.exec<Skips>(
+    const found = this.#sql.exec<Skips>(
       `SELECT task_id AS taskId, COUNT(*) AS count, COUNT(iif(${isSkipped}, 1, NULL)) AS skipped,
          COUNT(iif(status = 'completed', 1, NULL)) AS completed, MIN(iif(${isSkipped}, occurrence, NULL)) AS since
        FROM json_each(?1) CROSS JOIN perdure_runs ON task_id = value WHERE occurrence >= IFNULL(
@@ -210,7 +215,7 @@ export class RunStore {
   /** Runs in the history by how they ended, by task, from the first of these ids to the last. */
   tallies([first = "", ...others]: readonly string[]): Map<string, Tally> {
     // Grouped in the order of the key: grouped by status too, each row would be read twice.
-    const found = this.sql.exec<Tally & { taskId: string }>(
+    const found = this.#sql.exec<Tally & { taskId: string }>(
       `SELECT task_id AS taskId, SUM(status = 'completed') AS completed, SUM(status = 'failed') AS failed,
        SUM(status = 'skipped') AS skipped FROM perdure_runs WHERE task_id BETWEEN ? AND ? GROUP BY task_id`,
       first,
@@ -227,7 +232,7 @@ export class RunStore {
       throw new Error(`A run that is ${run.status} cannot become ${status}`);
     }
     const fields = Object.keys(changes) as (keyof Run)[];
-    const found = this.sql.exec(
+    const found = this.#sql.exec(
       `UPDATE perdure_runs SET ${fields.map((field) => `${columnOf(field)} = ?`).join(", ")}
        WHERE task_id = ? AND occurrence = ? AND trigger_key = ? AND attempts = ? AND ended_at IS NULL RETURNING 1`,
       ...fields.map((field) => changes[field]),

@@ -12,17 +12,13 @@ import type { DeadLetter } from "../types.ts";
 const HOOK_TIMEOUT_MS = 30_000;
 
 export class DeadLetterNotifier {
-  #isRunning = false;
+  isRunning = false;
 
   /** @param onDone called when no dead letter is left to notify */
   constructor(
     private readonly context: OutboxContext,
     private readonly onDone: () => void,
   ) {}
-
-  get isRunning(): boolean {
-    return this.#isRunning;
-  }
 
   /** An entry became a dead letter: notifies now, and after a crash in the next object instance. */
   added(): void {
@@ -32,8 +28,8 @@ export class DeadLetterNotifier {
 
   /** Notifies of all dead letters that were not notified yet. */
   start(): void {
-    if (this.#isRunning || !this.#next()) return;
-    this.#isRunning = true;
+    if (this.isRunning || !this.#next()) return;
+    this.isRunning = true;
     this.context.loop.track(this, this.#notifyAll());
   }
 
@@ -47,10 +43,10 @@ export class DeadLetterNotifier {
         this.context.deadLetters.prune(this.context.clock.now());
       }
       // No await since the last read: none can be added in between and be missed.
-      this.#isRunning = false;
+      this.isRunning = false;
       this.onDone();
     } catch (error) {
-      this.#isRunning = false;
+      this.isRunning = false;
       console.error("[perdure] dead letters are notified at the next wake, because of:", error);
     }
   }
