@@ -2,7 +2,7 @@
 
 import { AIChatAgent } from "@cloudflare/ai-chat";
 import type { UIMessage } from "ai";
-import { type CheckedSubmission, MAIN, Submissions } from "../../kernel/submissions/internal.ts";
+import { type CheckedSubmission, MAIN } from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
 import { ChatHostBase } from "../sdk/chat-host-base.ts";
 import type { HostParts } from "../sdk/host-base.ts";
@@ -19,19 +19,14 @@ type ChatHostOptions = {
   readonly hasModel: boolean;
 };
 
-export class ChatHost extends ChatHostBase<Submissions> {
+export class ChatHost extends ChatHostBase {
   readonly mainTurns: ChatTurns;
 
   constructor(
     parts: HostParts,
     private readonly options: ChatHostOptions,
   ) {
-    const turnTask = AIChatAgent.CHAT_FIBER_NAME;
-    super(
-      parts,
-      { ...options, turnTask },
-      (host) => new Submissions(host, parts.outbox, parts.limits),
-    );
+    super(parts, { ...options, turnTask: AIChatAgent.CHAT_FIBER_NAME });
     this.mainTurns = new ChatTurns(options.agent, this.submissions, this.recovery);
   }
 

@@ -17,21 +17,10 @@ export type ChatHooks = Pick<AIChatAgent, "onChatMessage"> & {
 };
 
 /** A DurableChatAgent, with the members that are protected in its class. */
-export type HookedChat = Pick<
-  AIChatAgent,
-  | "chatRecovery"
-  | "mcp"
-  | "messages"
-  | "onChatMessage"
-  | "parentPath"
-  | "persistMessages"
-  | "saveMessages"
-  | "sessions"
-  | "tasks"
-  | "waitForMcpConnections"
-> &
-  Omit<ChatHooks, "onChatMessage" | "chatRecovery"> & {
-    readonly maxSteps: number;
-    getModel(id?: string): LanguageModel | Promise<LanguageModel>;
-    abortRequest(requestId: string, reason?: unknown): void;
-  };
+export type HookedChat = AIChatAgent & {
+  readonly maxSteps: number;
+  onChatResponse: ChatHooks["onChatResponse"];
+  onChatRecovery: ChatHooks["onChatRecovery"];
+  getModel(id?: string): LanguageModel | Promise<LanguageModel>;
+  abortRequest(requestId: string, reason?: unknown): void;
+};

@@ -29,7 +29,9 @@ type MainTurns = Pick<TurnHost, "run" | "stop"> & {
   turnOf(requestId: string): FramedTurn | undefined;
 };
 
-export abstract class ChatHostBase<Ledger extends Submissions> extends SdkHost<Ledger> {
+export abstract class ChatHostBase<
+  Ledger extends Submissions = Submissions,
+> extends SdkHost<Ledger> {
   readonly recovery: ChatRecovery;
   readonly frames: ChatFrames;
   abstract readonly mainTurns: MainTurns;
@@ -47,7 +49,7 @@ export abstract class ChatHostBase<Ledger extends Submissions> extends SdkHost<L
       /** The task that runs a turn of the chat. */
       readonly turnTask: string;
     },
-    makeLedger: (host: TurnHost) => Ledger,
+    makeLedger?: (host: TurnHost) => Ledger,
   ) {
     const { agent, source, turnTask } = chat;
     super(parts, { source, sessions: agent.sessions }, makeLedger);

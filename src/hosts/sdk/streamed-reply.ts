@@ -52,12 +52,8 @@ export async function streamedReply(
       reply = responseMessage;
     },
   });
-  const reader = chunks.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return reply;
-    request.watcher?.chunk(value);
-  }
+  for await (const chunk of chunks) request.watcher?.chunk(chunk);
+  return reply;
 }
 
 /** What the agent provides, with recorded tools and with what the attempt asks for. */
