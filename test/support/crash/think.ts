@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import { afterAll, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
@@ -80,7 +81,7 @@ export function allVerbs(): string[] {
 function layers(): object[] {
   const found: object[] = [];
   let layer = DurableThink.prototype as object;
-  while (layer !== Object.getPrototypeOf(DurableThink.prototype)) {
+  while (layer !== Think.prototype) {
     found.push(layer);
     layer = Object.getPrototypeOf(layer) as object;
   }
