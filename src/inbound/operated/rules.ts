@@ -24,94 +24,85 @@ type Rule = operated.Rule<InboundFacts, Finding>;
 
 const isPoison = ({ acceptedSince }: FailedArrival) => acceptedSince >= POISON_AFTER;
 
+/** Why arrivals have failed. */
+type Failure = {
+  readonly isOf: (one: FailedArrival, now: number) => boolean;
+  /** The end of the title, after how many arrivals of which source. */
+  readonly what: (
+    first: FailedArrival,
+    count: number,
+    since: string,
+  ) => readonly [before: string, after: string];
+  readonly cause: string;
+  readonly fix: string;
+  readonly link: (first: FailedArrival) => Omit<Finding["link"], "view">;
+};
+
+const FAILURES = {
+  "inbound-refused": {
+    isOf: (one) => one.verdict === "refused" && !isPoison(one),
+    what: ({ error }, count, since) => [
+      "",
+      `${verb(count, "was", "were")} refused since ${since} with ${line(error.name)}`,
+    ],
+    cause: "The handler of the source, or the method that it calls, has failed",
+    fix: "First correct it and deploy, then replay them; their senders may also send them again.",
+    link: ({ source }) => ({ filter: `source:${source} verdict:refused` }),
+  },
+  "inbound-unfinished": {
+    isOf: (one, now) =>
+      one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
+    what: (_, __, since) => ["The handler of ", `has not ended since ${since}`],
+    cause: "Some of its calls are done, and a later one has failed or was interrupted",
+    fix: "First correct what the error names, then replay them: the calls that are done are not run again.",
+    link: ({ source }) => ({ filter: `source:${source}` }),
+  },
+  "inbound-poison": {
+    isOf: isPoison,
+    what: ({ error, acceptedSince }, count, since) => [
+      "",
+      `${verb(count, "fails", "fail")} since ${since} with ${line(error.name)}, while ${acceptedSince} later ones were accepted`,
+    ],
+    cause: "The handler cannot process their content",
+    fix: "First look at the body of one, correct the handler and deploy, then replay them.",
+    link: ({ source, id }) => ({ id: `${source}/${id}` }),
+  },
+} as const satisfies { readonly [Code in Finding["code"]]?: Failure };
+
 /** By source, verdict and cause: the newest of each, what is known of all, and what replays them. */
-function groupsOf(failed: readonly FailedArrival[], now: number) {
-  const recent = failed.filter(({ storedAt }) => now - storedAt < WINDOW_MS);
-  const groups = Map.groupBy(recent, (one) => `${one.source}\n${one.verdict}\n${one.cause}`);
-  return [...groups.values()].map((some) => {
-    const [first] = some as [FailedArrival];
-    const { source, id, cause, verdict, storedAt } = first;
-    const since = Math.min(...some.map(({ storedAt }) => storedAt));
-    const filter = { source, verdict, since, until: storedAt + 1, cause };
-    const target = some.length === 1 ? { source, id } : { filter };
-    return {
-      first,
-      about: `${source} ${cause}`,
-      evidence: {
-        count: some.length,
-        since,
-        ids: some.slice(0, 10).map(({ id }) => `${source}/${id}`),
-        lastError: first.error.message,
-      },
-      action: { do: "replay", ...target } as Action,
-    };
-  });
-}
-
-const inboundRefused: Rule = ({ failed }, now) => {
-  const some = failed.filter((one) => one.verdict === "refused" && !isPoison(one));
-  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
-    const { count, since } = evidence;
-    const { source, error } = first;
-    return {
-      code: "inbound-refused",
-      about,
-      severity: "error",
-      title: `${plural(count, "arrival", "arrivals")} of ${line(source)} ${verb(count, "was", "were")} refused since ${at(since, now)} with ${line(error.name)}.`,
-      evidence,
-      cause: `The handler of the source, or the method that it calls, has failed: ${line(error.message)}`,
-      fix: {
-        text: "First correct it and deploy, then replay them; their senders may also send them again.",
-        action,
-      },
-      link: { view: "inbound", filter: `source:${source} verdict:refused` },
-    };
-  });
-};
-
-const inboundUnfinished: Rule = ({ failed }, now) => {
-  const some = failed.filter(
-    (one) => one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
-  );
-  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
-    const { count, since } = evidence;
-    const { source, error } = first;
-    return {
-      code: "inbound-unfinished",
-      about,
-      severity: "error",
-      title: `The handler of ${plural(count, "arrival", "arrivals")} of ${line(source)} has not ended since ${at(since, now)}.`,
-      evidence,
-      cause: `Some of its calls are done, and a later one has failed or was interrupted: ${line(error.message)}`,
-      fix: {
-        text: "First correct what the error names, then replay them: the calls that are done are not run again.",
-        action,
-      },
-      link: { view: "inbound", filter: `source:${source}` },
-    };
-  });
-};
-
-const inboundPoison: Rule = ({ failed }, now) => {
-  const some = failed.filter(isPoison);
-  return groupsOf(some, now).map(({ first, about, evidence, action }): Finding => {
-    const { count, since } = evidence;
-    const { source, id, error, acceptedSince } = first;
-    return {
-      code: "inbound-poison",
-      about,
-      severity: "error",
-      title: `${plural(count, "arrival", "arrivals")} of ${line(source)} ${verb(count, "fails", "fail")} since ${at(since, now)} with ${line(error.name)}, while ${acceptedSince} later ones were accepted.`,
-      evidence,
-      cause: `The handler cannot process their content: ${line(error.message)}`,
-      fix: {
-        text: "First look at the body of one, correct the handler and deploy, then replay them.",
-        action,
-      },
-      link: { view: "inbound", id: `${source}/${id}` },
-    };
-  });
-};
+const failures = Object.entries<Failure>(FAILURES).map(
+  ([code, of]): Rule =>
+    ({ failed }, now) => {
+      const recent = failed.filter((one) => now - one.storedAt < WINDOW_MS && of.isOf(one, now));
+      const groups = Map.groupBy(recent, (one) => `${one.source}\n${one.verdict}\n${one.cause}`);
+      return Array.from(groups.values(), (some): Finding => {
+        const [first] = some as [FailedArrival];
+        const { source, id, cause, verdict, storedAt, error } = first;
+        const count = some.length;
+        const since = Math.min(...some.map((one) => one.storedAt));
+        const filter = { source, verdict, since, until: storedAt + 1, cause };
+        const [before, after] = of.what(first, count, at(since, now));
+        return {
+          code: code as keyof typeof FAILURES,
+          about: `${source} ${cause}`,
+          severity: "error",
+          title: `${before}${plural(count, "arrival")} of ${line(source)} ${after}.`,
+          evidence: {
+            count,
+            since,
+            ids: some.slice(0, 10).map((one) => `${source}/${one.id}`),
+            lastError: error.message,
+          },
+          cause: `${of.cause}: ${line(error.message)}`,
+          fix: {
+            text: of.fix,
+            action: { do: "replay", ...(count === 1 ? { source, id } : { filter }) },
+          },
+          link: { view: "inbound", ...of.link(first) },
+        };
+      });
+    },
+);
 
 const inboundDuplicates: Rule = ({ repeats }, now) =>
   repeats
@@ -125,7 +116,7 @@ const inboundDuplicates: Rule = ({ repeats }, now) =>
         code: "inbound-duplicates",
         about: source,
         severity: "warning",
-        title: `${plural(arrivals, "arrival", "arrivals")} of ${line(source)} ${verb(arrivals, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
+        title: `${plural(arrivals, "arrival")} of ${line(source)} ${verb(arrivals, "was", "were")} sent again ${count} times since ${at(most.storedAt, now)}.`,
         evidence: { count, since: most.storedAt, ids: [id] },
         cause: hasConflict
           ? "The sender uses one id for different bodies: only the first one is handled."
@@ -168,10 +159,4 @@ const requestsRefused: Rule = ({ refused }, now) =>
       };
     });
 
-export const INBOUND_RULES: readonly Rule[] = [
-  inboundRefused,
-  inboundUnfinished,
-  inboundPoison,
-  inboundDuplicates,
-  requestsRefused,
-];
+export const INBOUND_RULES: readonly Rule[] = [...failures, inboundDuplicates, requestsRefused];
