@@ -72,47 +72,38 @@ async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
   }
 }
 
-function notAnswered({
-  name,
-  unreachable: lastError,
-  errorName,
-}: AgentRef & { unreachable: string; errorName?: string }): Finding {
-  if (name === "") return withoutNames(lastError);
-  if (errorName === "FeatureNotInstalledError") return withoutOperations(lastError);
+function notAnswered(asked: AgentRef & { unreachable: string; errorName?: string }): Finding {
+  const { name, unreachable: lastError, errorName } = asked;
+  const [title, cause, fix] =
+    name === ""
+      ? WITHOUT_NAMES
+      : errorName === "FeatureNotInstalledError"
+        ? // The first sentence says what is missing.
+          ([...WITHOUT_OPERATIONS, lastError.slice(lastError.indexOf(". ") + 2)] as const)
+        : UNREACHABLE;
   return {
     code: "agent-unreachable",
     severity: "error",
-    title: "The agent does not answer.",
+    title,
     evidence: { count: 1, ids: [], lastError },
-    cause:
-      "It fails at its start, is overloaded, or runs a version of Perdure without this method.",
-    fix: { text: "Do what the error says, or read the Worker's log, and deploy." },
+    cause,
+    fix: { text: fix },
     link: { view: "agents" },
   };
 }
 
-function withoutOperations(lastError: string): Finding {
-  // The first sentence says what is missing.
-  const remedy = lastError.slice(lastError.indexOf(". ") + 2);
-  return {
-    code: "agent-unreachable",
-    severity: "error",
-    title: "The agent's class does not install operations().",
-    evidence: { count: 1, ids: [], lastError },
-    cause: "Its report, its lists and its actions are in this feature.",
-    fix: { text: remedy },
-    link: { view: "agents" },
-  };
-}
-
-function withoutNames(lastError: string): Finding {
-  return {
-    code: "agent-unreachable",
-    severity: "error",
-    title: "The names of this agent's instances could not be read.",
-    evidence: { count: 1, ids: [], lastError },
-    cause: "names() of the option agents throws, hangs, or does not return a page.",
-    fix: { text: "Correct what the error names, and deploy." },
-    link: { view: "agents" },
-  };
-}
+/** Title, cause and remedy. */
+const UNREACHABLE = [
+  "The agent does not answer.",
+  "It fails at its start, is overloaded, or runs a version of Perdure without this method.",
+  "Do what the error says, or read the Worker's log, and deploy.",
+] as const;
+const WITHOUT_NAMES = [
+  "The names of this agent's instances could not be read.",
+  "names() of the option agents throws, hangs, or does not return a page.",
+  "Correct what the error names, and deploy.",
+] as const;
+const WITHOUT_OPERATIONS = [
+  "The agent's class does not install operations().",
+  "Its report, its lists and its actions are in this feature.",
+] as const;

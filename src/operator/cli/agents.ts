@@ -2,6 +2,7 @@
 
 import { type OperatorClient, OperatorError } from "../client.ts";
 import { quoted } from "../command-line.ts";
+import { allAgents } from "../pages.ts";
 import type { AgentRef, Details } from "../protocol.ts";
 import { CliError, type Common, EXIT, NOT_INSTALLED, note } from "./context.ts";
 import { plain } from "./print/text.ts";
@@ -38,21 +39,6 @@ export async function agentsOf(client: OperatorClient, { agent }: Common): Promi
     EXIT.usage,
     `There are more than ${MAX_AGENTS} agents. Pass one with --agent, as \`perdure agents\` prints it.`,
   );
-}
-
-/** @param most no further page is read above it */
-export async function allAgents(
-  client: OperatorClient,
-  most = Number.POSITIVE_INFINITY,
-): Promise<AgentRef[]> {
-  const all: AgentRef[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await client.agents({ limit: 100, cursor });
-    all.push(...page.items);
-    cursor = page.cursor;
-  } while (cursor !== undefined && all.length <= most);
-  return all;
 }
 
 /** Where an item is looked for. An id of `inbound` is `source/id`. */

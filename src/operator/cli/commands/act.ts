@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { type ActionName, DEFINITIONS, definitionOf } from "../../catalog.ts";
 import type { OperatorClient } from "../../client.ts";
 import { TIMES } from "../../command-line.ts";
+import { actedPages } from "../../pages.ts";
 import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
 import { agentOf, agentWith, type Place } from "../agents.ts";
 import {
@@ -200,7 +201,7 @@ async function act(action: Action, options: Options, loss?: string): Promise<voi
   let count = 0;
   const failed: OperateResult["failed"][number][] = [];
   let result: OperateResult | undefined;
-  for await (const page of pagesOf(client, ref, action, reason, false)) {
+  for await (const page of actedPages(client, ref, { action, reason })) {
     result = page;
     count += page.count;
     failed.push(...page.failed);
@@ -242,7 +243,7 @@ function placeOf(action: Exclude<Action, { filter: object }>): Place {
 async function countOf(client: OperatorClient, ref: AgentRef, action: Action) {
   let count = 0;
   const rows: NonNullable<OperateResult["rows"]>[number][] = [];
-  for await (const page of pagesOf(client, ref, action, "Dry run", true)) {
+  for await (const page of actedPages(client, ref, { action, reason: "Dry run", dryRun: true })) {
     count += page.count;
     rows.push(...(page.rows ?? []).slice(0, MAX_ROWS - rows.length));
   }
@@ -252,26 +253,6 @@ async function countOf(client: OperatorClient, ref: AgentRef, action: Action) {
 function showRows(rows: NonNullable<OperateResult["rows"]>, count: number): void {
   for (const { id, error } of rows) note(`  ${plain(id)}${error && `: ${plain(error)}`}`);
   if (count > rows.length) note(`  and ${count - rows.length} more`);
-}
-
-async function* pagesOf(
-  client: OperatorClient,
-  ref: AgentRef,
-  action: Action,
-  reason: string,
-  dryRun: boolean,
-) {
-  for (let cursor: string | undefined; ; ) {
-    const result = await client.act(ref, {
-      action,
-      reason,
-      ...(dryRun && { dryRun }),
-      ...(cursor !== undefined && { cursor }),
-    });
-    yield result;
-    cursor = result.cursor;
-    if (cursor === undefined) return;
-  }
 }
 
 /** @throws CliError where the answer is no, or there is no terminal */

@@ -1,7 +1,8 @@
 /** Commands that change nothing: report, agents, ls, show, tail, schedules. */
 
 import { Argument, type Command, Option } from "commander";
-import { agentOf, allAgents, nameOf } from "../agents.ts";
+import { allAgents } from "../../pages.ts";
+import { agentOf, nameOf } from "../agents.ts";
 import { CliError, type Common, clientOf, EXIT, note, print, printJson } from "../context.ts";
 import { table } from "../print/table.ts";
 import { COLLECTIONS, collectionOf, rowsOf } from "./lists.ts";

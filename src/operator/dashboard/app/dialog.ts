@@ -1,7 +1,8 @@
 /** The dialog of an action: it asks for a reason, counts what a filter selects, and shows the progress. */
 
 import { commandOf } from "../../command-line.ts";
-import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
+import { actedPages } from "../../pages.ts";
+import type { Action, AgentRef, OperateRequest, OperateResult } from "../../protocol.ts";
 import { html } from "./html.ts";
 import { Value } from "./parts.ts";
 import { signal } from "./signals.ts";
@@ -42,8 +43,9 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
   const isBulk = "filter" in button.action;
   current.value = { ref, button, isBulk, state: "asking", count: 0, failed: [] };
   if (!isBulk) return;
+  const request = { action: button.action, reason: "Dry run", dryRun: true };
   await attempt(mine, async () => {
-    for await (const { count, rows = [] } of pages(mine, ref, button.action, "Dry run", true)) {
+    for await (const { count, rows = [] } of pages(mine, ref, request)) {
       const { count: before = 0, rows: first = [] } = current.value ?? {};
       change(mine, { count: before + count, rows: [...first, ...rows].slice(0, MAX_ROWS) });
     }
@@ -51,26 +53,17 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
   });
 }
 
+/** The pages of the action, as long as its dialog is open. */
 async function* pages(
   mine: number,
   ref: AgentRef,
-  action: Action,
-  reason: string,
-  dryRun: boolean,
-): AsyncGenerator<OperateResult> {
-  let cursor: string | undefined;
-  do {
-    const request = {
-      action,
-      reason,
-      ...(dryRun && { dryRun }),
-      ...(cursor !== undefined && { cursor }),
-    };
-    const result = await client.act(ref, request);
+  request: Pick<OperateRequest, "action" | "reason" | "dryRun">,
+) {
+  for await (const result of actedPages(client, ref, request)) {
     if (mine !== opened) return;
     yield result;
-    cursor = result.cursor;
-  } while (cursor !== undefined && mine === opened);
+    if (mine !== opened) return;
+  }
 }
 
 function change(mine: number, parts: Partial<Running>): void {
@@ -100,7 +93,7 @@ async function run(form: HTMLFormElement): Promise<void> {
     const action = withFields(button, fields);
     change(mine, { state: "working", count: 0, failed: [], error: undefined });
     const reason = String(fields.get("reason"));
-    for await (const result of pages(mine, ref, action, reason, false)) {
+    for await (const result of pages(mine, ref, { action, reason })) {
       const { count, failed } = current.value ?? running;
       change(mine, {
         count: count + result.count,

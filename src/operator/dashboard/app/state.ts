@@ -3,6 +3,7 @@
 import type { Definition } from "../../../core/operated/catalog.ts";
 import type { ActionName } from "../../catalog.ts";
 import { OperatorClient, OperatorError } from "../../client.ts";
+import { allAgents } from "../../pages.ts";
 import type { AgentRef, Session } from "../../protocol.ts";
 import { computed, signal, untracked } from "./signals.ts";
 
@@ -133,7 +134,7 @@ export async function refresh(): Promise<void> {
   try {
     if (isSessionOld || !session.value) session.value = await client.session();
     isSessionOld = false;
-    if (agents.value.length === 0) agents.value = await allAgents();
+    if (agents.value.length === 0) agents.value = await allAgents(client, MAX_AGENTS - 1);
     if (mine !== latest) return;
     const present = await loader(() => mine === latest);
     if (mine !== latest) return;
@@ -180,14 +181,3 @@ setInterval(() => {
 
 /** At most this many are listed in the choice of agents, and in the overview. */
 export const MAX_AGENTS = 500;
-
-async function allAgents(): Promise<readonly AgentRef[]> {
-  const found: AgentRef[] = [];
-  for (let cursor: string | undefined; found.length < MAX_AGENTS; ) {
-    const page = await client.agents({ limit: 100, cursor });
-    found.push(...page.items);
-    cursor = page.cursor;
-    if (cursor === undefined) break;
-  }
-  return found;
-}
