@@ -8,36 +8,13 @@
  * https://docs.discord.com/developers/interactions/receiving-and-responding#edit-original-interaction-response
  */
 
-import { because } from "../core/failures.ts";
-import { preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
-import {
-  type Adapter,
-  type Delivery,
-  RefusedError,
-  UndeliverableError,
-} from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type AttemptContext,
-  checked,
-  POLICY,
-  problemOfSecret,
-  SECRET_NAME,
-  type WithPolicy,
-} from "../kernel/outbox/internal.ts";
-import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  objectIn,
-  type ProviderApis,
-  type ProviderRequest,
-  type ProviderResponse,
-  request,
-  tokenOf,
-} from "./provider.ts";
+import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
+import { POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
+import { matching, oneForm, replyKind } from "./kind.ts";
+import type { MessageRules } from "./message.ts";
+import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
 /** A channel of Discord, or an interaction. */
 export type DiscordDestination = WithPolicy & { readonly kind: "discord" } & (
@@ -96,16 +73,11 @@ const NONCE_MS = 120_000;
 /** An interaction can be answered before Discord has stored its deferred response: an error 404 until then. */
 const DEFERRED_WITHIN_MS = 30_000;
 
-const matching = (pattern: RegExp, expected: string, isShown = true) =>
-  checked<string>((value) =>
-    typeof value === "string" && pattern.test(value)
-      ? undefined
-      : { given: isShown ? preview(value) : "(not shown)", expected: `expected ${expected}` },
-  );
 const snowflake = (what: string) =>
   matching(/^\d{15,20}$/, `the id of ${what}, such as "1122334455667788990"`);
 
-export const discordMessages = {
+export const discordMessages = replyKind<DiscordDestination>("Discord", {
+  api: "discord",
   schema: optionsOf<DiscordDestination>()({
     kind: oneOf(["discord"]),
     token: SECRET_NAME.optional(),
@@ -118,102 +90,55 @@ export const discordMessages = {
       false,
     ).optional(),
     policy: POLICY.optional(),
-  }).check((ctx) => {
-    const { token, channel, replyTo, application, interaction } = ctx.value;
-    const refuse = (name: string, message: string) =>
-      ctx.issues.push({
-        code: "custom",
-        input: ctx.value,
-        path: [name],
-        message,
-        params: { given: "(not shown)" },
-      });
-    if ((application ?? interaction) === undefined) {
-      if (channel === undefined) refuse("channel", "expected the id of a channel");
-      else if (token === undefined) refuse("token", "expected the name of a secret in env");
-    } else if ((token ?? channel ?? replyTo) !== undefined) {
-      refuse("channel", "expected either channel with token, or application with interaction");
-    } else if (application === undefined) {
-      refuse("application", "expected the application's id");
-    } else if (interaction === undefined) {
-      refuse("interaction", "expected the token of an interaction");
+  }).check(
+    oneForm(({ token, channel, replyTo, application, interaction }) => {
+      if ((application ?? interaction) === undefined) {
+        if (channel === undefined) return ["channel", "the id of a channel"];
+        return token === undefined && ["token", "the name of a secret in env"];
+      }
+      if ((token ?? channel ?? replyTo) !== undefined)
+        return ["channel", "either channel with token, or application with interaction"];
+      if (application === undefined) return ["application", "the application's id"];
+      return interaction === undefined && ["interaction", "the token of an interaction"];
+    }),
+  ),
+  rules: RULES,
+  limits: { repeatableMs: NONCE_MS },
+  keyOf: ({ token, channel, application, interaction = "" }) =>
+    channel === undefined ? [application, digest(interaction), "interaction"] : [token, channel],
+  labelOf: ({ channel }) => channel ?? "interaction",
+  async send(to, { text, extras, id, api = API, attempt, now, ...sending }) {
+    const body = { allowed_mentions: { parse: [] }, ...extras, content: text };
+    if (to.channel === undefined) {
+      const call = {
+        url: `${api}/webhooks/${to.application}/${to.interaction}/messages/@original`,
+        method: "PATCH",
+        headers: { "user-agent": USER_AGENT },
+        body,
+        secrets: [to.interaction],
+      } as const;
+      return sending.request(call, (response) =>
+        failureOfAnswer(response, now() - attempt.createdAt),
+      );
     }
-  }),
-  connect(
-    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
-    apis: ProviderApis,
-  ): Adapter<DiscordDestination> {
-    const { env, now } = context;
-    const send = (call: Omit<ProviderRequest, "provider" | "now">) =>
-      request({
-        provider: "Discord",
-        now,
-        ...call,
-        url: `${apis.discord ?? API}${call.url}`,
-        headers: { ...call.headers, "user-agent": USER_AGENT },
-      });
-    return {
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      repeatableMs: NONCE_MS,
-      keyOf: ({ token, channel, application, interaction = "" }) =>
-        `discord ${JSON.stringify(channel === undefined ? [application, digest(interaction), "interaction"] : [token, channel])}`,
-      labelOf: ({ channel }) => channel ?? "interaction",
-      problemOf: ({ token }) =>
-        token === undefined ? undefined : problemOfSecret(env, "token", token),
-      problemOfEvent: (event) => problemOfMessage(event, RULES),
-      async deliver(to, delivery: Delivery, signal, attempt: AttemptContext) {
-        const message = messageOf(delivery, RULES);
-        const content = {
-          allowed_mentions: { parse: [] },
-          ...message.extras,
-          content: message.text,
-        };
-        const response =
-          to.channel === undefined
-            ? await send({
-                url: `/webhooks/${to.application}/${to.interaction}/messages/@original`,
-                method: "PATCH",
-                headers: {},
-                body: content,
-                signal,
-                secrets: [to.interaction],
-              })
-            : await send(await messageTo(to, delivery, content, signal, attempt));
-        const age = now() - attempt.createdAt;
-        const failure = to.channel ? failureOf(response) : failureOfAnswer(response, age);
-        if (failure) throw because(failure, "answered", response.status);
-        reportCut(context, delivery, message, RULES);
+    const token = await sending.token(to.token);
+    const reference = { message_id: to.replyTo, fail_if_not_exists: false };
+    await attempt.markSending();
+    const call = {
+      url: `${api}/channels/${to.channel}/messages`,
+      headers: { authorization: `Bot ${token}`, "user-agent": USER_AGENT },
+      // At most 25 characters, of which the digest has 22.
+      body: {
+        ...body,
+        nonce: digest(id),
+        enforce_nonce: true,
+        ...(to.replyTo !== undefined && { message_reference: reference }),
       },
+      secrets: [token],
     };
-
-    async function messageTo(
-      to: Extract<DiscordDestination, { channel: string }>,
-      { id }: Delivery,
-      content: object,
-      signal: AbortSignal,
-      attempt: AttemptContext,
-    ): Promise<Omit<ProviderRequest, "provider" | "now">> {
-      const token = await tokenOf(env, to.token, signal);
-      const reference = { message_id: to.replyTo, fail_if_not_exists: false };
-      await attempt.markSending();
-      return {
-        url: `/channels/${to.channel}/messages`,
-        method: "POST",
-        headers: { authorization: `Bot ${token}` },
-        // At most 25 characters, of which the digest has 22.
-        body: {
-          ...content,
-          nonce: digest(id),
-          enforce_nonce: true,
-          ...(to.replyTo !== undefined && { message_reference: reference }),
-        },
-        signal,
-        secrets: [token],
-      };
-    }
+    return sending.request(call, failureOf);
   },
-};
+});
 
 /** Of an interaction. @param ageMs of the event: at first, the message that is edited may not be stored yet */
 function failureOfAnswer(response: ProviderResponse, ageMs: number): Error | undefined {

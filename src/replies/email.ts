@@ -13,21 +13,10 @@ import { byteLength, preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { digest } from "../core/text.ts";
-import {
-  type Adapter,
-  type Delivery,
-  RefusedError,
-  UndeliverableError,
-} from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type AttemptContext,
-  checked,
-  NAME,
-  POLICY,
-  type WithPolicy,
-} from "../kernel/outbox/internal.ts";
-import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
+import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
+import { NAME, POLICY, type WithPolicy } from "../kernel/outbox/internal.ts";
+import { matching, replyKind } from "./kind.ts";
+import type { MessageRules } from "./message.ts";
 
 /** An e-mail address. */
 export type EmailDestination = WithPolicy & {
@@ -82,11 +71,7 @@ const LIMITED: Readonly<Record<string, number>> = {
 const UNKNOWN = "E_INTERNAL_SERVER_ERROR";
 
 const rule = (isValid: (value: string) => boolean, expected: string) =>
-  checked<string>((value) =>
-    typeof value === "string" && value.isWellFormed() && isValid(value)
-      ? undefined
-      : { given: preview(value), expected: `expected ${expected}` },
-  );
+  matching((value) => value.isWellFormed() && isValid(value), expected);
 const address = () =>
   rule(
     (value) => value.length <= MAX_ADDRESS && ADDRESS.test(value),
@@ -96,7 +81,7 @@ const SUBJECT = `1 to ${MAX_SUBJECT} characters without line breaks or other con
 const isSubject = (value: string) =>
   value.trim() !== "" && value.length <= MAX_SUBJECT && !/\p{Cc}|[\u2028\u2029]/u.test(value);
 
-export const emails = {
+export const emails = replyKind<EmailDestination>("Email Service", {
   schema: optionsOf<EmailDestination>()({
     kind: oneOf(["email"]),
     binding: NAME,
@@ -113,50 +98,42 @@ export const emails = {
     ).optional(),
     policy: POLICY.optional(),
   }),
-  connect(context: Pick<AdapterContext, "env" | "reportProblem">): Adapter<EmailDestination> {
-    const { env } = context;
-    return {
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      repeatableMs: 0,
-      keyOf: ({ binding, to }) => `email ${JSON.stringify([binding, to.toLowerCase()])}`,
-      // The address itself is personal data.
-      labelOf: ({ binding, to }) => `${binding} to ${masked(to)}`,
-      problemOf({ binding }) {
-        if (isSender(Reflect.get(env, binding))) return undefined;
-        const expected =
-          'expected the name of a send_email binding. Add it to "send_email" in the Wrangler configuration';
-        return { field: "binding", given: preview(binding), expected };
-      },
-      problemOfEvent: (event) => problemOfMessage(event, RULES) ?? problemOfExtras(event),
-      async deliver(to, delivery: Delivery, _signal, attempt: AttemptContext) {
-        const message = messageOf(delivery, RULES);
-        const problem = problemOfExtras(delivery.event);
-        if (problem) throw new UndeliverableError(problem);
-        const sender: unknown = Reflect.get(env, to.binding);
-        if (!isSender(sender)) {
-          const problem = `No send_email binding ${preview(to.binding)} in this Worker. Add it to "send_email" in the Wrangler configuration and deploy.`;
-          throw because(new Error(problem), "binding-missing");
-        }
-        const { subject, html } = message.extras as { subject?: string; html?: string };
-        await attempt.markSending();
-        try {
-          await sender.send({
-            from: to.from,
-            to: to.to,
-            subject: subject ?? to.subject ?? DEFAULT_SUBJECT,
-            text: message.text,
-            ...(html !== undefined && { html }),
-            headers: headersOf(to, delivery.id),
-          });
-        } catch (error) {
-          throw errorOf(error, to.to);
-        }
-        reportCut(context, delivery, message, RULES);
-      },
-    };
+  rules: RULES,
+  limits: { repeatableMs: 0 },
+  keyOf: ({ binding, to }) => [binding, to.toLowerCase()],
+  // The address itself is personal data.
+  labelOf: ({ binding, to }) => `${binding} to ${masked(to)}`,
+  problemOf({ binding }, env) {
+    if (isSender(Reflect.get(env, binding))) return undefined;
+    const expected =
+      'expected the name of a send_email binding. Add it to "send_email" in the Wrangler configuration';
+    return { field: "binding", given: preview(binding), expected };
   },
-};
+  problemOfEvent: problemOfExtras,
+  async send(to, { text, extras, id, event, env, attempt }) {
+    const problem = problemOfExtras(event);
+    if (problem) throw new UndeliverableError(problem);
+    const sender: unknown = Reflect.get(env, to.binding);
+    if (!isSender(sender)) {
+      const missing = `No send_email binding ${preview(to.binding)} in this Worker. Add it to "send_email" in the Wrangler configuration and deploy.`;
+      throw because(new Error(missing), "binding-missing");
+    }
+    const { subject, html } = extras as { subject?: string; html?: string };
+    await attempt.markSending();
+    try {
+      await sender.send({
+        from: to.from,
+        to: to.to,
+        subject: subject ?? to.subject ?? DEFAULT_SUBJECT,
+        text,
+        ...(html !== undefined && { html }),
+        headers: headersOf(to, id),
+      });
+    } catch (error) {
+      throw errorOf(error, to.to);
+    }
+  },
+});
 
 /** In local development it is a binding to another Worker, which answers to every name. */
 function isSender(binding: unknown): binding is SendEmail {

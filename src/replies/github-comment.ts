@@ -8,35 +8,13 @@
  * https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
  */
 
-import { because } from "../core/failures.ts";
-import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
-import {
-  type Adapter,
-  type Delivery,
-  RefusedError,
-  UndeliverableError,
-} from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type AttemptContext,
-  checked,
-  POLICY,
-  problemOfSecret,
-  SECRET_NAME,
-  type WithPolicy,
-} from "../kernel/outbox/internal.ts";
-import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  type ProviderApis,
-  type ProviderRequest,
-  type ProviderResponse,
-  request,
-  tokenOf,
-} from "./provider.ts";
+import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
+import { POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
+import { type Call, matching, replyKind, type Sending } from "./kind.ts";
+import type { MessageRules } from "./message.ts";
+import { failureIn, millisecondsOf, type ProviderResponse } from "./provider.ts";
 
 /** An issue or a pull request of GitHub. */
 export type GithubCommentDestination = WithPolicy & {
@@ -83,80 +61,56 @@ const MAX_PAGE_BYTES = 16 * 1_048_576;
 /** "Otherwise, wait for at least one minute before retrying." */
 const SECONDARY_LIMIT_MS = 60_000;
 
-export const githubComments = {
+export const githubComments = replyKind<GithubCommentDestination>("GitHub", {
+  api: "github",
   schema: optionsOf<GithubCommentDestination>()({
     kind: oneOf(["github-comment"]),
     token: SECRET_NAME,
-    repository: checked<string>((name) =>
-      typeof name === "string" && REPOSITORY.test(name)
-        ? undefined
-        : { given: preview(name), expected: 'expected "owner/name"' },
-    ),
+    repository: matching(REPOSITORY, '"owner/name"'),
     issue: count({ max: 2_147_483_647 }),
     policy: POLICY.optional(),
   }),
-  connect(
-    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
-    apis: ProviderApis,
-  ): Adapter<GithubCommentDestination> {
-    const { env, now } = context;
-    return {
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 60_000,
-      keyOf: ({ token, repository }) =>
-        `github-comment ${JSON.stringify([token, repository.toLowerCase()])}`,
-      labelOf: ({ repository, issue }) => `${repository}#${issue}`,
-      problemOf: ({ token }) => problemOfSecret(env, "token", token),
-      problemOfEvent: (event) => problemOfMessage(event, RULES),
-      async deliver(to, delivery: Delivery, signal, attempt: AttemptContext) {
-        const message = messageOf(delivery, RULES);
-        const marker = `<!-- perdure:${digest(delivery.id)} -->`;
-        const token = await tokenOf(env, to.token, signal);
-        const call: Omit<ProviderRequest, "method"> = {
-          provider: "GitHub",
-          url: `${apis.github ?? API}/repos/${to.repository}/issues/${to.issue}/comments`,
-          headers: {
-            authorization: `Bearer ${token}`,
-            accept: "application/vnd.github+json",
-            "user-agent": "Perdure",
-            "x-github-api-version": "2022-11-28",
-          },
-          signal,
-          secrets: [token],
-          now,
-        };
-        if (attempt.isRepeated && (await isPosted(call, marker, attempt.createdAt, now))) return;
-        // A crash after it makes the next attempt search.
-        await attempt.markSending();
-        const body = { body: `${message.text}\n\n${marker}` };
-        const response = await request({ ...call, method: "POST", body });
-        if (response.status !== 201) throw failureOf(response, now());
-        reportCut(context, delivery, message, RULES);
+  rules: RULES,
+  limits: { timeoutMs: 60_000 },
+  keyOf: ({ token, repository }) => [token, repository.toLowerCase()],
+  labelOf: ({ repository, issue }) => `${repository}#${issue}`,
+  async send(to, sending) {
+    const { api = API, attempt, text, id } = sending;
+    const marker = `<!-- perdure:${digest(id)} -->`;
+    const token = await sending.token(to.token);
+    const call: Call = {
+      url: `${api}/repos/${to.repository}/issues/${to.issue}/comments`,
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: "application/vnd.github+json",
+        "user-agent": "Perdure",
+        "x-github-api-version": "2022-11-28",
       },
+      secrets: [token],
     };
+    if (attempt.isRepeated && (await isPosted(sending, call, marker))) return;
+    // A crash after it makes the next attempt search.
+    await attempt.markSending();
+    const body = { body: `${text}\n\n${marker}` };
+    await sending.request({ ...call, body }, failureUnless(201, sending));
   },
-};
+});
 
 /**
  * Whether a comment since a time ends with the marker.
  *
  * @throws UndeliverableError where there are too many comments to search
  */
-async function isPosted(
-  call: Omit<ProviderRequest, "method">,
-  marker: string,
-  since: number,
-  now: () => number,
-): Promise<boolean> {
-  const from = new Date(Math.max(0, since - SKEW_MS)).toISOString();
+async function isPosted(sending: Sending, call: Call, marker: string): Promise<boolean> {
+  const from = new Date(Math.max(0, sending.attempt.createdAt - SKEW_MS)).toISOString();
   for (let page = 1; page <= MAX_PAGES; page++) {
     const url = `${call.url}?since=${from}&per_page=${PAGE}&page=${page}`;
-    const response = await request({ ...call, url, method: "GET", maxBytes: MAX_PAGE_BYTES });
-    if (response.status !== 200) throw failureOf(response, now());
-    if (!Array.isArray(response.json)) {
-      const error = new Error(`${response.says}, which is no list of comments`);
-      throw because(error, "answered", response.status);
-    }
+    const get = { ...call, url, method: "GET", maxBytes: MAX_PAGE_BYTES } as const;
+    const response = await sending.request(get, (answer) => {
+      const isList = answer.status !== 200 || Array.isArray(answer.json);
+      if (!isList) return new Error(`${answer.says}, which is no list of comments`);
+      return failureUnless(200, sending)(answer);
+    });
     const comments = response.json as readonly { readonly body?: unknown }[];
     const isMarked = ({ body }: { body?: unknown }) =>
       typeof body === "string" && body.trimEnd().endsWith(marker);
@@ -168,9 +122,10 @@ async function isPosted(
   );
 }
 
-function failureOf(response: ProviderResponse, now: number): Error {
-  return because(errorOf(response, now), "answered", response.status);
-}
+const failureUnless =
+  (success: number, { now }: Sending) =>
+  (response: ProviderResponse) =>
+    response.status === success ? undefined : errorOf(response, now());
 
 function errorOf(response: ProviderResponse, now: number): Error {
   const { status, headers, says } = response;

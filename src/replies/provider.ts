@@ -35,8 +35,9 @@ export type ProviderRequest = {
   /** The provider's name in errors. */
   readonly provider: string;
   readonly url: string;
-  readonly method: "GET" | "POST" | "PATCH";
-  readonly headers: Readonly<Record<string, string>>;
+  /** @default "POST" */
+  readonly method?: "GET" | "POST" | "PATCH";
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: object;
   readonly signal: AbortSignal;
   /** Texts that no error may contain: the token, or a part of the URL. */
@@ -67,8 +68,8 @@ export type ProviderResponse = {
 export async function request({
   provider,
   url,
-  method,
-  headers,
+  method = "POST",
+  headers = {},
   body,
   signal,
   secrets,

@@ -3,14 +3,11 @@
 import { optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidAt, invalidMessage } from "../core/options/options.ts";
 import type { Outbox } from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type DestinationKind,
-  isPrivateHost,
-} from "../kernel/outbox/internal.ts";
+import { type AdapterContext, isPrivateHost } from "../kernel/outbox/internal.ts";
 import { type DiscordDestination, discordMessages } from "./discord.ts";
 import { type EmailDestination, emails } from "./email.ts";
 import { type GithubCommentDestination, githubComments } from "./github-comment.ts";
+import type { ReplyKind } from "./kind.ts";
 import type { ProviderApis } from "./provider.ts";
 import { type SlackDestination, slackMessages } from "./slack.ts";
 import { type TelegramDestination, telegramMessages } from "./telegram.ts";
@@ -45,28 +42,26 @@ export type Replies = {
  */
 export function replies(options: ReplyOptions = {}): Replies {
   const { apis } = readOptions(OPTIONS, options, "options of replies()");
-  const withApis = <To>({
-    schema,
-    connect,
-  }: {
-    schema: DestinationKind["schema"];
-    connect(context: AdapterContext, apis: ProviderApis): To;
-  }) => ({
-    schema,
-    connect(context: AdapterContext) {
+  const kinds = Object.entries(KINDS).map(([kind, { schema, connect }]) => {
+    const connected = (context: AdapterContext) => {
       if (!context.allowPrivateAddresses) refusePrivate(apis);
       return connect(context, apis);
-    },
+    };
+    return [kind, { schema, connect: connected }] as const;
   });
-  const kinds = {
-    slack: withApis(slackMessages),
-    discord: withApis(discordMessages),
-    telegram: withApis(telegramMessages),
-    "github-comment": withApis(githubComments),
-    email: emails,
-  } satisfies Record<ReplyDestination["kind"], DestinationKind>;
-  return { feature: "replies", install: ({ outbox }) => outbox.install(kinds) };
+  return {
+    feature: "replies",
+    install: ({ outbox }) => outbox.install(Object.fromEntries(kinds)),
+  };
 }
+
+const KINDS: Readonly<Record<ReplyDestination["kind"], ReplyKind<never>>> = {
+  slack: slackMessages,
+  discord: discordMessages,
+  telegram: telegramMessages,
+  "github-comment": githubComments,
+  email: emails,
+};
 
 const api = () =>
   text({ maxLength: 1_024 })

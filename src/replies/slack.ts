@@ -8,35 +8,13 @@
  * https://docs.slack.dev/interactivity/handling-user-interaction#message_responses
  */
 
-import { because } from "../core/failures.ts";
-import { preview } from "../core/json.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
-import {
-  type Adapter,
-  type Delivery,
-  RefusedError,
-  UndeliverableError,
-} from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type AttemptContext,
-  checked,
-  POLICY,
-  problemOfSecret,
-  SECRET_NAME,
-  type WithPolicy,
-} from "../kernel/outbox/internal.ts";
-import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  objectIn,
-  type ProviderApis,
-  type ProviderResponse,
-  request,
-  tokenOf,
-} from "./provider.ts";
+import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
+import { POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
+import { matching, oneForm, replyKind } from "./kind.ts";
+import type { MessageRules } from "./message.ts";
+import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
 /** A channel of Slack, or the `response_url` of a command or a click. */
 export type SlackDestination = WithPolicy & { readonly kind: "slack" } & (
@@ -126,97 +104,56 @@ const UNKNOWN: ReadonlySet<string> = new Set([
   "service_unavailable",
 ]);
 
-const text = (pattern: RegExp, expected: string) =>
-  checked<string>((value) =>
-    typeof value === "string" && pattern.test(value)
-      ? undefined
-      : { given: preview(value), expected: `expected ${expected}` },
-  );
-
-export const slackMessages = {
+export const slackMessages = replyKind<SlackDestination>("Slack", {
+  api: "slack",
   schema: optionsOf<SlackDestination>()({
     kind: oneOf(["slack"]),
     token: SECRET_NAME.optional(),
-    channel: text(CHANNEL, 'the id of a channel, such as "C0123456789"').optional(),
-    thread: text(TIMESTAMP, 'the ts of a message, such as "1712345678.123456"').optional(),
-    responseUrl: checked<string>((url) =>
-      isResponseUrl(url)
-        ? undefined
-        : {
-            given: "(not shown)",
-            expected:
-              "expected a response_url of Slack, which begins with https://hooks.slack.com/",
-          },
+    channel: matching(CHANNEL, 'the id of a channel, such as "C0123456789"').optional(),
+    thread: matching(TIMESTAMP, 'the ts of a message, such as "1712345678.123456"').optional(),
+    responseUrl: matching(
+      isResponseUrl,
+      "a response_url of Slack, which begins with https://hooks.slack.com/",
+      false,
     ).optional(),
     policy: POLICY.optional(),
-  }).check((ctx) => {
-    const { token, channel, thread, responseUrl } = ctx.value;
-    const refuse = (name: string, message: string) =>
-      ctx.issues.push({
-        code: "custom",
-        input: ctx.value,
-        path: [name],
-        message,
-        params: { given: "(not shown)" },
-      });
-    if (responseUrl === undefined) {
-      if (channel === undefined) refuse("channel", "expected the id of a channel, or responseUrl");
-      else if (token === undefined) refuse("token", "expected the name of a secret in env");
-    } else if ((token ?? channel ?? thread) !== undefined) {
-      refuse("responseUrl", "expected either responseUrl alone, or channel with token");
-    }
-  }),
-  connect(
-    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
-    apis: ProviderApis,
-  ): Adapter<SlackDestination> {
-    const { env, now } = context;
-    const requestOf = async (to: SlackDestination, signal: AbortSignal) => {
-      if (to.responseUrl !== undefined) {
-        const { responseUrl: url } = to;
-        return { url, headers: {}, fields: {}, secrets: [url, new URL(url).pathname] };
+  }).check(
+    oneForm(({ token, channel, thread, responseUrl }) => {
+      if (responseUrl !== undefined) {
+        const isBoth = (token ?? channel ?? thread) !== undefined;
+        return isBoth && ["responseUrl", "either responseUrl alone, or channel with token"];
       }
-      const token = await tokenOf(env, to.token, signal);
-      return {
-        url: `${apis.slack ?? API}/chat.postMessage`,
-        headers: { authorization: `Bearer ${token}` },
-        fields: { channel: to.channel, ...(to.thread && { thread_ts: to.thread }) },
-        secrets: [token],
-      };
+      if (channel === undefined) return ["channel", "the id of a channel, or responseUrl"];
+      return token === undefined && ["token", "the name of a secret in env"];
+    }),
+  ),
+  rules: RULES,
+  limits: { repeatableMs: 0 },
+  keyOf: ({ token, channel, responseUrl }) =>
+    responseUrl === undefined ? [token, channel] : digest(responseUrl),
+  labelOf: ({ channel }) => channel ?? "response_url",
+  async send(to, { text, extras, api = API, attempt, ...sending }) {
+    const body = { ...extras, link_names: false, text };
+    if (to.responseUrl !== undefined) {
+      const { responseUrl: url } = to;
+      await attempt.markSending();
+      const secrets = [url, new URL(url).pathname];
+      return sending.request({ url, body, secrets }, (response) => failureOf(response, true));
+    }
+    const token = await sending.token(to.token);
+    await attempt.markSending();
+    const call = {
+      url: `${api}/chat.postMessage`,
+      headers: { authorization: `Bearer ${token}` },
+      body: { ...body, channel: to.channel, ...(to.thread && { thread_ts: to.thread }) },
+      secrets: [token],
     };
-    return {
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      repeatableMs: 0,
-      keyOf: ({ token, channel, responseUrl }) =>
-        `slack ${JSON.stringify(responseUrl === undefined ? [token, channel] : digest(responseUrl))}`,
-      labelOf: ({ channel }) => channel ?? "response_url",
-      problemOf: ({ token }) =>
-        token === undefined ? undefined : problemOfSecret(env, "token", token),
-      problemOfEvent: (event) => problemOfMessage(event, RULES),
-      async deliver(to, delivery: Delivery, signal, attempt: AttemptContext) {
-        const message = messageOf(delivery, RULES);
-        const { fields, ...call } = await requestOf(to, signal);
-        const body = { ...message.extras, link_names: false, text: message.text, ...fields };
-        await attempt.markSending();
-        const response = await request({
-          provider: "Slack",
-          method: "POST",
-          body,
-          signal,
-          now,
-          ...call,
-        });
-        const failure = failureOf(response, to.responseUrl !== undefined);
-        if (failure) throw because(failure, "answered", response.status);
-        reportCut(context, delivery, message, RULES);
-      },
-    };
+    return sending.request(call, (response) => failureOf(response, false));
   },
-};
+});
 
-function isResponseUrl(value: unknown): boolean {
-  if (typeof value !== "string" || value.length > MAX_URL) return false;
+function isResponseUrl(value: string): boolean {
+  if (value.length > MAX_URL) return false;
   const { href, pathname = "/" } = URL.parse(value) ?? {};
   // The URL exactly as written, without a user name or a port: no other spelling can lead elsewhere.
   return value === href && value.startsWith("https://hooks.slack.com/") && pathname !== "/";

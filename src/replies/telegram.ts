@@ -6,30 +6,14 @@
  * https://core.telegram.org/bots/api#sendmessage
  */
 
-import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { type Adapter, type Delivery, RefusedError } from "../kernel/outbox/index.ts";
-import {
-  type AdapterContext,
-  type AttemptContext,
-  checked,
-  POLICY,
-  problemOfSecret,
-  SECRET_NAME,
-  type WithPolicy,
-} from "../kernel/outbox/internal.ts";
-import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  objectIn,
-  type ProviderApis,
-  type ProviderResponse,
-  request,
-  tokenOf,
-} from "./provider.ts";
+import { RefusedError } from "../kernel/outbox/index.ts";
+import { checked, POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
+import { replyKind } from "./kind.ts";
+import type { MessageRules } from "./message.ts";
+import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
 /** A chat of Telegram. */
 export type TelegramDestination = WithPolicy & {
@@ -75,7 +59,8 @@ const RULES: MessageRules = {
 const API = "https://api.telegram.org";
 const CHAT = /^(@[A-Za-z]\w{3,31}|-?[1-9]\d{0,15})$/;
 
-export const telegramMessages = {
+export const telegramMessages = replyKind<TelegramDestination>("Telegram", {
+  api: "telegram",
   schema: optionsOf<TelegramDestination>()({
     kind: oneOf(["telegram"]),
     token: SECRET_NAME,
@@ -88,50 +73,28 @@ export const telegramMessages = {
     replyTo: count().optional(),
     policy: POLICY.optional(),
   }),
-  connect(
-    context: Pick<AdapterContext, "env" | "reportProblem" | "now">,
-    apis: ProviderApis,
-  ): Adapter<TelegramDestination> {
-    const { env, now } = context;
-    return {
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      repeatableMs: 0,
-      keyOf: ({ token, chat }) => `telegram ${JSON.stringify([token, chat])}`,
-      labelOf: ({ chat }) => String(chat),
-      problemOf: ({ token }) => problemOfSecret(env, "token", token),
-      problemOfEvent: (event) => problemOfMessage(event, RULES) ?? problemOfMarkup(event),
-      async deliver(to, delivery: Delivery, signal, attempt: AttemptContext) {
-        const message = messageOf(delivery, RULES);
-        const token = await tokenOf(env, to.token, signal);
-        const body = {
-          ...message.extras,
-          chat_id: to.chat,
-          text: message.text,
-          ...(to.thread !== undefined && { message_thread_id: to.thread }),
-          ...(to.replyTo !== undefined && {
-            reply_parameters: { message_id: to.replyTo, allow_sending_without_reply: true },
-          }),
-        };
-        await attempt.markSending();
-        const response = await request({
-          provider: "Telegram",
-          url: `${apis.telegram ?? API}/bot${encodeURIComponent(token)}/sendMessage`,
-          method: "POST",
-          headers: {},
-          body,
-          signal,
-          now,
-          secrets: [token, encodeURIComponent(token)],
-        });
-        if (response.status !== 200 || objectIn(response).ok !== true) {
-          throw because(failureOf(response), "answered", response.status);
-        }
-        reportCut(context, delivery, message, RULES);
-      },
+  rules: RULES,
+  limits: { repeatableMs: 0 },
+  keyOf: ({ token, chat }) => [token, chat],
+  labelOf: ({ chat }) => String(chat),
+  problemOfEvent: problemOfMarkup,
+  async send(to, { text, extras, api = API, attempt, ...sending }) {
+    const token = await sending.token(to.token);
+    const body = {
+      ...extras,
+      chat_id: to.chat,
+      text,
+      ...(to.thread !== undefined && { message_thread_id: to.thread }),
+      ...(to.replyTo !== undefined && {
+        reply_parameters: { message_id: to.replyTo, allow_sending_without_reply: true },
+      }),
     };
+    await attempt.markSending();
+    const url = `${api}/bot${encodeURIComponent(token)}/sendMessage`;
+    const secrets = [token, encodeURIComponent(token)];
+    return sending.request({ url, body, secrets }, failureOf);
   },
-};
+});
 
 /** A text with markup cannot be cut: half of a tag would be an error. */
 function problemOfMarkup(event: unknown): string | undefined {
@@ -142,8 +105,9 @@ function problemOfMarkup(event: unknown): string | undefined {
   return invalidMessage("event.text", `of ${text.length} characters`, expected);
 }
 
-function failureOf(response: ProviderResponse): Error {
+function failureOf(response: ProviderResponse): Error | undefined {
   const { status, says } = response;
+  if (status === 200 && objectIn(response).ok === true) return undefined;
   // A token of the wrong form.
   if (status === 404) return new RefusedError(says);
   if (status === 200) return new Error(`${says}, which is no answer of its API`);

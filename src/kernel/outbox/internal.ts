@@ -6,7 +6,6 @@ export type {
   AdapterContext,
   AttemptContext,
   Delivery,
-  DestinationKind,
   WithPolicy,
 } from "./destinations/adapter.ts";
 export {
