@@ -266,7 +266,9 @@ export class Inbound extends LifecycleCapability {
     }
     const offerAs = async (newId: string, of: string | undefined) => {
       const arrival: RawArrival = { source, id: newId, type, body, bytes, hash, receivedAt };
-      const offered = await offer(handler, arrival, (request) => this.accept(request, { of }));
+      const offered = await offer(handler, arrival, {
+        callKernel: (_, request) => this.accept(request, { of }),
+      });
       if (offered.isUnreachable) throw offered.error;
       return { offered, arrival };
     };

@@ -1,7 +1,12 @@
 /** Runs the handler of an arrival, and offers what it calls to the agent. Receivers and replays use it. Without Zod. */
 
-import type { CallsKernel } from "../core/calls.ts";
-import type { Acceptance, AcceptRequest, InboundCalls, RawArrival, Verdict } from "./protocol.ts";
+import type {
+  Acceptance,
+  AcceptRequest,
+  AcceptsArrivals,
+  RawArrival,
+  Verdict,
+} from "./protocol.ts";
 
 /** A source of arrivals, as a replay needs it. */
 export type Handler = {
@@ -33,13 +38,11 @@ const VERDICTS = ["accepted", "filtered", "duplicate", "refused"] as const;
 /**
  * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the arrival is accepted if
  * another call is. Calls that it does not await are awaited here, and their refusals refuse the arrival.
- *
- * @param acceptArrival the agent's
  */
 export async function offer(
   handler: Pick<Handler, "handle">,
   arrival: RawArrival,
-  acceptArrival: (request: AcceptRequest) => Promise<Acceptance>,
+  agent: AcceptsArrivals,
 ): Promise<Offered> {
   const seen = new Set<Verdict>();
   const refusals: Omit<Offered, "verdict">[] = [];
@@ -48,7 +51,7 @@ export async function offer(
   const accept = async (request: AcceptRequest): Promise<unknown> => {
     let acceptance: Acceptance;
     try {
-      acceptance = await acceptArrival(request);
+      acceptance = await agent.callKernel("acceptArrival", request);
     } catch (error) {
       unreachable ??= { error, isUnreachable: true };
       throw error;
@@ -97,7 +100,7 @@ export async function offer(
     if (problem) return { verdict: "refused", ...problem };
     const verdict = VERDICTS.find((one) => seen.has(one)) as Verdict;
     // If it fails, the arrival stays listed, and a replay ends it.
-    if (isUnfinished) await acceptArrival({ arrival: known, ended: true }).catch(() => {});
+    if (isUnfinished) await accept({ arrival: known, ended: true }).catch(() => {});
     return { verdict, ...(verdict === "refused" && refusals.at(-1)), result };
   } catch (error) {
     await Promise.allSettled(calls);
@@ -106,12 +109,6 @@ export async function offer(
     if (!problem) await accept({ arrival, refusal: thrownText(error) }).catch(() => {});
     return { verdict: "refused", ...problem, error };
   }
-}
-
-/** How an agent, or a stub of one, accepts arrivals. */
-export function acceptedBy(agent: object) {
-  const called = agent as CallsKernel<InboundCalls>;
-  return async (request: AcceptRequest) => called.callKernel("acceptArrival", request);
 }
 
 /** Of a thrown value, e.g. `TypeError: x is not a function`. At most 500 characters. */

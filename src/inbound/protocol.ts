@@ -115,6 +115,11 @@ export type LinkAnswer =
   | { readonly decided: ApprovalDecisionResult }
   | { readonly received: UrlOutcome };
 
+/** An agent, or a stub of one, that accepts arrivals. */
+export type AcceptsArrivals = {
+  callKernel(name: "acceptArrival", request: AcceptRequest): Promise<Acceptance>;
+};
+
 /** The calls of receivers, and of the endpoint of signed links, to an agent. */
 export type InboundCalls = {
   /**

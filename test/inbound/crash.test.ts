@@ -67,11 +67,9 @@ async function deliver(object: InboundObject, id: string, ...calls: [string, str
     const methods = agent as Record<string, (text: string) => Promise<unknown>>;
     for (const [verb, text] of calls) await methods[verb]?.(text);
   };
-  const { isUnreachable, error } = await offer(
-    { handle },
-    arrival(id, { source: SOURCE }),
-    (request) => object.inbound.accept(request),
-  );
+  const { isUnreachable, error } = await offer({ handle }, arrival(id, { source: SOURCE }), {
+    callKernel: (_, request) => object.inbound.accept(request),
+  });
   if (isUnreachable) throw error;
 }
 

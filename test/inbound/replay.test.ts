@@ -138,7 +138,8 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("first");
       if (fails) throw new TypeError("no such field");
     };
-    const offered = () => offer({ handle }, arrival, (request) => accept(stub, request));
+    const offered = () =>
+      offer({ handle }, arrival, { callKernel: (_, request) => accept(stub, request) });
     expect(await offered()).toMatchObject({ verdict: "refused" });
     expect(await inspect(stub, "d1", source)).toMatchObject({ error: { name: "TypeError" } });
     fails = false;
@@ -153,9 +154,10 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("second");
     };
     const { source, stub, of } = given(handle);
-    const offered = await offer({ handle }, of("d1"), (request) =>
-      request.ended ? Promise.reject(new Error("lost")) : accept(stub, request),
-    );
+    const offered = await offer({ handle }, of("d1"), {
+      callKernel: (_, request) =>
+        request.ended ? Promise.reject(new Error("lost")) : accept(stub, request),
+    });
     expect(offered).toMatchObject({ verdict: "accepted" });
     expect(await inspect(stub, "d1", source)).toHaveProperty("error");
     expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
@@ -169,16 +171,16 @@ describe("inbound.replay()", () => {
       await (agent as Agent).note("second");
     };
     const { source, stub, of } = given(handle);
-    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
+    const callKernel = (_: string, request: AcceptRequest) => accept(stub, request);
     await accept(stub, call(of("d1"), "note", ["first"]));
     await accept(stub, { arrival: of("d1"), refusal: "Error: failed" });
     const other = { ...of("d1"), body: { other: true }, hash: hashOf("other") };
-    expect(await offer({ handle }, other, acceptArrival)).toMatchObject({
+    expect(await offer({ handle }, other, { callKernel })).toMatchObject({
       verdict: "duplicate",
     });
     expect(await notesOf(stub)).toEqual(["first"]);
     expect(await inspect(stub, "d1", source)).toHaveProperty("error");
-    expect(await offer({ handle }, of("d1"), acceptArrival)).toMatchObject({
+    expect(await offer({ handle }, of("d1"), { callKernel })).toMatchObject({
       verdict: "accepted",
     });
     expect(await notesOf(stub)).toEqual(["first", "second"]);
@@ -191,8 +193,8 @@ describe("inbound.replay()", () => {
       await Promise.resolve((agent as Agent).refuse("Error", "no")).catch(() => {});
     };
     const { source, stub, of } = given(handle);
-    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
-    expect(await offer({ handle }, of("d1"), acceptArrival)).toMatchObject({
+    const callKernel = (_: string, request: AcceptRequest) => accept(stub, request);
+    expect(await offer({ handle }, of("d1"), { callKernel })).toMatchObject({
       verdict: "accepted",
     });
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
@@ -211,7 +213,7 @@ describe("inbound.replay()", () => {
   it("I7: a repetition that ends while the first request is between two calls leaves nothing open", async () => {
     const { source, stub, of } = given(() => undefined);
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
-    const acceptArrival = (request: AcceptRequest) => accept(stub, request);
+    const callKernel = (_: string, request: AcceptRequest) => accept(stub, request);
     const texts = ["first", "second", "third"];
     const slow = async (_: RawArrival, agent: object) => {
       for (const text of texts) {
@@ -222,9 +224,9 @@ describe("inbound.replay()", () => {
     const quick = async (_: RawArrival, agent: object) => {
       for (const text of texts) await (agent as Agent).note(text);
     };
-    const first = offer({ handle: slow }, of("d1"), acceptArrival);
+    const first = offer({ handle: slow }, of("d1"), { callKernel });
     await expect.poll(() => notesOf(stub)).toEqual(["first", "second"]);
-    expect(await offer({ handle: quick }, of("d1"), acceptArrival)).toMatchObject({
+    expect(await offer({ handle: quick }, of("d1"), { callKernel })).toMatchObject({
       verdict: "accepted",
     });
     end();

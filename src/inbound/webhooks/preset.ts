@@ -257,6 +257,11 @@ function msOf(duration: unknown): number {
   return Number(count) * (isSeconds ? 1_000 : isMinutes ? 60_000 : 3_600_000);
 }
 
+/** A preset's function. `Own` are the options that only this preset has. */
+export type PresetOf<OwnBody, Own = unknown> = <Target extends MaybeAgent, Body = OwnBody>(
+  options: EndpointOptions<Body, Target> & Own,
+) => Endpoint;
+
 /**
  * An endpoint of the preset. Every preset calls it with the app's options.
  *

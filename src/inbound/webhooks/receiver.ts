@@ -3,8 +3,8 @@
 import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
-import { acceptedBy, handlers, isNameless, offer } from "../offer.ts";
-import type { RawArrival } from "../protocol.ts";
+import { handlers, isNameless, offer } from "../offer.ts";
+import type { AcceptsArrivals, RawArrival } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { MAX_TYPE } from "./limits.ts";
@@ -49,7 +49,7 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
   const byKey = new Map<string, Endpoint | SelfAnswering>();
   for (const endpoint of endpoints) {
     if (!endpoint?.path)
-      throw invalid("endpoint", endpoint, "what a preset returns. Pass each preset as an argument");
+      throw invalid("endpoint", endpoint, "what a preset returns, each as an argument");
     for (const key of [endpoint.name, endpoint.path]) {
       if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
       byKey.set(key, endpoint);
@@ -155,7 +155,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const agent = await options.agent(arrival, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
   const handle = async (_: RawArrival, calls: object) => run(reception, received, arrival, calls);
-  const offered = await offer({ handle }, received, acceptedBy(agent));
+  const offered = await offer({ handle }, received, agent as AcceptsArrivals);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });

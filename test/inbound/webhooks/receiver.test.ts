@@ -3,7 +3,7 @@ import { type Agent, getAgentByName } from "agents";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import * as z from "zod";
 import type { DurableThink } from "../../../src/hosts/think/index.ts";
-import { acceptedBy, handlers, offer } from "../../../src/inbound/offer.ts";
+import { handlers, offer } from "../../../src/inbound/offer.ts";
 import type { RawArrival } from "../../../src/inbound/protocol.ts";
 import {
   type EndpointOptions,
@@ -185,7 +185,7 @@ describe("an accepted arrival", () => {
     };
     const handler = handlers.get(name);
     if (!handler) throw new Error("not registered");
-    expect(await offer(handler, arrival, acceptedBy(agent))).toMatchObject({ verdict: "accepted" });
+    expect(await offer(handler, arrival, agent)).toMatchObject({ verdict: "accepted" });
     expect(agent.calls).toEqual([{ verb: "start", args: ["d-1-replay-1", JSON.parse(BODY)] }]);
   });
 });
@@ -715,7 +715,7 @@ describe("the options", () => {
   });
 
   it("must be passed one by one: a list, undefined and other values are refused, with the remedy", () => {
-    const remedy = "expected what a preset returns. Pass each preset as an argument.";
+    const remedy = "expected what a preset returns, each as an argument.";
     for (const wrong of [[github(valid)], [], undefined, null, {}, "github", () => github(valid)])
       expect(() => webhooks(wrong as never)).toThrow(remedy);
     expect(() => webhooks(undefined as never)).toThrow(`Invalid endpoint undefined: ${remedy}`);

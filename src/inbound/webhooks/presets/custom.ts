@@ -82,7 +82,7 @@ const checksOf = (scheme: string, timestamp: unknown): Readonly<Record<string, C
     timestamp: header,
     before: [
       (value: string) => isText(value) && value.includes(TIME) === !!timestamp,
-      `a text with ${TIME} if there is a timestamp, and only then`,
+      `a text, with ${TIME} only with a timestamp`,
     ],
   }),
   ...(scheme === "hmac" && { hash: oneOf("SHA-1", "SHA-256") }),
@@ -108,9 +108,9 @@ export function custom<Target extends MaybeAgent, Body = Json>(
       ...(options.format === "form" && { form: fieldsOf, isFormOnly: true }),
       identify: (body, { headers, hash }) => {
         const read = (from: Field) =>
-          typeof from === "string" ? headers.get(from) : from(body, headers);
+          (typeof from === "string" ? headers.get(from) : from(body, headers)) ?? "";
         const { id, type } = options;
-        return { id: id ? (read(id) ?? undefined) : hash, type: (type && read(type)) ?? "" };
+        return { id: id ? read(id) : hash, type: type ? read(type) : "" };
       },
     },
     options,

@@ -48,7 +48,7 @@ export type DiscordBody = {
 /** Before any check of it. */
 type Interaction = Partial<DiscordBody>;
 
-export type DiscordOptions<Body, Target> = Omit<EndpointOptions<Body, Target>, "secret"> & {
+type DiscordOptions<Body, Target> = Omit<EndpointOptions<Body, Target>, "secret"> & {
   /** The name of the binding in env that has the application's public key, in hex. Several for several applications. */
   readonly publicKey: string | readonly string[];
   /** Decides approvals by clicks on their buttons: `discordApprovals(mayDecide)`. Without it, `handle` gets these clicks. */

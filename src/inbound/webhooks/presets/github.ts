@@ -1,14 +1,7 @@
 /** GitHub: https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries */
 
 import { payloadOf } from "../form.ts";
-import {
-  type Endpoint,
-  type EndpointOptions,
-  endpoint,
-  type MaybeAgent,
-  type Reply,
-  secretName,
-} from "../preset.ts";
+import { endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
 /** The fields that most of GitHub's deliveries have. Pass a `schema` for more. */
@@ -28,16 +21,14 @@ export type GitHubBody = {
   };
 };
 
-export type GitHubOptions<Body, Target> = EndpointOptions<Body, Target> & {
+type GitHubToken = {
   /** The name of the secret in env that has a token for comments. Without it, arrivals have no `reply`. */
   readonly token?: string;
 };
 
 /** Receives webhooks of GitHub, as JSON or as a form. The id is that of `X-GitHub-Delivery`, the type that of the event. */
-export function github<Target extends MaybeAgent, Body = GitHubBody>(
-  options: GitHubOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const github: PresetOf<GitHubBody, GitHubToken> = (options) =>
+  endpoint(
     {
       name: "github",
       // GitHub waits for 10 seconds.
@@ -61,7 +52,6 @@ export function github<Target extends MaybeAgent, Body = GitHubBody>(
     },
     options,
   );
-}
 
 /** A comment on the issue or the pull request. */
 function commentsOf(

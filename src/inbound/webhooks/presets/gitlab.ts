@@ -1,6 +1,6 @@
 /** GitLab: https://docs.gitlab.com/user/project/integrations/webhooks/ */
 
-import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { endpoint, type PresetOf } from "../preset.ts";
 import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 import { checkToken } from "../verify.ts";
 
@@ -34,10 +34,8 @@ export type GitLabBody = {
  * With a signing token, GitLab signs the body, `Webhook-Id` and the time, by Standard Webhooks. It does not sign
  * `X-Gitlab-Event`, and with a secret token nothing: those are as trustworthy as the token and the connection.
  */
-export function gitlab<Target extends MaybeAgent, Body = GitLabBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const gitlab: PresetOf<GitLabBody> = (options) =>
+  endpoint(
     {
       name: "gitlab",
       // GitLab waits for 10 seconds.
@@ -59,4 +57,3 @@ export function gitlab<Target extends MaybeAgent, Body = GitLabBody>(
     },
     options,
   );
-}

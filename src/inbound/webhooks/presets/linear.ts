@@ -1,7 +1,7 @@
 /** Linear: https://linear.app/developers/webhooks */
 
 import type { Json } from "../../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { endpoint, type Incoming, type PresetOf } from "../preset.ts";
 import { checkHmac, type Verified } from "../verify.ts";
 
 /** The fields that most of Linear's deliveries have. Pass a `schema` for the object in `data`. */
@@ -24,24 +24,19 @@ export type LinearBody = {
  * Receives webhooks of Linear. The type is that of the changed object, e.g. `Issue`. The id is that of the header
  * `Linear-Delivery`, which Linear does not sign: it is as trustworthy as the connection.
  */
-export function linear<Target extends MaybeAgent, Body = LinearBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const linear: PresetOf<LinearBody> = (options) =>
+  endpoint(
     {
       name: "linear",
       // Linear waits for 5 seconds.
       timeLimit: 4_500,
       tolerance: 60_000,
-      async verify({ headers, raw, secrets, now, tolerance }) {
+      async verify(incoming) {
+        const { headers, raw, secrets } = incoming;
         const signatures = [headers.get("linear-signature")];
-        const verified = await checkHmac({
-          encoding: "hex",
-          keys: secrets,
-          message: [raw],
-          signatures,
-        });
-        return verified === true ? checkBodyTime(raw, { now, tolerance }) : verified;
+        const signed = { encoding: "hex", keys: secrets, message: [raw], signatures } as const;
+        const verified = await checkHmac(signed);
+        return verified === true ? checkBodyTime(incoming) : verified;
       },
       identify: (body, { headers }) => ({
         id: headers.get("linear-delivery") ?? undefined,
@@ -50,13 +45,9 @@ export function linear<Target extends MaybeAgent, Body = LinearBody>(
     },
     options,
   );
-}
 
 /** The header `Linear-Timestamp` is not signed: a repeated request could have the present time in it. */
-function checkBodyTime(
-  raw: Uint8Array,
-  { now, tolerance }: { readonly now: number; readonly tolerance: number },
-): Verified {
+function checkBodyTime({ raw, now, tolerance }: Incoming): Verified {
   let time: unknown;
   try {
     time = (JSON.parse(new TextDecoder().decode(raw)) as Partial<LinearBody>).webhookTimestamp;

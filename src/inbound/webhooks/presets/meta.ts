@@ -1,15 +1,7 @@
 /** Meta, e.g. WhatsApp and Messenger: https://developers.facebook.com/docs/graph-api/webhooks/getting-started */
 
 import { secretIn } from "../../../core/secrets.ts";
-import {
-  type Endpoint,
-  type EndpointOptions,
-  endpoint,
-  type Identity,
-  type Incoming,
-  type MaybeAgent,
-  secretName,
-} from "../preset.ts";
+import { endpoint, type Identity, type Incoming, type PresetOf, secretName } from "../preset.ts";
 import { misconfigured } from "../secrets.ts";
 import { checkHmac, checkToken } from "../verify.ts";
 
@@ -59,7 +51,7 @@ export type MetaBody = {
   }[];
 };
 
-export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
+type MetaOwn = {
   /** The name of the secret in env that has the verify token, as it is entered with the URL in Meta's dashboard. */
   readonly verifyToken: string;
 };
@@ -72,10 +64,8 @@ export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * body: a message that Meta sends again in another batch is another arrival. Where that matters, use the messages' own
  * ids as idempotency keys. Meta signs no time.
  */
-export function meta<Target extends MaybeAgent, Body = MetaBody>(
-  options: MetaOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const meta: PresetOf<MetaBody, MetaOwn> = (options) =>
+  endpoint(
     {
       name: "meta",
       // Meta waits for 5 seconds.
@@ -92,7 +82,6 @@ export function meta<Target extends MaybeAgent, Body = MetaBody>(
     options,
     ["secret", "verifyToken"],
   );
-}
 
 /** Answers the request by which Meta checks the URL. */
 async function subscribe(

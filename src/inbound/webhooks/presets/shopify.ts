@@ -1,7 +1,7 @@
 /** Shopify: https://shopify.dev/docs/apps/build/webhooks/subscribe/https */
 
 import type { Json } from "../../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { endpoint, type PresetOf } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
 /** The fields of a delivery of Shopify. Pass a `schema` for the topic's own fields. */
@@ -18,10 +18,8 @@ export type ShopifyBody = {
  * `X-Shopify-Webhook-Id`, the same in each retry. Shopify signs the body alone: headers are as trustworthy as the
  * connection, and there is no time to compare. The headers of Shopify's Events are read too.
  */
-export function shopify<Target extends MaybeAgent, Body = ShopifyBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const shopify: PresetOf<ShopifyBody> = (options) =>
+  endpoint(
     {
       name: "shopify",
       // Shopify waits for 5 seconds.
@@ -44,7 +42,6 @@ export function shopify<Target extends MaybeAgent, Body = ShopifyBody>(
     },
     options,
   );
-}
 
 /** All headers of a request have the same prefix: `shopify-` for Events, otherwise `x-shopify-`. */
 function read(headers: Headers, name: string): string | null {

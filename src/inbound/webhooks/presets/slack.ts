@@ -3,15 +3,7 @@
 import type { Json } from "../../../core/json.ts";
 import type { ApprovalClicks } from "../click.ts";
 import { payloadOf } from "../form.ts";
-import {
-  aFunction,
-  type Endpoint,
-  type EndpointOptions,
-  endpoint,
-  type MaybeAgent,
-  type Reply,
-  secretName,
-} from "../preset.ts";
+import { aFunction, endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
 import { checkHmac, checkTime } from "../verify.ts";
 
 export type SlackEvent = {
@@ -59,7 +51,7 @@ export type SlackBody = {
   readonly trigger_id?: string;
 };
 
-export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> & {
+type SlackOwn = {
   /** The name of the secret in env that has the bot's token. Without it, events have no `reply`; clicks and commands do. */
   readonly token?: string;
   /** Decides approvals by clicks on their buttons: `slackApprovals(mayDecide)`. Without it, `handle` gets these clicks. */
@@ -75,10 +67,8 @@ export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> & {
  *
  * Commands and interactions are answered with an empty 200. Return a Response from `handle` for others.
  */
-export function slack<Target extends MaybeAgent, Body = SlackBody>(
-  options: SlackOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const slack: PresetOf<SlackBody, SlackOwn> = (options) =>
+  endpoint(
     {
       name: "slack",
       // Slack waits for 3 seconds.
@@ -115,7 +105,6 @@ export function slack<Target extends MaybeAgent, Body = SlackBody>(
     },
     options,
   );
-}
 
 type Place = {
   readonly channel?: Json;

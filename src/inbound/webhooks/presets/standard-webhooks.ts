@@ -1,7 +1,7 @@
 /** Standard Webhooks and Svix, e.g. OpenAI, Resend, Clerk and Replicate: https://github.com/standard-webhooks/standard-webhooks */
 
 import type { Json } from "../../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { endpoint, type PresetOf } from "../preset.ts";
 import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 
 /** The fields that the specification recommends. Pass a `schema` for the sender's own fields. */
@@ -11,48 +11,37 @@ export type StandardWebhooksBody = {
 };
 
 /** Receives Standard Webhooks. The id is the header's, the type is the body's. The secret is base64, with or without `whsec_`. */
-export function standardWebhooks<Target extends MaybeAgent, Body = StandardWebhooksBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return signedBy("webhook", "standard-webhooks", options);
-}
+export const standardWebhooks = /* @__PURE__ */ preset("webhook", "standard-webhooks");
 
 /** Receives webhooks of Svix, whose headers may also have the names of Standard Webhooks. */
-export function svix<Target extends MaybeAgent, Body = StandardWebhooksBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return signedBy("svix", "svix", options);
-}
+export const svix = /* @__PURE__ */ preset("svix", "svix");
 
-function signedBy<Target, Body>(
-  prefix: "svix" | "webhook",
-  name: string,
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
+function preset(prefix: "svix" | "webhook", name: string): PresetOf<StandardWebhooksBody> {
   /** The headers have all the first prefix, or all the second one. */
   const read = (headers: Headers) => {
     const own = signedHeaders(headers, prefix);
     return own.every(Boolean) ? own : signedHeaders(headers, "webhook");
   };
-  return endpoint(
-    {
-      name,
-      // Svix waits for 15 seconds.
-      timeLimit: 14_000,
-      tolerance: 300_000,
-      verify(incoming) {
-        const keys = incoming.secrets.map((secret) => {
-          const key = keyOf(secret);
-          if (key) return key;
-          throw new TypeError("expected base64, with or without whsec_");
-        });
-        return checkStandard(read(incoming.headers), incoming, keys);
+  return (options) =>
+    endpoint(
+      {
+        name,
+        // Svix waits for 15 seconds.
+        timeLimit: 14_000,
+        tolerance: 300_000,
+        verify(incoming) {
+          const keys = incoming.secrets.map((secret) => {
+            const key = keyOf(secret);
+            if (key) return key;
+            throw new TypeError("expected base64, with or without whsec_");
+          });
+          return checkStandard(read(incoming.headers), incoming, keys);
+        },
+        identify: (body, { headers }) => ({
+          id: read(headers)[0] ?? undefined,
+          type: (body as StandardWebhooksBody).type ?? "",
+        }),
       },
-      identify: (body, { headers }) => ({
-        id: read(headers)[0] ?? undefined,
-        type: (body as StandardWebhooksBody).type ?? "",
-      }),
-    },
-    options,
-  );
+      options,
+    );
 }

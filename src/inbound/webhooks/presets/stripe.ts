@@ -1,7 +1,7 @@
 /** Stripe: https://docs.stripe.com/webhooks/signature */
 
 import type { Json } from "../../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { endpoint, type PresetOf } from "../preset.ts";
 import { checkHmac, checkTime } from "../verify.ts";
 
 /** An event of Stripe. Pass a `schema` for the object in it. */
@@ -15,10 +15,8 @@ export type StripeBody = {
 };
 
 /** Receives webhooks of Stripe. The id and the type are those of the event. */
-export function stripe<Target extends MaybeAgent, Body = StripeBody>(
-  options: EndpointOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const stripe: PresetOf<StripeBody> = (options) =>
+  endpoint(
     {
       name: "stripe",
       timeLimit: 9_000,
@@ -46,4 +44,3 @@ export function stripe<Target extends MaybeAgent, Body = StripeBody>(
     },
     options,
   );
-}

@@ -1,14 +1,7 @@
 /** Telegram: https://core.telegram.org/bots/api#setwebhook */
 
 import type { Json } from "../../../core/json.ts";
-import {
-  type Endpoint,
-  type EndpointOptions,
-  endpoint,
-  type MaybeAgent,
-  type Reply,
-  secretName,
-} from "../preset.ts";
+import { endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
 import { checkToken } from "../verify.ts";
 
 export type TelegramMessage = {
@@ -40,7 +33,7 @@ export type TelegramBody = {
   };
 };
 
-export type TelegramOptions<Body, Target> = EndpointOptions<Body, Target> & {
+type TelegramOwn = {
   /** The name of the secret in env that has the bot's token. Without it, arrivals have no `reply`. */
   readonly token?: string;
 };
@@ -49,10 +42,8 @@ export type TelegramOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * Receives updates of a Telegram bot. `secret` names the `secret_token` of `setWebhook`. The id is the `update_id`, the
  * type is the name of the update's field, e.g. `message` or `callback_query`. Telegram signs no time.
  */
-export function telegram<Target extends MaybeAgent, Body = TelegramBody>(
-  options: TelegramOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const telegram: PresetOf<TelegramBody, TelegramOwn> = (options) =>
+  endpoint(
     {
       name: "telegram",
       timeLimit: 9_000,
@@ -70,7 +61,6 @@ export function telegram<Target extends MaybeAgent, Body = TelegramBody>(
     },
     options,
   );
-}
 
 function typeOf(body: Json): string {
   return Object.keys(body as object).find((key) => key !== "update_id") ?? "";

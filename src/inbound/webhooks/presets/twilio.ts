@@ -1,14 +1,7 @@
 /** Twilio: https://www.twilio.com/docs/usage/webhooks/webhooks-security */
 
 import { fieldsOf } from "../form.ts";
-import {
-  type Check,
-  type Endpoint,
-  type EndpointOptions,
-  endpoint,
-  type Incoming,
-  type MaybeAgent,
-} from "../preset.ts";
+import { type Check, endpoint, type Incoming, type PresetOf } from "../preset.ts";
 import { checkHmac, type Verified } from "../verify.ts";
 
 /** The parameters of a message or a call. Of a parameter that occurs more than once, the last value. */
@@ -28,7 +21,7 @@ export type TwilioBody = {
   readonly SpeechResult?: string;
 } & Readonly<Record<string, string | undefined>>;
 
-export type TwilioOptions<Body, Target> = EndpointOptions<Body, Target> & {
+type TwilioOwn = {
   /**
    * The URL as Twilio has it, e.g. `https://example.com/hooks/twilio`, where a proxy or a tunnel changes it: Twilio signs
    * it. The query is that of the request, and also the one that is written here.
@@ -48,10 +41,8 @@ export type TwilioOptions<Body, Target> = EndpointOptions<Body, Target> & {
  *
  * The answer is TwiML without instructions. Return a Response from `handle` for others.
  */
-export function twilio<Target extends MaybeAgent, Body = TwilioBody>(
-  options: TwilioOptions<Body, Target>,
-): Endpoint {
-  return endpoint(
+export const twilio: PresetOf<TwilioBody, TwilioOwn> = (options) =>
+  endpoint(
     {
       name: "twilio",
       // Twilio waits for 15 seconds.
@@ -78,7 +69,6 @@ export function twilio<Target extends MaybeAgent, Body = TwilioBody>(
     },
     options,
   );
-}
 
 const publicUrl: Check = [
   (value: string) => /^https?:\/\/[^#]+$/.test(value) && URL.canParse(value),

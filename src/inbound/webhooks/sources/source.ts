@@ -7,8 +7,8 @@ import { byteLength, type Json } from "../../../core/json.ts";
 import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.ts";
 import { checkNames, invalidOption } from "../../../core/options/options.ts";
 import { withTimeout } from "../../../core/timeout.ts";
-import { acceptedBy, handlers, type Offered, offer } from "../../offer.ts";
-import type { RawArrival } from "../../protocol.ts";
+import { handlers, type Offered, offer } from "../../offer.ts";
+import type { AcceptsArrivals, RawArrival } from "../../protocol.ts";
 import type { Arrival } from "../arrival.ts";
 import { type Bytes, sha256Hex } from "../verify.ts";
 
@@ -95,7 +95,7 @@ export function sourceOf<Body, Target>(
     if (agent === null || agent === undefined) return { verdict: "filtered" };
     const handle = async (_: RawArrival, caller: object) =>
       options.handle?.(arrival, caller as NonNullable<Awaited<Target>>);
-    return offer({ handle }, received, acceptedBy(agent));
+    return offer({ handle }, received, agent as unknown as AcceptsArrivals);
   };
   return async (received, env, timeoutMs, waitUntil) => {
     const work = receive(received, env);

@@ -15,9 +15,11 @@ const LIMITS: Readonly<Record<string, number>> = { custom: 5_270, twilio: 5_170 
 /** The exported functions of each preset, e.g. `github`. */
 const presets = readdirSync(PRESETS).flatMap((file) => {
   const text = readFileSync(path.join(PRESETS, file), "utf8");
-  return [...text.matchAll(/^export function (\w+)\b.*?\): Endpoint\b/gms)].map(
-    ([, name = ""]) => ({ name, file }),
-  );
+  const made = /^export function (\w+)\b.*?\): Endpoint\b/gms;
+  const typed = /^export const (\w+): PresetOf</gm;
+  return [made, typed]
+    .flatMap((pattern) => [...text.matchAll(pattern)])
+    .map(([, name = ""]) => ({ name, file }));
 });
 
 async function bundled(names: readonly string[]): Promise<string> {
