@@ -410,7 +410,7 @@ export class Outbox extends Capability {
   async countRedrivable(options: DeadLetterFilter = {}): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
     const { deadLetters } = await this.#ready();
-    return deadLetters.countRedrivable(this.#selection({ isUncertain: false, ...filter }));
+    return deadLetters.count(this.#selection({ isUncertain: false, ...filter }), true);
   }
 
   /** Deletes a dead letter with its event. Returns whether there was one. */

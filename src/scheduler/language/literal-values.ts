@@ -37,40 +37,31 @@ export type ListCheck<
   Of extends keyof ItemCheck<string>,
   Text extends string,
 > = Text extends `${infer Head},${infer Tail}`
-  ? ItemCheck<Head>[Of] extends infer Problem extends string
-    ? Problem
-    : ListCheck<Of, Tail>
+  ? Or<ItemCheck<Head>[Of], ListCheck<Of, Tail>>
   : ItemCheck<Text>[Of];
 
-type TimeCheck<Text extends string> = Text extends `${infer H}:${infer M}`
-  ? H extends Hour
-    ? M extends Minute
-      ? null
-      : NoTime<Text>
-    : NoTime<Text>
-  : NoTime<Text>;
+/** The first problem: the compiler has evaluated both. */
+export type Or<Problem, Next> = Problem extends string ? Problem : Next;
 
-type NoTime<Text extends string> = `"${Text}" is not a valid time (00:00 to 23:59)`;
+type TimeCheck<Text extends string> = Text extends `${Hour}:${Minute}`
+  ? null
+  : `"${Text}" is not a valid time (00:00 to 23:59)`;
 
-export type DateCheck<Text extends string> = Text extends `${infer Y}-${infer M}-${infer D}`
-  ? Y extends `${Digit}${Digit}${infer Tens}${infer Ones}`
-    ? `${Tens}${Ones}` extends `${Digit}${Digit}`
-      ? M extends keyof DaysOf
-        ? D extends DaysOf[M]
-          ? null
-          : NoDate<Text>
-        : NoDate<Text>
-      : NoDate<Text>
-    : NoDate<Text>
-  : NoDate<Text>;
+export type DateCheck<Text extends string> =
+  IsDate<Text> extends true ? null : `"${Text}" is not a valid date (YYYY-MM-DD)`;
 
-type NoDate<Text extends string> = `"${Text}" is not a valid date (YYYY-MM-DD)`;
+type IsDate<Text extends string> =
+  Text extends `${infer Y}-${infer M extends keyof DaysOf}-${infer D}`
+    ? Y extends `${Digit}${Digit}${infer _Tens extends Digit}${infer _Ones extends Digit}`
+      ? D extends DaysOf[M]
+        ? true
+        : false
+      : false
+    : false;
 
 /** A date, or a date and a time with a lower-case `t` between them. */
 export type MomentCheck<Text extends string> = Text extends `${infer Date}t${infer Time}`
-  ? DateCheck<Date> extends infer Problem extends string
-    ? Problem
-    : TimeCheck<Time>
+  ? Or<DateCheck<Date>, TimeCheck<Time>>
   : DateCheck<Text>;
 
 /** Up to eight digits: the parser knows the limit of each unit. */

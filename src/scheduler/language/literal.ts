@@ -3,7 +3,7 @@
  * to the first mistake. Knows less than the parser (no zone names, no duplicates), and accepts all that the parser accepts.
  */
 
-import type { CountCheck, DateCheck, ListCheck, MomentCheck } from "./literal-values.ts";
+import type { CountCheck, DateCheck, ListCheck, MomentCheck, Or } from "./literal-values.ts";
 
 /**
  * The text itself if it is a valid schedule, else a sentence that says what is wrong. A type wider than a literal passes:
@@ -180,9 +180,6 @@ type CronCheck<
     : Fields["length"] extends 7
       ? "there are more than 6 cron fields: expected 5, or 6 with seconds first"
       : CronCheck<Rest<Text>, [...Fields, First<Text>]>;
-
-/** The first problem: the compiler has evaluated both. */
-type Or<Problem, Next> = Problem extends string ? Problem : Next;
 
 type SuffixesCheck<Text extends string, Left extends Suffix = Suffix> = Text extends ""
   ? null

@@ -116,8 +116,11 @@ export const webhooks = {
 /** @throws InvalidDestinationError for a URL that no webhook can have */
 export function checkUrl(text: unknown): void {
   const problem = problemOfUrl(text);
-  if (problem)
-    throw new InvalidDestinationError(invalidMessage("url", problem.given, problem.expected));
+  if (problem) throw invalidUrl(problem);
+}
+
+function invalidUrl({ given, expected }: Problem): InvalidDestinationError {
+  return new InvalidDestinationError(invalidMessage("url", given, expected));
 }
 
 /**
@@ -128,10 +131,7 @@ export function checkUrl(text: unknown): void {
 export function keyOfEndpoint(text: string): string {
   const isText = typeof text === "string" && text.length <= MAX_URL && text.isWellFormed();
   const url = isText ? URL.parse(text) : null;
-  if (url === null) {
-    const { given, expected } = problemOfUrl(text) as Problem;
-    throw new InvalidDestinationError(invalidMessage("url", given, expected));
-  }
+  if (url === null) throw invalidUrl(problemOfUrl(text) as Problem);
   url.hash = "";
   return `webhook ${url.href}`;
 }

@@ -103,16 +103,9 @@ export class DeadLetterStore {
     return pageOf(rows, limit, toLetter, ({ since, id }) => cursorOf(since, id));
   }
 
-  count(selection: Selection): number {
-    return this.#countWhere(SELECTED, selection);
-  }
-
-  /** How many of a selection {@link redriveAll} sends. */
-  countRedrivable(selection: Selection): number {
-    return this.#countWhere(`${SELECTED} AND ${IS_SENT}`, selection);
-  }
-
-  #countWhere(which: string, selection: Selection): number {
+  /** How many of a selection there are, or with `isSent` how many {@link redriveAll} sends. */
+  count(selection: Selection, isSent = false): number {
+    const which = isSent ? `${SELECTED} AND ${IS_SENT}` : SELECTED;
     const query = `SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE ${which}`;
     return this.#sql.exec<{ count: number }>(query, ...valuesOf(selection)).one().count;
   }
