@@ -7,7 +7,6 @@ import { Alerts } from "./alerts/alerts.ts";
 import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";
 import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
 import { type OperatedAgent, operatedOf } from "./operated.ts";
-import type { Filters, OperateRequest, PageOptions } from "./protocol.ts";
 import { healthReport } from "./report/report.ts";
 import { traceSubmission } from "./trace/trace.ts";
 
@@ -30,44 +29,25 @@ export function operations(
     install: (kernel) => {
       const operated = operatedOf(kernel);
       kernel.use(new Alerts(operated, alerts));
-      return new Operations(operated);
+      return operationsOf(operated);
     },
   };
 }
 
+const VERBS = {
+  ...{ healthReport, operate, listActions, listThreads, listThreadMessages, listWorkflows },
+  ...{ inspectWorkflow, traceSubmission },
+};
+
+type OfAgent<Verb> = Verb extends (agent: OperatedAgent, ...args: infer Args) => infer Result
+  ? (...args: Args) => Result
+  : never;
+
 /** The verbs of operators, which the agent's class has as methods. */
-export class Operations {
-  constructor(private readonly agent: OperatedAgent) {}
+export type Operations = { readonly [Name in keyof typeof VERBS]: OfAgent<(typeof VERBS)[Name]> };
 
-  healthReport() {
-    return healthReport(this.agent);
-  }
-
-  operate(request: OperateRequest) {
-    return operate(this.agent, request);
-  }
-
-  listActions(page?: PageOptions) {
-    return listActions(this.agent, page);
-  }
-
-  listThreads(page?: PageOptions) {
-    return listThreads(this.agent, page);
-  }
-
-  listThreadMessages(thread: string, page?: PageOptions) {
-    return listThreadMessages(this.agent, thread, page);
-  }
-
-  listWorkflows(options?: Filters["workflows"] & PageOptions) {
-    return listWorkflows(this.agent, options);
-  }
-
-  inspectWorkflow(workflowId: string) {
-    return inspectWorkflow(this.agent, workflowId);
-  }
-
-  traceSubmission(submissionId: string) {
-    return traceSubmission(this.agent, submissionId);
-  }
+function operationsOf(agent: OperatedAgent): Operations {
+  const all = Object.entries<(agent: OperatedAgent, ...args: never[]) => unknown>(VERBS);
+  const verbs = all.map(([name, verb]) => [name, verb.bind(undefined, agent)]);
+  return Object.fromEntries(verbs) as Operations;
 }
