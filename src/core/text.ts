@@ -19,6 +19,21 @@ export function digest(text: string, encoding: "utf16le" | "utf8" = "utf16le"): 
 /** The most UTF-16 code units of a part: at most 768 KiB in UTF-8, below the 1 MiB of a step result and of an event. */
 export const PART_LENGTH = 256 * 1024;
 
+/** A part of the JSON of a large value; joined in their order, the parts are all of it. */
+export type Part = {
+  /** At most {@link PART_LENGTH} code units, so that a step's result can hold it. */
+  readonly text: string;
+  /** How many parts there are. */
+  readonly parts: number;
+};
+
+/** A part of a text, from 0 on; undefined behind the last one. */
+export function partOf(text: string, part: number): Part | undefined {
+  const parts = partsOf(text);
+  const found = parts[part];
+  return found === undefined ? undefined : { text: found, parts: parts.length };
+}
+
 /**
  * Splits a text into non-empty parts of at most {@link PART_LENGTH} code units. `parts.join("")` is the text again. Never
  * splits a surrogate pair, which would not survive UTF-8. The empty text has no parts.

@@ -4,8 +4,7 @@ import * as z from "zod";
 import { preview } from "../core/json.ts";
 import { count, list, readOptions, text } from "../core/options/option-schemas.ts";
 import type { Kernel } from "./kernel.ts";
-import type { StepCalls } from "./waits/index.ts";
-import { InvalidWaitError } from "./waits/internal.ts";
+import { InvalidWaitError, type StepCalls } from "./waits/index.ts";
 
 const REMEDY = "Deploy the agent, its workflows and its receivers with one version of Perdure.";
 

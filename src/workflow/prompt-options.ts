@@ -5,7 +5,8 @@ import { preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
-import type { AnswerStrategy, TokenUsage } from "../kernel/submissions/index.ts";
+import type { TokenUsage } from "../kernel/submissions/index.ts";
+import type { AnswerSpec } from "../kernel/submissions/internal.ts";
 import type { PromptMessage, PromptRequest } from "../kernel/waits/index.ts";
 import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
 import type { Rollback } from "./step-call.ts";
@@ -42,55 +43,38 @@ export type PromptTarget = {
 };
 
 /** The options that `prompt` and `promptAll` share. */
-type PromptSettings<Schema extends AnySchema | undefined> = {
-  /**
-   * The answer, as a schema of Zod, ArkType, Valibot (by
-   * `toStandardJsonSchema()`) or any other library that says its JSON Schema.
-   * @default none: the answer is the text of the reply
-   */
-  output?: Schema;
-  /**
-   * How long to wait for the answer, e.g. `"3 days"` or milliseconds, at most 365 days.
-   * @default "24 hours"
-   */
-  timeout?: Duration;
-  /**
-   * The conversation that the turn is part of: `"main"`, the agent's own; a name, a conversation of its own;
-   * `"isolated"`, none: the agent's model, prompt, tools and memory, and no trace in any conversation. Prompts in
-   * different threads run side by side.
-   * @default "main"
-   */
-  thread?: "main" | "isolated" | (string & {});
-  /**
-   * How an answer with a schema is asked for: `"tool"`, by a forced call of a tool; `"json"`, as the text of the reply;
-   * `"auto"`, by the tool, and as text where the model or its provider does without it.
-   * @default "auto"
-   */
-  strategy?: AnswerStrategy;
-  /**
-   * How often the model is shown what is wrong with its answer, and may give a better one. From 0 to 10, for the agent's
-   * check and the schema's own together. What only the schema refuses, e.g. a refinement, is repaired in a submission of
-   * its own, which goes on with the attempts and the usage of the one before. `timeout` covers all of them.
-   * Without an `output`, it is how often a text that was cut off is asked for again.
-   * @default 0
-   */
-  repair?: number;
-  /**
-   * How often the turn is attempted after crashes and failures of the model, and when not.
-   * @default what the agent is constructed with: 5 attempts in all, none after a tool has run
-   */
-  retry?: NonNullable<PromptRequest["retry"]>;
-  /**
-   * Ids of models, the first choice first: each is asked when the one before it has failed. The agent's
-   * `resolveModel(id)` makes a model of each, as of an id that `getModel()` returns.
-   * @default the agent's own model
-   */
-  models?: readonly string[];
-  /** Tokens that the turn may use, over all its attempts. */
-  budget?: NonNullable<PromptRequest["budget"]>;
-  /** Calls of the model at most, in one attempt. One that answers by a tool after it has used another takes two. */
-  maxSteps?: number;
-};
+type PromptSettings<Schema extends AnySchema | undefined> = Pick<
+  AnswerSpec,
+  "strategy" | "models" | "maxSteps"
+> &
+  Pick<PromptRequest, "budget" | "retry"> & {
+    /**
+     * The answer, as a schema of Zod, ArkType, Valibot (by
+     * `toStandardJsonSchema()`) or any other library that says its JSON Schema.
+     * @default none: the answer is the text of the reply
+     */
+    output?: Schema;
+    /**
+     * How long to wait for the answer, e.g. `"3 days"` or milliseconds, at most 365 days.
+     * @default "24 hours"
+     */
+    timeout?: Duration;
+    /**
+     * The conversation that the turn is part of: `"main"`, the agent's own; a name, a conversation of its own;
+     * `"isolated"`, none: the agent's model, prompt, tools and memory, and no trace in any conversation. Prompts in
+     * different threads run side by side.
+     * @default "main"
+     */
+    thread?: "main" | "isolated" | (string & {});
+    /**
+     * How often the model is shown what is wrong with its answer, and may give a better one. From 0 to 10, for the agent's
+     * check and the schema's own together. What only the schema refuses, e.g. a refinement, is repaired in a submission of
+     * its own, which goes on with the attempts and the usage of the one before. `timeout` covers all of them.
+     * Without an `output`, it is how often a text that was cut off is asked for again.
+     * @default 0
+     */
+    repair?: number;
+  };
 
 /** A prompt as the agent accepts it, and how long the step waits for it. */
 export type CheckedPrompt = {

@@ -6,10 +6,10 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Json, preview } from "../core/json.ts";
 import { partName } from "../core/steps.ts";
+import type { Part } from "../core/text.ts";
 import type {
   Closing,
   WaitKindName,
-  WaitPart,
   WaitReceipt,
   WaitRef,
   WaitStatus,
@@ -131,7 +131,7 @@ export async function readLarge(
   for (let parts = 1; texts.length < parts; ) {
     const part = texts.length;
     const read = async () =>
-      (await (await agent()).callKernel("readWait", wait, part)) as WaitPart | null;
+      (await (await agent()).callKernel("readWait", wait, part)) as Part | null;
     const found = await durably(step, nameOf(`result-${part}`), read);
     if (!found) return undefined;
     texts.push(found.text);

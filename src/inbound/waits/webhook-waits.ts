@@ -6,9 +6,8 @@
 import { byteLength, type Json } from "../../core/json.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { digest } from "../../core/text.ts";
-import type { Waits } from "../../kernel/waits/index.ts";
-import type { Closing, Ending, StoredKind, Wait } from "../../kernel/waits/internal.ts";
-import { GRACE_MS, InvalidWaitError, MOST_BYTES } from "../../kernel/waits/internal.ts";
+import type { Closing, Ending, StoredKind, Wait, Waits } from "../../kernel/waits/index.ts";
+import { GRACE_MS, InvalidWaitError, MOST_BYTES } from "../../kernel/waits/index.ts";
 import type { UrlOutcome, UrlRequest } from "../protocol.ts";
 import {
   isFor,

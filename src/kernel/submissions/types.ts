@@ -32,9 +32,16 @@ export type AnswerSpec = {
    * @default 0
    */
   readonly repair?: number;
-  /** Ids of models, in order of preference. When one fails, the next is asked at once; after the last, `retry` applies. */
+  /**
+   * Ids of models, in order of preference. When one fails, the next is asked at once; after the last, `retry` applies. The
+   * agent's `resolveModel(id)` makes a model of each, as of an id that `getModel()` returns.
+   * @default the agent's own model
+   */
   readonly models?: readonly string[];
-  /** Model calls at most in one attempt; the last one has to answer. By default the limit of the agent. */
+  /**
+   * Model calls at most in one attempt; the last one has to answer. An answer by a tool after another tool takes two.
+   * @default the limit of the agent
+   */
   readonly maxSteps?: number;
 };
 
@@ -426,14 +433,6 @@ export type PromptEnd =
         readonly bytes: number;
       };
     });
-
-/** A part of an answer's JSON; joined in their order, they are the whole. */
-export type AnswerPart = {
-  /** At most 256 Ki UTF-16 code units, so that a step's result can hold it. */
-  readonly text: string;
-  /** How many parts there are. */
-  readonly parts: number;
-};
 
 /** The event of an end: the body of a webhook, or the event for another destination. */
 export type SubmissionEvent = {

@@ -6,6 +6,7 @@
 import type { AgentPathStep } from "agents";
 import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
+import type { Part } from "../../core/text.ts";
 import type { InstanceOf } from "../outbox/index.ts";
 
 /** Kinds whose waits have a row in `perdure_waits`. */
@@ -101,13 +102,8 @@ export type WaitEnd = {
     }
 );
 
-/** A part of a large result's JSON; the parts joined in their order are all of it. */
-export type WaitPart = {
-  /** At most 256 Ki UTF-16 code units, so that a step's result can hold it. */
-  readonly text: string;
-  /** How many parts there are. */
-  readonly parts: number;
-};
+/** A part of a large result. */
+export type WaitPart = Part;
 
 /** How a wait is to be closed. */
 export type Closing = { readonly status: WaitStatus; readonly result: Json };

@@ -17,23 +17,6 @@ export type StepRow = {
   readonly output: string | null;
 };
 
-/**
- * Closed waits become those of an earlier run: they answer only where their kind answers later runs.
- *
- * @param prefix ends with a colon
- * @param since when the first of them was opened, epoch milliseconds
- */
-export function endRun(sql: SqlStorage, prefix: string, since: number, run: string): void {
-  sql.exec(
-    `UPDATE perdure_waits SET run = ?
-     WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NOT NULL AND created_at >= ?`,
-    run,
-    prefix,
-    endOfPrefix(prefix),
-    since,
-  );
-}
-
 /** @param prefix ends with a colon */
 export function stepsWithPrefix(sql: SqlStorage, prefix: string, limit: number): StepRow[] {
   return sql

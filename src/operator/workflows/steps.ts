@@ -5,13 +5,12 @@ import { preview } from "../../core/json.ts";
 import { partName } from "../../core/steps.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import {
-  endRun as endRunOfPrompts,
+  endRun as endRunIn,
   isTerminal,
   type KeyedRow,
   withKeyPrefix,
 } from "../../kernel/submissions/internal.ts";
 import {
-  endRun as endRunOfWaits,
   STATUS_OF,
   STORED_KINDS,
   type StepRow,
@@ -87,9 +86,10 @@ export function endRun(
 ): void {
   const { sql } = storage;
   storage.transactionSync(() => {
-    for (const kind of STORED_KINDS) endRunOfWaits(sql, keyPrefix(kind, tracked), since, run);
+    for (const kind of STORED_KINDS)
+      endRunIn(sql, "perdure_waits", keyPrefix(kind, tracked), since, run);
     for (const kind of ["prompt", "batch"] as const) {
-      endRunOfPrompts(sql, keyPrefix(kind, tracked), since, run);
+      endRunIn(sql, "perdure_submissions", keyPrefix(kind, tracked), since, run);
     }
   });
 }

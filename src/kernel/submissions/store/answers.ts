@@ -6,13 +6,13 @@
 
 import { byteLength, type Json } from "../../../core/json.ts";
 import { valuesOf } from "../../../core/sql.ts";
-import { PART_LENGTH, partsOf } from "../../../core/text.ts";
+import { PART_LENGTH, type Part, partOf, partsOf } from "../../../core/text.ts";
 import { MAX_TIMER_MS } from "../../../core/timeout.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
 import { isAskedAgain } from "../turns/recovery-decision.ts";
-import type { AnswerPart, SubmitMessagesOptions } from "../types.ts";
+import type { SubmitMessagesOptions } from "../types.ts";
 
 /** Bytes of a row that are there before its answer. */
 const SUBMITTED_BYTES = ["messages", "metadata", "answer", "notify"]
@@ -180,14 +180,10 @@ export class StoredAnswer {
   }
 
   /** A part of its JSON, from 0 on; undefined behind the last one. */
-  part(part: number): AnswerPart | undefined {
-    if (this.output !== IN_PARTS) {
-      const parts = partsOf(this.output);
-      const text = parts[part];
-      return text === undefined ? undefined : { text, parts: parts.length };
-    }
+  part(part: number): Part | undefined {
+    if (this.output !== IN_PARTS) return partOf(this.output, part);
     const query = `SELECT text, (SELECT MAX(part) + 1 FROM perdure_answer_parts WHERE seq = piece.seq) AS parts
                    FROM perdure_answer_parts AS piece WHERE seq = ? AND part = ?`;
-    return this.sql.exec<AnswerPart>(query, this.seq, part).toArray()[0];
+    return this.sql.exec<Part>(query, this.seq, part).toArray()[0];
   }
 }

@@ -17,14 +17,21 @@ export type KeyedRow = {
 };
 
 /**
- * Ended submissions become those of an earlier run: the prompts that have failed are asked again.
+ * What has ended becomes that of an earlier run: prompts that have failed are asked again, and waits answer only where their kind
+ * answers later runs.
  *
  * @param prefix ends with a colon
- * @param since when the first of them was accepted, epoch milliseconds
+ * @param since when the first of them was accepted or opened, epoch milliseconds
  */
-export function endRun(sql: SqlStorage, prefix: string, since: number, run: string): void {
+export function endRun(
+  sql: SqlStorage,
+  table: "perdure_submissions" | "perdure_waits",
+  prefix: string,
+  since: number,
+  run: string,
+): void {
   sql.exec(
-    `UPDATE perdure_submissions SET run = ?
+    `UPDATE ${table} SET run = ?
      WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NOT NULL AND created_at >= ?`,
     run,
     prefix,

@@ -6,6 +6,7 @@
 import type { UIMessage } from "ai";
 import * as z from "zod";
 import { list, readOptions } from "../../../core/options/option-schemas.ts";
+import type { Part } from "../../../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
 import type { SubmitMessagesOptions } from "../../submissions/index.ts";
 import type { AnswerSpec, IntakeResult, Submission } from "../../submissions/internal.ts";
@@ -17,7 +18,7 @@ import {
   type Submissions,
   shortEndOf,
 } from "../../submissions/internal.ts";
-import type { WaitKind, WaitPart, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
+import type { WaitKind, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
 import { destinationOf } from "../reports.ts";
 
 /** `errorName` of the end of a prompt whose submission was deleted. */
@@ -71,7 +72,7 @@ export class PromptKind implements WaitKind {
     return this.#endOf(waitId, false);
   }
 
-  async read({ waitId }: WaitRef, part: number): Promise<WaitPart | null> {
+  async read({ waitId }: WaitRef, part: number): Promise<Part | null> {
     const found = await this.#find(waitId);
     return (found?.status === "completed" && found.output?.part(part)) || null;
   }
