@@ -27,6 +27,8 @@ declare namespace Cloudflare {
     SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").Receiver>;
     ReceiverAgent: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").ReceiverAgent>;
+    BareRoot: DurableObjectNamespace<import("./hosts/agent/roots-agents.ts").BareRoot>;
+    PlainRoot: DurableObjectNamespace<import("./hosts/agent/roots-agents.ts").PlainRoot>;
     OutboxAgent: DurableObjectNamespace<import("./kernel/outbox/outbox-agent.ts").OutboxAgent>;
     SchedulerObject: DurableObjectNamespace<
       import("./support/objects/scheduler-object.ts").SchedulerObject

@@ -1,5 +1,6 @@
 /** What the entry of every host exports besides its class. */
 
+export { RootAgentError } from "../core/lifecycle/wake.ts";
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export { type Feature, FeatureNotInstalledError } from "../kernel/index.ts";
 export {

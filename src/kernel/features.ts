@@ -1,6 +1,7 @@
 /** What an app installs beside the kernel: `static readonly features = [operations()]`. */
 
 import { LifecycleCapability } from "agents/lifecycle";
+import { Capability } from "../core/lifecycle/capability.ts";
 import { storedVersion } from "../core/lifecycle/migrations.ts";
 import { invalidOption } from "../core/options/options.ts";
 import type { Kernel } from "./kernel.ts";
@@ -16,6 +17,7 @@ const FEATURES = {
   replies: { entry: "perdure/replies" },
   signedLinks: {
     entry: "perdure/inbound",
+    value: 'signedLinks({ url: "https://...", secret: "LINK_SECRET" })',
     calls: { followLink: "A signed link" },
   },
   inbound: {
@@ -25,12 +27,13 @@ const FEATURES = {
     module: "inbound",
     openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
   },
-  operations: { entry: "perdure/operator" },
+  operations: { entry: "perdure/operator", wakes: "perdure.alerts" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
   schedules: {
     entry: "perdure/scheduler",
     module: "scheduler",
+    wakes: "perdure.scheduler",
     openWork: {
       perdure_tasks: "next_at IS NOT NULL AND paused_at IS NULL",
       perdure_runs: "ended_at IS NULL",
@@ -42,6 +45,10 @@ const FEATURES = {
 type Known = {
   /** The entry that exports it. */
   readonly entry: string;
+  /** The value to install, where the function takes more than nothing. */
+  readonly value?: string;
+  /** Its capability that has wakes. */
+  readonly wakes?: string;
   /** The steps of workflows that need it, by their kinds of waits. */
   readonly steps?: Readonly<Record<string, string>>;
   /** What needs it, by the calls of `callKernel()` that it adds. */
@@ -66,6 +73,14 @@ export type Feature<Name extends FeatureName = FeatureName, Installed = unknown>
   readonly install: (kernel: Kernel) => Installed;
 };
 
+/** Keeps the wakes of sub-agents that have a feature, in a root agent that has not. */
+class WakesOfOthers extends Capability {
+  override async onStart(): Promise<void> {}
+  protected override async drive(): Promise<null> {
+    return null;
+  }
+}
+
 export class Features extends LifecycleCapability {
   readonly #installed = new Map<FeatureName, unknown>();
 
@@ -89,6 +104,8 @@ export class Features extends LifecycleCapability {
         throw invalidOption("features", features, expected);
       this.#installed.set(one.feature, one.install(kernel));
     }
+    for (const [feature, { wakes }] of ALL)
+      if (wakes && !this.has(feature)) kernel.use(new WakesOfOthers(wakes, kernel.clock));
   }
 
   /** Logs stored work of features that the class does not install. No statement for those that have stored nothing. */
@@ -112,7 +129,7 @@ export class Features extends LifecycleCapability {
     });
     if (open.length === 0) return;
     console.warn(
-      `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className)}`,
+      `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className, this.#installed.size > 0)}`,
     );
   }
 
@@ -123,16 +140,20 @@ export class Features extends LifecycleCapability {
   /** @throws FeatureNotInstalledError */
   get(feature: FeatureName, usedBy: string): unknown {
     if (this.has(feature)) return this.#installed.get(feature);
-    throw new FeatureNotInstalledError(feature, usedBy, this.className);
+    throw this.#missing(feature, usedBy);
   }
 
   /** The error of a step's kind of wait, or of a call, that no feature has installed. Undefined for one that no feature has. */
   missing(what: "steps" | "calls", name: string): FeatureNotInstalledError | undefined {
     for (const [feature, { [what]: names = {} }] of ALL) {
       const usedBy = Object.hasOwn(names, name) && names[name];
-      if (usedBy) return new FeatureNotInstalledError(feature, usedBy, this.className);
+      if (usedBy) return this.#missing(feature, usedBy);
     }
     return undefined;
+  }
+
+  #missing(feature: FeatureName, usedBy: string): FeatureNotInstalledError {
+    return new FeatureNotInstalledError(feature, usedBy, this.className, this.#installed.size > 0);
   }
 }
 
@@ -144,14 +165,17 @@ export class FeatureNotInstalledError extends Error {
     /** The method or the option. */
     readonly usedBy: string,
     className: string,
+    hasOthers = false,
   ) {
-    super(`${usedBy} needs ${feature}(). ${lineFor(feature, className)}`);
+    super(`${usedBy} needs ${feature}(). ${lineFor(feature, className, hasOthers)}`);
   }
 }
 
-function lineFor(feature: FeatureName, className: string): string {
+function lineFor(feature: FeatureName, className: string, hasOthers: boolean): string {
+  const { entry, value = `${feature}()` }: Known = FEATURES[feature];
+  const list = `features = [${hasOthers ? "..., " : ""}${value}]`;
   return (
-    `Add to the class ${className}: static readonly features = [${feature}()]. ` +
-    `For a plain object, pass it to durable() by features: [${feature}()]. Import it from "${FEATURES[feature].entry}".`
+    `Add to the class ${className}: static override readonly ${list}. ` +
+    `For a plain object, pass it to durable(). Import it from "${entry}".`
   );
 }

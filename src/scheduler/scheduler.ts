@@ -232,6 +232,7 @@ export class Scheduler extends Capability {
     work: (engine: SchedulerEngine, task: DeclaredTask, row: TaskRow) => T,
   ): Promise<T> {
     const engine = await this.#ready();
+    await this.wake.reach();
     const { task, row } = engine.task(taskId);
     const result = work(engine, task, row);
     await engine.armed();

@@ -17,7 +17,7 @@ import {
 import { givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, SECRETS, TO } from "./kinds.ts";
 
-const LINE = 'static readonly features = [replies()], from "perdure/replies"';
+const LINE = 'static override readonly features = [replies()], from "perdure/replies"';
 
 it("O1: put() refuses a reply with the line to add, and stores nothing", async () => {
   const box = givenOutbox({ deliver: () => {}, env: SECRETS, hasNoReplies: true });

@@ -11,6 +11,7 @@ import { SchedulerObject as Scheduler } from "../support/objects/scheduler-objec
 import { WaitsObject as Waits } from "../support/objects/waits-object.ts";
 import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
+export { BareRoot, PlainRoot, TickingChild } from "../hosts/agent/roots-agents.ts";
 export { SdkObject } from "../hosts/sdk/sdk-object.ts";
 export { OutboxAgent } from "../kernel/outbox/outbox-agent.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "../kernel/outbox/recipients.ts";

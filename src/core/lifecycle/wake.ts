@@ -16,12 +16,15 @@ import type {
   LifecycleServices,
 } from "agents/lifecycle";
 import { type Clock, LAST_ALARM } from "../clock.ts";
+import { failureOf } from "../failures.ts";
+import { TimeoutError, withTimeout } from "../timeout.ts";
 
 /** Messages between the wakes of one module in the root agent and its sub-agents. */
 type WakeMessage =
   | { readonly verb: "arm"; readonly time: number }
   | { readonly verb: "disarm" }
   | { readonly verb: "fire" }
+  | { readonly verb: "ping" }
   | { readonly verb: WakesVerb; readonly path: AgentPath };
 
 /** What to do with the wakes of a sub-agent: make them fire soon (before it is deleted), or remove them (afterwards). */
@@ -48,6 +51,20 @@ const TOLERANCE_MS = 30_000;
 /** When the wakes of a sub-agent that is being deleted fire. If a crash prevents their removal, they find no sub-agent. */
 const EXPEDITED_MS = 30_000;
 
+/** How long the root agent may take to answer: it may be starting, and wait for the caller. */
+const REACH_MS = 1_000;
+
+/** The root of a sub-agent cannot keep its wakes, so a crash would leave accepted work without one. Nothing was stored. */
+export class RootAgentError extends Error {
+  override readonly name = "RootAgentError";
+  constructor(cause: unknown) {
+    super(
+      `The root of this sub-agent cannot wake it: ${failureOf(cause).message}. Make the class of the root extend DurableThink, DurableAgent or DurableChatAgent.`,
+      { cause },
+    );
+  }
+}
+
 export class Wake {
   /** When the job fires. null: no job. undefined: not read since the last start. */
   #armedFor: number | null | undefined;
@@ -55,6 +72,8 @@ export class Wake {
   #pushedAt = Number.NEGATIVE_INFINITY;
   /** Whether the job was pushed or removed since the last drive began. */
   #hasChanged = false;
+  /** Resolves when the root has answered that it keeps wakes. */
+  #reached: Promise<void> | undefined;
   /** The push in flight. Nothing is armed before it ends. */
   #pushing: Promise<void> | undefined;
 
@@ -110,6 +129,27 @@ export class Wake {
     };
   }
 
+  /** Checks once that the root of a sub-agent keeps its wakes. Call it before work is accepted. @throws RootAgentError */
+  async reach(): Promise<void> {
+    if (!this.#isRouted()) return;
+    this.#reached ??= this.#toRoot({ verb: "ping" }).catch((error: unknown) => {
+      this.#reached = undefined;
+      throw error;
+    });
+    await withTimeout(this.#reached, REACH_MS).catch((error: unknown) => {
+      if (!(error instanceof TimeoutError)) throw error;
+    });
+  }
+
+  /** @throws RootAgentError */
+  async #toRoot(message: WakeMessage): Promise<void> {
+    try {
+      await this.services().routes.toRoot(message);
+    } catch (error) {
+      throw new RootAgentError(error);
+    }
+  }
+
   /** Ensures that a wake fires at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
     const armed = this.armedFor;
@@ -132,7 +172,7 @@ export class Wake {
     if (this.armedFor === null) return;
     this.#armedFor = null;
     this.#hasChanged = true;
-    if (this.#isRouted()) await this.services().routes.toRoot({ verb: "disarm" });
+    if (this.#isRouted()) await this.#toRoot({ verb: "disarm" });
     else await this.services().jobs.cancel(this.#jobId());
   }
 
@@ -173,6 +213,7 @@ export class Wake {
   async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
     const message = payload as WakeMessage;
     if (message.verb === "fire") return this.#fire();
+    if (message.verb === "ping") return null;
     if ("path" in message) {
       await this.changeWakesOf(message.path, message.verb);
       return null;
@@ -219,7 +260,7 @@ export class Wake {
     this.#pushedAt = this.clock.now();
     this.#hasChanged = true;
     try {
-      if (this.#isRouted()) await this.services().routes.toRoot({ verb: "arm", time });
+      if (this.#isRouted()) await this.#toRoot({ verb: "arm", time });
       else await this.services().jobs.push({ id: this.#jobId(), fn: "wake", time });
     } catch (error) {
       this.#armedFor = undefined;

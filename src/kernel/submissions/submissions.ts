@@ -131,6 +131,7 @@ export class Submissions extends Capability implements TurnLedger {
     verb?: string,
   ): Promise<Taken[]> {
     await this.lifecycle.ready();
+    await this.wake.reach();
     return takeAll(this.#engine, items, { commit, verb, find: (id) => this.#find(id) });
   }
 

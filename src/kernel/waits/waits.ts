@@ -127,6 +127,7 @@ export class Waits extends Capability implements WaitKind {
     const { kind, idempotencyKey, run, workflow, timeoutMs, refuses } = asked;
     if (!this.#driver.has(kind)) throw this.#missing(kind);
     await this.lifecycle.ready();
+    await this.wake.reach();
     const request = asked.request as Json;
     checkRequest(kind, request);
     const own = this.#driver.kinds.get(kind) as StoredKind;

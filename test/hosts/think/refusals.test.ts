@@ -181,7 +181,7 @@ describe("without features", () => {
     return (_: unknown, ctx: DurableObjectState) =>
       refusal(Promise.resolve().then(() => new Bare(ctx, env as Cloudflare.Env, options as never)));
   };
-  const line = "static readonly features = [operations()]";
+  const line = "static override readonly features = [operations()]";
 
   it.each(["healthReport", "listThreads", "listActions"] as const)(
     "operations.%s() throws an error with the line to add",

@@ -382,7 +382,9 @@ describe("a refused request", () => {
       retry: "30",
     });
     const [line] = linesOf(warn);
-    expect(line?.reason).toContain("class Support: static readonly features = [inbound()]");
+    expect(line?.reason).toContain(
+      "class Support: static override readonly features = [inbound()]",
+    );
     expect(line?.reason).toContain('Import it from "perdure/inbound"');
   });
 

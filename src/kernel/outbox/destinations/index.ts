@@ -121,7 +121,7 @@ export class Destinations {
   remedyOf(kind: string): string {
     const [feature, entry] = FEATURES.get(kind) ?? [];
     if (feature === undefined) return "Deploy a version of Perdure that has it";
-    return `Add to the class: static readonly features = [${feature}()], from ${JSON.stringify(entry)}`;
+    return `Add to the class: static override readonly features = [${feature}()], from ${JSON.stringify(entry)}`;
   }
 
   /** @throws Error for a kind that is not installed */

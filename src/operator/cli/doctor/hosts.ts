@@ -267,10 +267,11 @@ function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResu
 }
 
 function installing({ host }: Role & { is: "agent" }, feature: string, from: string): string {
+  const value = feature === "signedLinks" ? "signedLinks({ url, secret })" : `${feature}()`;
   const where =
     host === "perdure/object"
-      ? `Add to the options of durable(): features: [${feature}()]`
-      : `Add to the class: static override readonly features = [${feature}()]`;
+      ? `Add to the options of durable(): features: [${value}]`
+      : `Add to the class: static override readonly features = [${value}]`;
   return `${where}, with ${feature} of ${from}.`;
 }
 

@@ -1,0 +1,43 @@
+/** A root agent keeps the wakes of its sub-agents, whatever it installs itself. One that cannot is said at the call. */
+
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { virtualClock } from "../../../src/testing/index.ts";
+import { message, refusal, until } from "../../support/given.ts";
+import { childOf } from "./roots-agents.ts";
+
+it("S1: the tasks of a sub-agent run under a root without schedules(), also after a restart", async () => {
+  using clock = virtualClock();
+  const name = crypto.randomUUID();
+  const { schedules } = capabilitiesOf(await childOf(env.BareRoot.getByName(name)));
+  expect(await schedules.list()).toMatchObject({ items: [{ taskId: "tick", state: "active" }] });
+  for (const ticks of [1, 2]) {
+    await clock.advance("61 seconds");
+    // Only the root has an alarm.
+    expect(await runDurableObjectAlarm(env.BareRoot.getByName(name))).toBe(true);
+    const child = await childOf(env.BareRoot.getByName(name));
+    await until(async () => (await child.ticks()) === ticks);
+    const crash = (_: unknown, ctx: DurableObjectState) => ctx.abort("crash");
+    await runInDurableObject(env.BareRoot.getByName(name), crash).catch(() => {});
+  }
+  const again = capabilitiesOf(await childOf(env.BareRoot.getByName(name)));
+  await again.schedules.pause("tick");
+  const run = await again.schedules.trigger("tick", { key: "once" });
+  expect(run).toMatchObject({ taskId: "tick" });
+});
+
+it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {
+  const child = await childOf(env.PlainRoot.getByName(crypto.randomUUID()));
+  for (const work of [
+    () => child.submitMessages([message("hello")]),
+    () => capabilitiesOf(child).schedules.trigger("tick"),
+  ]) {
+    const error = await refusal(work() as Promise<unknown>);
+    expect(error).toMatchObject({ name: "RootAgentError" });
+    expect(error.message).toContain("Make the class of the root extend DurableThink");
+  }
+  expect(await child.listSubmissions()).toEqual([]);
+  expect((await capabilitiesOf(child).schedules.runs("tick")).items).toEqual([]);
+});
