@@ -39,6 +39,7 @@ import type {
   ReplayResult,
   WaitMatch,
 } from "./types.ts";
+import type { WaitedArrival } from "./waits/types.ts";
 
 export type InboundOptions = InboundSettings & AcceptorOptions & { readonly clock?: Clock };
 
@@ -137,7 +138,10 @@ export class Inbound extends LifecycleCapability {
    * For the waits: the newest arrivals since a time with their bodies, oldest first. They are read one by one. Call it after
    * the start of the object.
    */
-  recent({ since, source, limit }: RecentOptions) {
+  recent({ since, source, limit }: RecentOptions): {
+    arrivals: Iterable<WaitedArrival>;
+    hasMore: boolean;
+  } {
     return this.#store.recent(since, source, limit);
   }
 

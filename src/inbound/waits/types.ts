@@ -1,6 +1,7 @@
-/** What `step.webhook()` asks, and what the agent's log of arrivals offers to its waits. */
+/** What `step.webhook()` asks, and what it gets. */
 
 import type { Json } from "../../core/json.ts";
+import type { RawArrival } from "../protocol.ts";
 
 /** The value of a field that an arrival must have. */
 export type WebhookValue = string | number | boolean | null;
@@ -23,44 +24,7 @@ export type WebhookRequest = {
 };
 
 /** An arrival, as far as a wait needs it. */
-export type WaitedArrival = {
-  readonly source: string;
-  /** Unique per source. */
-  readonly id: string;
-  /** "" where the sender has no types. */
-  readonly type: string;
-  readonly body?: Json;
-  /** Epoch milliseconds. */
-  readonly receivedAt: number;
-};
-
-/** A wait that an arrival has ended. */
-export type WebhookMatch = {
-  readonly waitId: string;
-  readonly workflow: {
-    /** The Workflow's binding name in `env`. */
-    readonly name: string;
-    readonly id: string;
-  };
-};
-
-/** The agent's log of arrivals. Its methods are called in the transaction that opens a wait. */
-export type ArrivalLog = {
-  /** The newest arrivals since a time. */
-  recent(query: {
-    /** Epoch milliseconds. */
-    readonly since: number;
-    readonly source?: string | undefined;
-    readonly limit: number;
-  }): {
-    /** Oldest first. They are read one by one: their bodies need not be in memory at once. */
-    readonly arrivals: Iterable<WaitedArrival>;
-    /** Whether more than the limit came since then. */
-    readonly hasMore: boolean;
-  };
-  /** An arrival of the log has ended a wait. */
-  recordWait(source: string, id: string, match: WebhookMatch): void;
-};
+export type WaitedArrival = Omit<RawArrival, "bytes" | "hash">;
 
 /** The result of a completed wait: what the step returns, before its schema. */
 export type WebhookResult = Required<WaitedArrival>;

@@ -8,7 +8,10 @@ import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { digest } from "../../core/text.ts";
 import type { Closing, Ending, StoredKind, Wait, Waits } from "../../kernel/waits/index.ts";
 import { GRACE_MS, InvalidWaitError, MOST_BYTES } from "../../kernel/waits/index.ts";
+import type { Inbound } from "../inbound.ts";
+import type { Links } from "../links.ts";
 import type { UrlOutcome, UrlRequest } from "../protocol.ts";
+import type { WaitMatch } from "../types.ts";
 import {
   isFor,
   PREFIX_LENGTH,
@@ -20,13 +23,7 @@ import {
   topicOfArrival,
   topicOfRequest,
 } from "./matching.ts";
-import type {
-  ArrivalLog,
-  WaitedArrival,
-  WebhookMatch,
-  WebhookRequest,
-  WebhookResult,
-} from "./types.ts";
+import type { WaitedArrival, WebhookRequest, WebhookResult } from "./types.ts";
 
 /** Shapes of open waits: each costs every arrival a look at an index. */
 const MOST_SHAPES = 100;
@@ -41,20 +38,13 @@ const MOST_PROBLEMS = 10;
 /** Arrivals that are looked at when a wait is opened. */
 const MOST_LOOKBACK = 1_000;
 
-/** Makes the URLs of steps. */
-type Urls = {
-  /** @throws InvalidOptionError if the agent can make none */
-  check(): Promise<void>;
-  urlOf(link: { readonly what: "webhook"; readonly id: string }, expires: number): Promise<string>;
-};
-
 /** The part of the agent that the kind uses. */
 type Uses = {
   readonly waits: Waits;
-  /** The arrivals of before. */
-  readonly arrivals?: ArrivalLog;
+  /** The arrivals of before. Called in the transaction that opens a wait. */
+  readonly arrivals: Pick<Inbound, "recent" | "recordWait">;
   /** For URLs of steps. @throws FeatureNotInstalledError */
-  readonly links: () => Urls;
+  readonly links: () => Pick<Links, "check" | "urlOf">;
   readonly onProblem?: OnProblem | undefined;
 };
 
@@ -116,7 +106,7 @@ export class WebhookWaits implements StoredKind {
     // Finds arrivals that came while the step refused an earlier one.
     if (refused) this.#rows.note(wait.waitId, { since });
     const log = this.uses.arrivals;
-    if (!log || (lookbackMs === 0 && !refused)) return undefined;
+    if (lookbackMs === 0 && !refused) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
     if (recent.hasMore) this.#cutLookbacks.add(wait.waitId);
     const arrival = this.#firstAnswer(wait, recent.arrivals);
@@ -153,7 +143,7 @@ export class WebhookWaits implements StoredKind {
    * Ends the open waits that an arrival is for, in the transaction that accepts the arrival. Their events are sent after it.
    * Call it once the object has started.
    */
-  match(arrival: WaitedArrival): readonly WebhookMatch[] {
+  match(arrival: WaitedArrival): readonly WaitMatch[] {
     if (arrival.body === undefined) return [];
     const topics = [...this.#known().values()].flatMap(
       (shape) => topicOfArrival(shape, arrival) ?? [],
@@ -254,6 +244,6 @@ function closingOf({ source, id, type, body = null, receivedAt }: WaitedArrival)
   return { status: "failed", result: { error } };
 }
 
-function matchOf({ waitId, workflow: { name, id } }: Wait): WebhookMatch {
+function matchOf({ waitId, workflow: { name, id } }: Wait): WaitMatch {
   return { waitId, workflow: { name, id } };
 }

@@ -1,7 +1,9 @@
 /** A log of arrivals for tests of waits: what the waits use of the agent's own. */
 
 import type { Json } from "../../../src/core/json.ts";
-import type { ArrivalLog, WaitedArrival, WebhookMatch } from "../../../src/inbound/waits/types.ts";
+import type { Inbound } from "../../../src/inbound/inbound.ts";
+import type { WaitMatch } from "../../../src/inbound/types.ts";
+import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
 
 type Row = {
   source: string;
@@ -11,7 +13,7 @@ type Row = {
   received_at: number;
 };
 
-export class TestArrivals implements ArrivalLog {
+export class TestArrivals implements Pick<Inbound, "recordWait"> {
   readonly #sql: SqlStorage;
 
   constructor({ sql }: DurableObjectStorage) {
@@ -47,7 +49,7 @@ export class TestArrivals implements ArrivalLog {
     return { arrivals: found.slice(-limit), hasMore: found.length > limit };
   }
 
-  recordWait(source: string, id: string, { waitId }: WebhookMatch): void {
+  recordWait(source: string, id: string, { waitId }: WaitMatch): void {
     this.#sql.exec(
       "UPDATE test_arrivals SET waits = waits || ? WHERE source = ? AND id = ?",
       `${waitId} `,

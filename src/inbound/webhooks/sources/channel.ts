@@ -5,6 +5,7 @@ import type {
   ChannelIngressEventInput,
   ChannelIngressResult,
 } from "agents/experimental/channels";
+import { bytesUpTo } from "../../../core/bytes-up-to.ts";
 import type { Json } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
@@ -149,28 +150,19 @@ async function receivedBy(
 ): Promise<ChannelIngressResult | Response | null> {
   // The app reads the request itself if the ingress does not own it.
   const copy = request.clone();
-  let length = 0;
-  let isTooLarge = false;
-  const limited = copy.body?.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        length += chunk.byteLength;
-        isTooLarge = length > maxBytes;
-        if (isTooLarge) controller.error(new Error("The request is too large"));
-        else controller.enqueue(chunk);
-      },
-    }),
-  );
   const { url, method, headers } = request;
   try {
-    const body = limited && { body: limited };
-    const received = await ingress.receive(new Request(url, { method, headers, ...body }));
+    const body = copy.body && (await bytesUpTo(copy.body, maxBytes));
+    if (body === undefined) {
+      logRefused(name, "", new Error(`More than ${maxBytes} bytes`));
+      return Response.json({ verdict: "refused" }, { status: 413 });
+    }
+    const received = await ingress.receive(new Request(url, { method, headers, body }));
     const isEmpty = received && (received.events.length === 0 || !received.response.ok);
     return isEmpty ? received.response : received;
   } catch (error) {
-    const status = isTooLarge ? 413 : 500;
-    logRefused(name, "", isTooLarge ? new Error(`More than ${maxBytes} bytes`) : error);
-    return Response.json({ verdict: "refused" }, { status });
+    logRefused(name, "", error);
+    return Response.json({ verdict: "refused" }, { status: 500 });
   }
 }
 

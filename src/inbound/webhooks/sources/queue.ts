@@ -3,9 +3,10 @@
 import { systemClock } from "../../../core/clock.ts";
 import { jsonOf, lostInJson, preview } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
-import { countOf, invalidOption } from "../../../core/options/options.ts";
+import { countOf } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import {
+  checkOnly,
   checkSource,
   durationOf,
   InvalidBodyError,
@@ -89,12 +90,7 @@ export function queue<Body, Target>(
 ): QueueHandler {
   checkSource("the options of queue()", options, NAMES);
   const { queue: only, concurrency = 10, retryDelay = "10 seconds" } = options;
-  if (only !== undefined && (typeof only !== "string" || only === "")) {
-    throw invalidOption("queue", only, "the name of a queue");
-  }
-  if (next !== undefined && typeof next !== "function") {
-    throw invalidOption("next", next, "a function");
-  }
+  checkOnly("queue", only, "the name of a queue", next);
   const name = nameOf(options.name ?? (only === undefined ? "queue" : `queue:${only}`));
   const lanes = countOf("concurrency", concurrency, MAX_BATCH);
   const firstDelay = durationOf("retryDelay", retryDelay, MAX_DELAY_SECONDS * 1_000) / 1_000;

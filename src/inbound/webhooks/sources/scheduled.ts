@@ -2,10 +2,11 @@
 
 import { preview } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
-import { countOf, invalidOption } from "../../../core/options/options.ts";
+import { countOf } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import { sha256Hex } from "../verify.ts";
 import {
+  checkOnly,
   checkSource,
   durationOf,
   logRefused,
@@ -87,12 +88,7 @@ export function scheduled<Target>(
 ): ScheduledHandler {
   checkSource("the options of scheduled()", options, NAMES);
   const { cron: only, attempts = 3, retryDelay = "2 seconds", timeout = "30 seconds" } = options;
-  if (only !== undefined && (typeof only !== "string" || only === "")) {
-    throw invalidOption("cron", only, "a cron expression, as in the configuration of the Worker");
-  }
-  if (next !== undefined && typeof next !== "function") {
-    throw invalidOption("next", next, "a function");
-  }
+  checkOnly("cron", only, "a cron expression, as in the configuration of the Worker", next);
   const name = nameOf(
     options.name ?? (only === undefined ? "scheduled" : `scheduled:${only.replace(/\s/g, "_")}`),
   );

@@ -158,6 +158,19 @@ export function checkSource(
   if (typeof handle !== "function") throw invalidOption("handle", handle, "a function");
 }
 
+/**
+ * Checks what a handler of a Worker takes and passes on.
+ *
+ * @param only the one queue or cron expression that it handles
+ * @throws InvalidOptionError
+ */
+export function checkOnly(option: string, only: unknown, expected: string, next: unknown): void {
+  if (only !== undefined && (typeof only !== "string" || only === ""))
+    throw invalidOption(option, only, expected);
+  if (next !== undefined && typeof next !== "function")
+    throw invalidOption("next", next, "a function");
+}
+
 /** The name of a source. @throws InvalidOptionError */
 export function nameOf(name: string): string {
   if (typeof name === "string" && /^[!-~]{1,100}$/.test(name)) return name;
