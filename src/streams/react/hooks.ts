@@ -47,96 +47,68 @@ export function useSubmission(
   submissionId: string | undefined,
   following: Following,
 ): SubmissionState {
-  const [state, setState] = useState<SubmissionState>(EMPTY);
-  useFollowed(
-    "submissions",
-    submissionId,
-    following,
-    () => setState(EMPTY),
-    (change) => setState((known) => ({ ...known, ...change })),
-    () => {
-      const reply = new ReplyReader((message) => setState((known) => ({ ...known, message })));
-      return (event) => {
-        if (event.type === "status")
-          setState((known) => ({ ...known, submission: event.submission }));
-        if (event.type === "reply") reply.take(event);
-        if (event.type !== "message") return;
-        reply.close();
-        setState((known) => ({ ...known, message: event.message }));
-      };
-    },
-  );
-  return state;
+  return useFollowed("submissions", submissionId, following, EMPTY, (change) => {
+    const reply = new ReplyReader((message) => change({ message }));
+    return (event) => {
+      if (event.type === "status") change({ submission: event.submission });
+      if (event.type === "reply") reply.take(event);
+      if (event.type !== "message") return;
+      reply.close();
+      change({ message: event.message });
+    };
+  });
 }
 
 const EMPTY: SubmissionState = { ...NOTHING, submission: undefined, message: undefined };
 
 /** An approval until it is decided. */
 export function useApproval(approvalId: string | undefined, following: Following): ApprovalState {
-  const [state, setState] = useState<ApprovalState>(UNDECIDED);
-  useFollowed(
-    "approvals",
-    approvalId,
-    following,
-    () => setState(UNDECIDED),
-    (change) => setState((known) => ({ ...known, ...change })),
-    () => (event) => {
-      if (event.type === "approval") setState((known) => ({ ...known, approval: event.approval }));
-    },
-  );
-  return state;
+  return useFollowed("approvals", approvalId, following, UNDECIDED, (change) => (event) => {
+    if (event.type === "approval") change({ approval: event.approval });
+  });
 }
 
 const UNDECIDED: ApprovalState = { ...NOTHING, approval: undefined };
 
 /** The open submissions of a thread, and those that come while the page follows it. */
 export function useThread(thread: string | undefined, following: Following): ThreadState {
-  const [state, setState] = useState<ThreadState>(SILENT);
-  useFollowed(
-    "threads",
-    thread,
-    following,
-    () => setState(SILENT),
-    (change) => setState((known) => ({ ...known, ...change })),
-    () => {
-      const shown = new Map<string, { submission?: SubmissionInspection; message?: UIMessage }>();
-      const replies = new Map<string, ReplyReader>();
-      const change = (id: string, more: object) => {
-        shown.set(id, { ...shown.get(id), ...more });
-        const [oldest] = shown.keys();
-        if (shown.size > MOST_SHOWN && oldest !== undefined) shown.delete(oldest);
+  return useFollowed("threads", thread, following, SILENT, (changeState) => {
+    const shown = new Map<string, { submission?: SubmissionInspection; message?: UIMessage }>();
+    const replies = new Map<string, ReplyReader>();
+    const change = (id: string, more: object) => {
+      shown.set(id, { ...shown.get(id), ...more });
+      const [oldest] = shown.keys();
+      if (shown.size > MOST_SHOWN && oldest !== undefined) shown.delete(oldest);
+      show();
+    };
+    const show = () => {
+      const submissions = [...shown.values()].map(({ submission, message }) => ({
+        submission,
+        message,
+      }));
+      changeState({ submissions });
+    };
+    const replyOf = (id: string) => {
+      const reply = replies.get(id) ?? new ReplyReader((message) => change(id, { message }));
+      replies.set(id, reply);
+      return reply;
+    };
+    return (event) => {
+      if (event.type === "status") {
+        const { submission } = event;
+        change(submission.submissionId, { submission });
+      }
+      if (event.type === "reset") {
+        for (const [id, { submission }] of shown) if (isOpen(submission)) shown.delete(id);
         show();
-      };
-      const show = () => {
-        const submissions = [...shown.values()].map(({ submission, message }) => ({
-          submission,
-          message,
-        }));
-        setState((known) => ({ ...known, submissions }));
-      };
-      const replyOf = (id: string) => {
-        const reply = replies.get(id) ?? new ReplyReader((message) => change(id, { message }));
-        replies.set(id, reply);
-        return reply;
-      };
-      return (event) => {
-        if (event.type === "status") {
-          const { submission } = event;
-          change(submission.submissionId, { submission });
-        }
-        if (event.type === "reset") {
-          for (const [id, { submission }] of shown) if (isOpen(submission)) shown.delete(id);
-          show();
-        }
-        if (event.type === "reply") replyOf(event.submissionId).take(event);
-        if (event.type !== "message") return;
-        replyOf(event.submissionId).close();
-        replies.delete(event.submissionId);
-        change(event.submissionId, { message: event.message });
-      };
-    },
-  );
-  return state;
+      }
+      if (event.type === "reply") replyOf(event.submissionId).take(event);
+      if (event.type !== "message") return;
+      replyOf(event.submissionId).close();
+      replies.delete(event.submissionId);
+      change(event.submissionId, { message: event.message });
+    };
+  });
 }
 
 function isOpen(submission: SubmissionInspection | undefined): boolean {
@@ -145,23 +117,27 @@ function isOpen(submission: SubmissionInspection | undefined): boolean {
 
 const SILENT: ThreadState = { ...NOTHING, submissions: [] };
 
-/** @param taker makes what gets the events of one mount */
-function useFollowed(
+/**
+ * @param empty the state before the first event
+ * @param taker makes what gets the events of one mount, and changes the state
+ */
+function useFollowed<State extends Followed>(
   kind: "submissions" | "threads" | "approvals",
   id: string | undefined,
   { url, headers }: Following,
-  reset: () => void,
-  onChange: (change: Partial<Followed>) => void,
-  taker: () => (event: FollowEvent) => void,
-): void {
+  empty: State,
+  taker: (change: (more: Partial<State>) => void) => (event: FollowEvent) => void,
+): State {
+  const [state, setState] = useState(empty);
+  const change = (more: Partial<State>) => setState((known) => ({ ...known, ...more }));
   // A new object with the same headers is not another connection.
   const sent = JSON.stringify(headers ?? {});
   useEffect(() => {
-    reset();
+    setState(empty);
     if (id === undefined) return;
     const controller = new AbortController();
     const { signal } = controller;
-    const take = taker();
+    const take = taker(change);
     const address = `${url}/${kind}/${encodeURIComponent(id)}`;
     const options = { headers: JSON.parse(sent) as Record<string, string>, signal };
     const whileMounted =
@@ -169,11 +145,14 @@ function useFollowed(
       (value: T) => {
         if (!signal.aborted) work(value);
       };
-    const onConnection = whileMounted((connection: Connection) => onChange({ connection }));
+    const onConnection = whileMounted((connection: Connection) =>
+      change({ connection } as Partial<State>),
+    );
     follow(address, options, whileMounted(take), onConnection).then(
-      whileMounted(() => onChange({ connection: "ended" })),
-      whileMounted((error: Error) => onChange({ connection: "refused", error })),
+      whileMounted(() => change({ connection: "ended" } as Partial<State>)),
+      whileMounted((error: Error) => change({ connection: "refused", error } as Partial<State>)),
     );
     return () => controller.abort();
   }, [kind, id, url, sent]);
+  return state;
 }
