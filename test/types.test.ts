@@ -373,7 +373,7 @@ const FOREIGN = [
   "InvalidFollowError",
   "TooManyFollowersError",
   // Of `perdure/inbound`, in the same way.
-  "InvalidDeliveryError",
+  "InvalidArrivalError",
   "InvalidInboundFilterError",
   "ReplayError",
 ];

@@ -230,10 +230,10 @@ describe("paths", () => {
   });
 
   it("a source with a slash is not split again", async () => {
-    const inspectInboundDelivery = vi.fn(async () => ({}));
-    const handler = serve({ "inbound.inspect": inspectInboundDelivery });
+    const inspectArrival = vi.fn(async () => ({}));
+    const handler = serve({ "inbound.inspect": inspectArrival });
     await send(handler, `${API}/agents/Fake/main/inbound/a%2Fb/c%2Fd`);
-    expect(inspectInboundDelivery).toHaveBeenCalledExactlyOnceWith("a/b", "c/d");
+    expect(inspectArrival).toHaveBeenCalledExactlyOnceWith("a/b", "c/d");
     expect(await clientOf(handler).inspect(MAIN, "inbound", "no slash")).toBeNull();
   });
 
