@@ -11,9 +11,11 @@ export { logProblem, type OnProblem, type Problem, type ProblemType } from "../.
 export type { DeliveryPolicy } from "./delivery/policy.ts";
 export type {
   Adapter,
+  AdapterContext,
   AnyDestination,
   AttemptContext,
   Delivery,
+  DestinationKind,
   FieldProblem,
   ReferencedDelivery,
 } from "./destinations/adapter.ts";

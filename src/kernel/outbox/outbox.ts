@@ -139,11 +139,7 @@ export class Outbox extends Capability {
     return this.#dispatcher.drive();
   }
 
-  /**
-   * Adds kinds of destinations. Call it in the object's constructor, so that stored deliveries find their kind.
-   *
-   * @internal
-   */
+  /** Adds kinds of destinations. Call it in the object's constructor, so that stored deliveries find their kind. */
   install(kinds: Readonly<Record<string, DestinationKind>>): void {
     this.#destinations.install(kinds);
   }
