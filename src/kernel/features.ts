@@ -84,8 +84,14 @@ class WakesOfOthers extends Capability {
 export class Features extends LifecycleCapability {
   readonly #installed = new Map<FeatureName, unknown>();
 
-  /** @param className for errors */
-  constructor(private readonly className: string) {
+  /**
+   * @param className for errors
+   * @param hasOthers whether the app lists features, to which a line adds one: a preset may bring some that it does not list
+   */
+  constructor(
+    private readonly className: string,
+    private readonly hasOthers: boolean,
+  ) {
     super("perdure.features");
   }
 
@@ -129,7 +135,7 @@ export class Features extends LifecycleCapability {
     });
     if (open.length === 0) return;
     console.warn(
-      `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className, this.#installed.size > 0)}`,
+      `[perdure] Stored work in ${open.join(", ")} waits for ${feature}(). ${lineFor(feature, this.className, this.hasOthers)}`,
     );
   }
 
@@ -153,7 +159,7 @@ export class Features extends LifecycleCapability {
   }
 
   #missing(feature: FeatureName, usedBy: string): FeatureNotInstalledError {
-    return new FeatureNotInstalledError(feature, usedBy, this.className, this.#installed.size > 0);
+    return new FeatureNotInstalledError(feature, usedBy, this.className, this.hasOthers);
   }
 }
 

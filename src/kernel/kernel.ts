@@ -110,7 +110,11 @@ export function kernelOf<Turns extends HostTurns>(
   const { env, ctx } = agent;
   const { outbox: sending = {}, ...limits } = options;
   const { onProblem } = host.hooks;
-  const features = new Features(object.constructor.name);
+  const { name: className, features: listed = host.features } = object.constructor as {
+    name: string;
+    features?: readonly Feature[];
+  };
+  const features = new Features(className, Object(listed).length > 0);
   const outbox = new Outbox({
     ...objectOf("outbox", sending),
     ...host.hooks,
