@@ -3,15 +3,16 @@
 import { operatedPart } from "../../../core/operated/part.ts";
 import { submissionFacts } from "../facts.ts";
 import { type Operated, SUBMISSIONS, VERBS } from "./actions.ts";
+import { FAILURE_RULES } from "./failure-rules.ts";
 import { RECENT_RULES } from "./recent-rules.ts";
-import { SUBMISSION_RULES } from "./rules.ts";
+import { START_RULES } from "./rules.ts";
 
 export const submissions = operatedPart({
   name: "submissions",
   answers: ["starts", "succeeds"],
   facts: async ({ capabilities }: Operated, now) =>
     submissionFacts(await capabilities.submissions.engine.factSource(), now),
-  rules: [...SUBMISSION_RULES, ...RECENT_RULES],
+  rules: [...START_RULES, ...FAILURE_RULES, ...RECENT_RULES],
   summary: ({ counts, hourly, countedFrom, open }) => {
     const isBusy = counts.pending + counts.running > 0;
     const { completed, error, aborted, skipped } = counts;

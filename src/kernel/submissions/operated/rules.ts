@@ -1,17 +1,8 @@
-/** What can be wrong with submissions. One function for each cause. */
+/** What can keep submissions from starting or from ending. One function for each cause. */
 
 import type * as operated from "../../../core/operated/part.ts";
-import {
-  at,
-  earliestOf,
-  idsOf,
-  line,
-  plural,
-  someIds,
-  sumOf,
-  verb,
-} from "../../../core/operated/text.ts";
-import type { FailedSubmissions, OpenSubmission, SubmissionFacts } from "../facts.ts";
+import { at, idsOf, line, plural, verb } from "../../../core/operated/text.ts";
+import type { OpenSubmission, SubmissionFacts } from "../facts.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
 
 /** Fewer pending turns are the usual queue of a busy agent. */
@@ -28,15 +19,8 @@ const NO_PROGRESS_MS = 60_000;
 const HANGS_MS = 10 * 60_000;
 /** The longest backoff by default is 5 minutes: a longer delay was asked for by a provider. */
 const LONG_RETRY_MS = 5 * 60_000;
-/** One crash or two can be deploys. Three of the same turn are caused by it. */
-const POISON_CRASHES = 3;
-/** As many failures are no accident of one submission. */
-const MANY_FAILURES = 3;
 
-const BUDGET = "BudgetExceededError";
-const INTERRUPTED = "TurnInterruptedError";
-
-type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+export type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
 export type Rule = operated.Rule<SubmissionFacts, Finding>;
 
 /** Pending, and its time has come: nothing but the turns before it may hold it up. */
@@ -132,7 +116,7 @@ const workDoesNotStart: Rule = ({ open, limits }, now) => {
 };
 
 /** Waits for its next attempt, longer than a backoff lasts, and keeps its thread closed. */
-function isDelayedRetry({ status, attempts, dueAt }: OpenSubmission, now: number): boolean {
+export function isDelayedRetry({ status, attempts, dueAt }: OpenSubmission, now: number): boolean {
   return status === "pending" && attempts > 0 && (dueAt ?? 0) - now > LONG_RETRY_MS;
 }
 
@@ -201,182 +185,10 @@ const turnHangs: Rule = ({ open, limits }, now) => {
 
 const progressOf = ({ progressAt }: OpenSubmission, now: number) => progressAt ?? now;
 
-const isRateLimited = ({ failure }: Pick<FailedSubmissions, "failure">) =>
-  failure?.code === "rate-limited";
-
-const modelRateLimited: Rule = ({ open, failed }, now) => {
-  const waiting = open.flatMap((one) =>
-    one.failed && isRateLimited(one.failed)
-      ? [{ ...one.failed, count: 1, since: one.failed.at, ids: [one.submissionId] }]
-      : [],
-  );
-  const ended = failed.filter(isRateLimited);
-  const isLasting =
-    waiting.length >= MANY_FAILURES ||
-    open.some(
-      (one) =>
-        one.failed &&
-        isRateLimited(one.failed) &&
-        (one.attempts >= MANY_FAILURES || isDelayedRetry(one, now)),
-    );
-  const all = [...waiting, ...ended];
-  const [first] = all;
-  if (!first) return [];
-  const since = earliestOf(all);
-  const count = sumOf(all);
-  const retried =
-    waiting.length > 0 ? [`${waiting.length} ${verb(waiting.length, "is", "are")} retried`] : [];
-  const gone = ended.length > 0 ? [`${sumOf(ended)} ended with it`] : [];
-  return [
-    {
-      code: "model-rate-limited",
-      // A retry or two are ordinary.
-      severity: ended.length > 0 ? "error" : isLasting ? "warning" : "info",
-      title: `The model refuses ${plural(count, "submission")} since ${at(since, now)} because of its rate limit or quota (429): ${[...retried, ...gone].join(", ")}.`,
-      evidence: { count, since, ids: someIds(all), lastError: first.error },
-      cause: "The account of the model's provider has used up its requests, tokens or credit.",
-      fix: {
-        text: `${[
-          `First raise the limit at the provider, use another model, or lower maxConcurrentTurns${ended.length > 0 ? ", then retry those that ended" : ""}.`,
-          ...(waiting.length > 0 ? ["Those that have not ended are retried by themselves."] : []),
-        ].join(" ")}`,
-        ...(ended.length > 0 && { action: retryAll(ended) }),
-      },
-      link: { view: "submissions", filter: ended.length > 0 ? "status:error" : "status:pending" },
-    },
-  ];
-};
-
-const poisonTurn: Rule = ({ open, failed }, now) => {
-  const crashing = open.filter(({ crashes }) => crashes >= POISON_CRASHES);
-  const ended = failed.filter(({ errorName }) => errorName === INTERRUPTED);
-  const findings = crashing.map(
-    ({ submissionId, crashes, createdAt, thread }): Finding => ({
-      code: "poison-turn",
-      about: submissionId,
-      severity: "error",
-      title: `The submission ${submissionId} of the thread ${JSON.stringify(line(thread))} was interrupted ${crashes} times since ${at(createdAt, now)}.`,
-      evidence: { count: crashes, since: createdAt, ids: [submissionId] },
-      cause: "Its turn crashes the agent, e.g. because it needs more than 128 MB of memory.",
-      fix: {
-        text: "Cancel it, and correct the tool or the messages that crash the agent.",
-        action: { do: "cancel", submissionId },
-      },
-      link: { view: "submissions", id: submissionId },
-    }),
-  );
-  if (ended.length === 0) return findings;
-  const count = sumOf(ended);
-  const since = earliestOf(ended);
-  const ofEnded: Finding = {
-    code: "poison-turn",
-    severity: "error",
-    title: `${plural(count, "submission")} ended since ${at(since, now)} because ${verb(count, "its turn was", "their turns were")} interrupted.`,
-    evidence: { count, since, ids: someIds(ended), lastError: ended[0]?.error ?? "" },
-    cause: "The agent crashed in each attempt, or after tools with effects had run.",
-    fix: {
-      text: "First look at what the tools of each did, then retry it or leave it.",
-      // No action for several: that is a decision for each.
-      ...(count === 1 && {
-        action: { do: "retry", submissionId: someIds(ended)[0] ?? "" } as const,
-      }),
-    },
-    link: { view: "submissions", filter: "status:error" },
-  };
-  return [ofEnded, ...findings];
-};
-
-const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
-  const isUsedUp = tokensToday >= limits.tokensPerDay;
-  const ended = failed.filter(({ errorName }) => errorName === BUDGET);
-  const [ofDay, own] = [true, false].map((is) =>
-    ended.filter(({ failure }) => (failure?.code === "budget-of-day") === is),
-  ) as [FailedSubmissions[], FailedSubmissions[]];
-  const finding = (
-    some: FailedSubmissions[],
-    used: string,
-    rest: Pick<Finding, "about" | "cause" | "fix">,
-  ) => {
-    const count = sumOf(some);
-    const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
-    return {
-      code: "budget-used-up",
-      severity: "error",
-      title: `${used}${stopped}.`,
-      evidence: {
-        count,
-        ...(count > 0 && { since: earliestOf(some), lastError: some[0]?.error ?? "" }),
-        ids: someIds(some),
-      },
-      ...rest,
-      link: { view: "submissions", filter: "status:error" },
-    } satisfies Finding;
-  };
-  const today = isUsedUp
-    ? `${tokensToday} of ${limits.tokensPerDay} tokens of today (UTC) are used up`
-    : "The tokens of a day (UTC) were used up";
-  const ofDays = finding(ofDay, today, {
-    cause: `From then on, submissions end with ${BUDGET} before their next model call.`,
-    fix: {
-      text: isUsedUp
-        ? "First raise budget.tokensPerDay, or wait for the next day (UTC), then retry those that ended."
-        : "Retry those that ended: today (UTC) has tokens left.",
-      ...(ofDay.length > 0 && { action: retryAll(ofDay) }),
-    },
-  });
-  const ofOwn = finding(own, "The token budget of submissions is used up", {
-    about: "budget.tokens",
-    cause: "They needed more tokens than their option budget.tokens allows.",
-    fix: { text: "Submit them with a higher budget.tokens; a retry has the same budget." },
-  });
-  return [...(isUsedUp || ofDay.length > 0 ? [ofDays] : []), ...(own.length > 0 ? [ofOwn] : [])];
-};
-
-const failingSubmissions: Rule = ({ failed, hourly }, now) => {
-  const others = failed.filter(
-    (one) => !isRateLimited(one) && one.errorName !== BUDGET && one.errorName !== INTERRUPTED,
-  );
-  const completed = hourly.completed.reduce((sum, count) => sum + count, 0);
-  const all = sumOf(others);
-  return others.map((one): Finding => {
-    const { count, since, error, errorName, ids, cause } = one;
-    return {
-      code: "failing-submissions",
-      about: cause,
-      severity: all >= MANY_FAILURES || completed < count ? "error" : "warning",
-      title: `${plural(count, "submission")} ended with ${line(errorName)} since ${at(since, now)}; ${completed} completed in the last 24 hours.`,
-      evidence: { count, since, ids, lastError: error },
-      cause: `The latest error is: ${line(error)}`,
-      fix: {
-        text: `First correct what the error names, then retry ${verb(count, "it", "them")}.`,
-        action: retryAll([one]),
-      },
-      link: { view: "submissions", filter: "status:error" },
-    };
-  });
-};
-
-/** Causes that a filter takes. */
-const MOST_CAUSES = 20;
-
-/** All that failed with the same causes since the first of them was accepted. */
-function retryAll(groups: readonly FailedSubmissions[]) {
-  const createdAfter = Math.min(...groups.map(({ createdAt }) => createdAt));
-  const cause = groups
-    .toSorted((one, other) => other.count - one.count)
-    .slice(0, MOST_CAUSES)
-    .map((one) => one.cause);
-  return { do: "retry", filter: { status: "error", createdAfter, cause } } as const;
-}
-
-export const SUBMISSION_RULES: readonly Rule[] = [
+export const START_RULES: readonly Rule[] = [
   backlog,
   backlogNearLimit,
   workDoesNotStart,
   turnHangs,
   threadStuck,
-  modelRateLimited,
-  poisonTurn,
-  budgetUsedUp,
-  failingSubmissions,
 ];
