@@ -40,7 +40,10 @@ export async function crashed(agent: Agent): Promise<Agent> {
 }
 
 type ReportOptions = {
-  /** How much later the report is made, for the rules that judge by time. */
+  /**
+   * How much later the report is made, for the rules that judge by time. The alarm stays where it is, so a much later report also
+   * finds `work-without-alarm`.
+   */
   readonly later?: number;
   /** Bindings that the deployed Worker has in place of those of the test. */
   readonly env?: object;
