@@ -224,6 +224,43 @@ export class Support extends DurableAgent<Env> {}
   expect(filesOf(other)).toEqual(applied);
 });
 
+it("init imports the workflows of Think from Perdure, also where their agent is durable already", () => {
+  const folder = project({
+    "wrangler.jsonc": configOf(["Desk"], ["Triage", "Weekly"]),
+    "src/index.ts": `import { Think } from "@cloudflare/think";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflows";
+export { Weekly } from "./weekly";
+export class Desk extends Think<Env> {
+  override getModel() { return "m"; }
+}
+export class Triage extends ThinkWorkflow<Desk> {}
+`,
+    "src/weekly.ts": `// from "@cloudflare/think/workflows"
+import { ThinkWorkflow as Flow } from '@cloudflare/think/workflows';
+import { DurableThink } from "perdure/think";
+class Other extends DurableThink<Env> {}
+export class Weekly extends Flow<Other> {}
+`,
+  });
+  const weekly =
+    "Weekly (src/weekly.ts:5) extends ThinkWorkflow of @cloudflare/think/workflows, and its agent Other extends DurableThink";
+  expect(problemsOf(checked(folder))).toContain(weekly);
+  expect(run(folder, { apply: true }).done).toEqual([
+    "Made durable in src/index.ts: Desk, Triage",
+    "Made durable in src/weekly.ts: Weekly",
+  ]);
+  const files = filesOf(folder);
+  expect(files["src/index.ts"]).toContain(
+    `import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";`,
+  );
+  expect(files["src/weekly.ts"]?.split("\n").slice(0, 2)).toEqual([
+    `// from "@cloudflare/think/workflows"`,
+    `import { ThinkWorkflow as Flow } from 'perdure/workflow';`,
+  ]);
+  expect(problemsOf(checked(folder))).not.toContain(weekly);
+  expect(run(folder)).toMatchObject({ done: [], diff: "" });
+});
+
 it("init makes a named Durable Object durable on request, also in JavaScript with other line ends", () => {
   const object = `import { DurableObject } from "cloudflare:workers";\r\n\r\nexport class Cart extends DurableObject { list() {} }\r\n`;
   const folder = project({

@@ -16,6 +16,7 @@ import {
   type Role,
   roleOf,
   shown,
+  THINK_WORKFLOWS,
 } from "../project/hosts.ts";
 import { closingOf, type SourceClass } from "../project/modules.ts";
 import type { CheckResult, Project } from "./checks.ts";
@@ -97,6 +98,12 @@ function workflowProblem(sources: Sources, cls: SourceClass, role: Role): CheckR
     const text = `${what}, and its object ${target.name} is a plain Durable Object`;
     const remedy = `Extend DurableWorkflow of perdure/workflow: only an agent can start a class that extends ${role.by}.`;
     return [{ check, level: "error", text, remedy }];
+  }
+  if (role.isThinks && of.is === "agent") {
+    const text = `${what} of ${THINK_WORKFLOWS}, and its agent ${target.name} extends ${of.by}`;
+    const remedy =
+      "Import it from perdure/workflow, or run npx perdure init --apply: Think's own has no steps of Perdure.";
+    return [{ check, level: "warning", text, remedy }];
   }
   const isAgent = of.is === "sdk-agent" || (of.is === "agent" && of.host !== "perdure/object");
   if (role.of === "agent" || !isAgent) return [];

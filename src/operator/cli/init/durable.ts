@@ -1,12 +1,25 @@
 /** The edits that make existing classes durable: their bases, their imports, and what their hosts need in their bodies. */
 
 import type { Sources } from "../project/classes.ts";
-import { baseNameOf, callsOf, HOSTS, type HostEntry, INSTALL, shown } from "../project/hosts.ts";
+import {
+  baseNameOf,
+  callsOf,
+  HOSTS,
+  type HostEntry,
+  INSTALL,
+  shown,
+  THINK_WORKFLOWS,
+} from "../project/hosts.ts";
 import { closingOf, type SourceClass } from "../project/modules.ts";
 import type { TextEdit } from "./diff.ts";
 import { objectField } from "./templates.ts";
 
-export type Candidate = { readonly cls: SourceClass; readonly host: HostEntry };
+export type Candidate = {
+  readonly cls: SourceClass;
+  readonly host: HostEntry | typeof WORKFLOWS;
+};
+
+const WORKFLOWS = "perdure/workflow";
 
 type Import = { readonly from: string; readonly name: string };
 
@@ -32,13 +45,15 @@ export function durableEdits(
   text: string,
   classes: readonly Candidate[],
 ): Pick<Edits, "edits" | "byHand"> {
-  const found = classes.map(({ cls, host }) =>
-    host === "perdure/object" ? objectEdits(sources, cls) : agentEdits(sources, cls, host),
-  );
-  const { bare } = sources.module(file);
+  const found = classes.flatMap(({ cls, host }) => {
+    if (host === WORKFLOWS) return [];
+    return host === "perdure/object" ? objectEdits(sources, cls) : agentEdits(sources, cls, host);
+  });
+  const { bare, code } = sources.module(file);
   const unused = found.flatMap((each) => each.unused ?? []);
   const edits = [
     ...found.flatMap((each) => each.edits),
+    ...(classes.some(({ host }) => host === WORKFLOWS) ? workflowEdits(code) : []),
     ...importEdits(
       sources,
       file,
@@ -78,6 +93,16 @@ function agentEdits(sources: Sources, cls: SourceClass, host: HostEntry): Edits 
     unused: name,
     byHand: hasModel ? [] : [note],
   };
+}
+
+/** Imports of Think's workflows become imports of Perdure's. */
+function workflowEdits(code: string): TextEdit[] {
+  const source = new RegExp(`(?<=\\bfrom\\s*["'])${THINK_WORKFLOWS}(?=["'])`, "g");
+  return Array.from(code.matchAll(source), ({ 0: { length }, index }) => ({
+    from: index,
+    to: index + length,
+    text: WORKFLOWS,
+  }));
 }
 
 /** `streamText({ ... })` becomes `streamText(this.durable({ ... }))`. */

@@ -165,7 +165,8 @@ function hostsIn(sources: Sources): HostEntry[] {
 }
 
 /**
- * The classes that can become durable: agents of the SDK, plain objects with a Lifecycle, and the named class of a host.
+ * The classes that can become durable: agents of the SDK, workflows of Think, plain objects with a Lifecycle, and the named
+ * class of a host.
  * @param name of the agent that is asked for, if there is one
  * @param host that is asked for
  */
@@ -179,6 +180,8 @@ function candidatesIn(
     const role = roleOf(sources, cls);
     const isDirect = lineageOf(sources, cls).classes.length === 1;
     if (role.is === "sdk-agent") return role.host && isDirect ? [{ cls, host: role.host }] : [];
+    if (role.is === "workflow" && role.isThinks && isDirect)
+      return [{ cls, host: "perdure/workflow" }];
     if (role.is === "agent" || role.is === "workflow") return [];
     const isAsked = cls === named && host === "object" && cls.bases.length > 0;
     return hasLifecycle(sources, cls) || isAsked ? [{ cls, host: "perdure/object" }] : [];
@@ -287,7 +290,7 @@ function notesOn({ sources, main, folder }: Project, name: string, isAsked: bool
 }
 
 /** Installs what is missing, and starts a new project. @param hosts of classes that are created or changed */
-function commandsFor({ folder, manifest, config, sources }: Project, hosts: HostEntry[]): string[] {
+function commandsFor({ folder, manifest, config, sources }: Project, hosts: string[]): string[] {
   const there = dependenciesOf(manifest);
   const entries = new Set([...hosts, ...entriesOf(folder)]);
   const ofHosts = Object.entries(HOSTS).filter(([entry]) => entries.has(entry));

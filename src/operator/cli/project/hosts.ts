@@ -31,10 +31,19 @@ export type Role =
   | { readonly is: "agent"; readonly host: HostEntry; readonly by: string }
   /** `host`: that of Perdure which replaces its base class, if there is one. */
   | { readonly is: "sdk-agent"; readonly host?: HostEntry; readonly by: string }
-  | { readonly is: "workflow"; readonly of: "agent" | "object"; readonly by: string }
+  | {
+      readonly is: "workflow";
+      readonly of: "agent" | "object";
+      readonly by: string;
+      /** It is Think's own, which has no steps of Perdure. */
+      readonly isThinks?: true;
+    }
   /** A class that has no part in Perdure. */
   | { readonly is: "other" }
   | { readonly is: "unknown" };
+
+/** Think's entry with `ThinkWorkflow`. `perdure/workflow` has all its names. */
+export const THINK_WORKFLOWS = "@cloudflare/think/workflows";
 
 /** By package and export. */
 const BASES: Readonly<Record<string, Role>> = Object.fromEntries(
@@ -50,7 +59,7 @@ const BASES: Readonly<Record<string, Role>> = Object.fromEntries(
       ["@cloudflare/ai-chat", { is: "sdk-agent", host: "perdure/chat", by: "AIChatAgent" }],
       ["agents/ai-chat-agent", { is: "sdk-agent", host: "perdure/chat", by: "AIChatAgent" }],
       ["perdure/workflow", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
-      ["@cloudflare/think/workflows", { is: "workflow", of: "agent", by: "ThinkWorkflow" }],
+      [THINK_WORKFLOWS, { is: "workflow", of: "agent", by: "ThinkWorkflow", isThinks: true }],
       ["agents/workflows", { is: "workflow", of: "agent", by: "AgentWorkflow" }],
       ["perdure/workflow", { is: "workflow", of: "object", by: "DurableWorkflow" }],
     ] as const
