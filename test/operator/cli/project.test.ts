@@ -1,4 +1,4 @@
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, expect, it } from "vitest";
@@ -140,6 +140,23 @@ it("doctor misses the peers of the entries that are imported, and finds a second
   expect(checkVersions({ folder }, peers, optional).map(({ text }) => text)).toEqual([
     "@cloudflare/computer is not installed; expected >=0.8",
     "There are two versions of agents: 0.32.0, and 0.34.0 for @cloudflare/think",
+  ]);
+});
+
+it("doctor misses every package that docs/install.md names for Think", () => {
+  const folder = project({ "src/index.ts": `import { DurableThink } from "perdure/think";` });
+  const { peerDependencies, peerDependenciesMeta } = JSON.parse(
+    readFileSync("package.json", "utf8"),
+  );
+  const optional = new Set(Object.keys(peerDependenciesMeta));
+  const missing = problemsOf(checkVersions({ folder }, peerDependencies, optional));
+  expect(missing.map((text) => text.split(" ")[0])).toEqual([
+    "@cloudflare/computer",
+    "@cloudflare/think",
+    "agents",
+    "ai",
+    "just-bash",
+    "zod",
   ]);
 });
 
