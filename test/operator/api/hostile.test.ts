@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { pageOf } from "../../../src/core/page.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
+import { DEFINITIONS } from "../../../src/operator/catalog.ts";
 import { OperatorClient, searchOf } from "../../../src/operator/client.ts";
 import { type Identity, type OperatedAgents, operator } from "../../../src/operator/index.ts";
 import { listOf } from "../../../src/operator/lists.ts";
@@ -60,32 +61,17 @@ const post = (body: BodyInit): RequestInit => ({
   body,
 });
 
-const ACTIONS: readonly Action[] = [
-  { do: "cancel", submissionId: "s" },
-  { do: "cancel", filter: {} },
-  { do: "retry", submissionId: "s" },
-  { do: "retry", filter: {} },
-  { do: "redrive", deliveryId: "d" },
-  { do: "redrive", filter: {} },
-  { do: "delete-dead-letter", deliveryId: "d" },
-  { do: "delete-dead-letter", filter: {} },
-  { do: "enable-endpoint", url: "https://example.com" },
-  { do: "disable-endpoint", url: "https://example.com" },
-  { do: "replay", source: "s", id: "d" },
-  { do: "replay", filter: {} },
-  { do: "approve", approvalId: "a" },
-  { do: "reject", approvalId: "a" },
-  { do: "pause-task", taskId: "t" },
-  { do: "resume-task", taskId: "t" },
-  { do: "trigger-task", taskId: "t" },
-  { do: "skip-next", taskId: "t" },
-  { do: "backfill", taskId: "t", from: 0, to: 1 },
-  { do: "pause-workflow", workflowId: "w" },
-  { do: "resume-workflow", workflowId: "w" },
-  { do: "terminate-workflow", workflowId: "w" },
-  { do: "restart-workflow", workflowId: "w" },
-  { do: "clear-thread", thread: "t" },
-];
+/** By the kind of a field. */
+const VALUES = { id: "x", url: "https://example.com", time: 0, json: 1, step: { name: "x" } };
+
+/** Each action on one item, and on all that a filter selects. */
+const ACTIONS = DEFINITIONS.flatMap(([name, { fields, filter }]) => [
+  {
+    do: name,
+    ...Object.fromEntries(Object.entries(fields).map(([field, kind]) => [field, VALUES[kind]])),
+  },
+  ...(filter ? [{ do: name, filter: {} }] : []),
+]) as readonly Action[];
 
 describe("who acts", () => {
   it.each(ACTIONS)(

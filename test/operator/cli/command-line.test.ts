@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { Command } from "commander";
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { DEFINITIONS } from "../../../src/operator/catalog.ts";
 import { addActions } from "../../../src/operator/cli/commands/act.ts";
 import { commandOf, wordsOf } from "../../../src/operator/command-line.ts";
 import type { Action } from "../../../src/operator/protocol.ts";
@@ -48,40 +49,37 @@ const DEAD = fc.record(
   { requiredKeys: [] },
 );
 const INBOUND = fc.record({ source: text, type: text, since: time }, { requiredKeys: [] });
-const one = (verbs: readonly string[], field: string) =>
-  fc.record({ do: fc.constantFrom(...verbs), [field]: id });
-const many = (verbs: readonly string[], filter: fc.Arbitrary<object>) =>
-  fc.record({ do: fc.constantFrom(...verbs), filter });
+/** By the kind of a field. */
+const VALUES = {
+  id,
+  url: id,
+  time,
+  json: fc.jsonValue(),
+  step: fc.record({ name: id, count: fc.integer({ min: 1, max: 9 }) }, { requiredKeys: ["name"] }),
+};
+/** By the list that a filter selects from. */
+const FILTERS: Readonly<Record<string, fc.Arbitrary<object>>> = {
+  submissions: SUBMISSIONS,
+  "dead-letters": DEAD,
+  inbound: INBOUND,
+};
+const isOptional = (kind: string) => kind === "json" || kind === "step";
 
+/** Each action of the catalog, on one item and on all that a filter selects. */
 const action = fc.oneof(
-  one(["cancel", "retry"], "submissionId"),
-  many(["cancel", "retry"], SUBMISSIONS),
-  one(["redrive", "delete-dead-letter"], "deliveryId"),
-  many(["redrive", "delete-dead-letter"], DEAD),
-  one(["enable-endpoint", "disable-endpoint"], "url"),
-  fc.record({ do: fc.constant("replay"), source: id, id }),
-  many(["replay"], INBOUND),
-  fc.record(
-    { do: fc.constant("approve"), approvalId: id, payload: fc.jsonValue() },
-    { requiredKeys: ["do", "approvalId"] },
-  ),
-  one(["reject"], "approvalId"),
-  one(["pause-task", "resume-task", "trigger-task", "skip-next"], "taskId"),
-  fc.record({ do: fc.constant("backfill"), taskId: id, from: time, to: time }),
-  one(["pause-workflow", "resume-workflow", "terminate-workflow"], "workflowId"),
-  fc.record(
-    {
-      do: fc.constant("restart-workflow"),
-      workflowId: id,
-      step: fc.record(
-        { name: id, count: fc.integer({ min: 1, max: 9 }) },
-        { requiredKeys: ["name"] },
-      ),
-    },
-    { requiredKeys: ["do", "workflowId"] },
-  ),
-  one(["clear-thread"], "thread"),
-) as fc.Arbitrary<Action>;
+  ...DEFINITIONS.flatMap(([name, { fields, filter }]) => {
+    const all = Object.entries(fields);
+    const given = Object.fromEntries(all.map(([field, kind]) => [field, VALUES[kind]]));
+    const required = all.flatMap(([field, kind]) => (isOptional(kind) ? [] : [field]));
+    const verb = fc.constant(name);
+    const one = fc.record(
+      { do: verb, ...given },
+      { requiredKeys: ["do", ...(required as never[])] },
+    );
+    if (!filter) return [one];
+    return [one, fc.record({ do: verb, filter: FILTERS[filter] ?? fc.constant({}) })];
+  }),
+) as unknown as fc.Arbitrary<Action>;
 
 /** As JSON, where -0 and a missing prototype do not count. */
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value));

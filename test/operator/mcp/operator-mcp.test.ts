@@ -4,6 +4,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { afterEach, expect, it, vi } from "vitest";
+import { DEFINITIONS } from "../../../src/operator/catalog.ts";
 import { mcp, type OperatorMcpOptions, operatorMcp } from "../../../src/operator/mcp/index.ts";
 import { fakeStub } from "../fake-stub.ts";
 
@@ -60,6 +61,9 @@ async function call(client: Client, name: string, args: object = {}) {
 
 const MAIN = { agent: "Support", name: "main" };
 
+const OF_ASSISTANTS = DEFINITIONS.filter(([, { isForPeople }]) => !isForPeople);
+const toolOf = (action: string) => action.replaceAll("-", "_");
+
 it("offers tools that read, and those that change something only where both the app and the caller allow it", async () => {
   const names = async (options: Options, can: string) => {
     const { tools } = await (await clientOf(serverFor({}, options), can)).listTools();
@@ -85,31 +89,23 @@ it("offers tools that read, and those that change something only where both the 
     expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
   }
   const writes = (await names({ write: true }, "act")).slice(reads.length);
-  expect(writes.map(({ name, annotations }) => [name, annotations?.destructiveHint])).toEqual([
-    ["cancel", true],
-    ["retry", false],
-    ["redrive", false],
-    ["enable_endpoint", false],
-    ["disable_endpoint", false],
-    ["replay", false],
-    ["pause_task", false],
-    ["resume_task", false],
-    ["trigger_task", false],
-    ["skip_next", false],
-    ["backfill", false],
-    ["pause_workflow", false],
-    ["resume_workflow", false],
-    ["terminate_workflow", true],
-    ["restart_workflow", true],
-  ]);
+  expect(writes.map(({ name, annotations }) => [name, annotations?.destructiveHint])).toEqual(
+    OF_ASSISTANTS.map(([name, { isDestructive = false }]) => [toolOf(name), isDestructive]),
+  );
   expect(writes.every(({ annotations }) => annotations?.readOnlyHint === false)).toBe(true);
+  const destructive = writes.filter(({ annotations }) => annotations?.destructiveHint);
+  expect(destructive.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(["cancel", "terminate_workflow", "restart_workflow"]),
+  );
+  const forPeople = ["approve", "reject", "delete_dead_letter", "clear_thread"];
+  expect(writes.filter(({ name }) => forPeople.includes(name))).toEqual([]);
 });
 
 it("only tools whose second call changes nothing are idempotent", async () => {
   const { tools } = await (await clientOf(serverFor({}, { write: true }))).listTools();
   const writes = tools.filter(({ annotations }) => !annotations?.readOnlyHint);
   const changing = writes.filter(({ annotations }) => !annotations?.idempotentHint);
-  expect(changing.map(({ name }) => name)).toEqual([
+  const repeated = [
     // A filter selects the copies that have failed meanwhile.
     "retry",
     // One that waits is sent at once.
@@ -118,7 +114,11 @@ it("only tools whose second call changes nothing are idempotent", async () => {
     "trigger_task",
     "skip_next",
     "restart_workflow",
-  ]);
+  ];
+  expect(changing.map(({ name }) => name)).toEqual(expect.arrayContaining(repeated));
+  expect(changing.map(({ name }) => name)).toEqual(
+    OF_ASSISTANTS.filter(([, { isIdempotent }]) => !isIdempotent).map(([name]) => toolOf(name)),
+  );
 });
 
 type Schema = {
