@@ -106,7 +106,7 @@ describe("Invalid arguments are refused, with nothing stored", () => {
   const CASES: [to: unknown, message: RegExp][] = [
     [
       "https://example.com",
-      /Invalid destination "https:\/\/example.com": expected what webhook\(\), queue\(\)/,
+      /Invalid destination "https:\/\/example.com": expected what a function such as webhook\(\) or queue\(\) returns\. The kinds are workflow, workflow-start, webhook, queue, method, agent, /,
     ],
     [
       { kind: "mail" },

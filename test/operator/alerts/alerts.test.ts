@@ -290,7 +290,7 @@ it("refuses at the start a destination that the outbox refuses, or that takes no
       { kind: "otlp", url: "https://x.example" },
       /^Invalid alerts\.to\.kind "otlp": expected an installed kind/,
     ],
-    [7, /^Invalid alerts\.to 7: expected what webhook\(\)/],
+    [7, /^Invalid alerts\.to 7: expected what a function such as webhook\(\)/],
   ] as const) {
     const { stub } = given();
     await inside(stub, (object, ctx) => {

@@ -63,8 +63,6 @@ export type AdapterOverrides = {
 
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
-const EXPECTED =
-  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment() or email() returns";
 
 /** Fields of destinations that are secrets. They are stored, because a delivery needs them, and never shown. */
 const SECRETS = { proof: undefined, responseUrl: "(hidden)", interaction: "(hidden)" };
@@ -185,7 +183,8 @@ export class Destinations {
   /** @throws InvalidDestinationError for a destination that is invalid in every Worker */
   check(destination: unknown, name = "destination"): asserts destination is Destination {
     if (typeof destination !== "object" || destination === null) {
-      throw new InvalidDestinationError(invalidMessage(name, preview(destination), EXPECTED));
+      const expected = `expected what a function such as webhook() or queue() returns. The kinds are ${this.kinds.join(", ")}`;
+      throw new InvalidDestinationError(invalidMessage(name, preview(destination), expected));
     }
     const { kind } = destination as AnyDestination;
     const schema = this.#schemas.get(kind);
