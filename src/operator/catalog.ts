@@ -53,8 +53,7 @@ export const DEFINITIONS = Object.entries<Definition>(ACTIONS) as readonly (read
 export function targetOf(action: { readonly do: ActionName }): [field: string, value: string][] {
   const { fields } = definitionOf(action.do);
   const values = action as unknown as Readonly<Record<string, string>>;
-  const names = Object.keys(fields).filter(
-    (name) => fields[name] === "id" || fields[name] === "url",
+  return Object.entries(fields).flatMap(([name, [kind]]) =>
+    kind === "id" || kind === "url" ? [[name, values[name] ?? ""]] : [],
   );
-  return names.map((name) => [name, values[name] ?? ""]);
 }

@@ -20,13 +20,16 @@ type FromStep = { readonly name: string; readonly count?: number };
  */
 type FieldTypes = { id: string; url: string; time: number; json: Json; step: FromStep };
 
+/** A field of an action: its kind, and a phrase for the help of commands and for assistants, e.g. "the id of the task". */
+type Field = readonly [kind: keyof FieldTypes, means: string];
+
 export type Definition = {
   /** On the page's button. */
   readonly label: string;
   /** One or two sentences. */
   readonly does: string;
   /** The fields that name its target. */
-  readonly fields: Readonly<Record<string, keyof FieldTypes>>;
+  readonly fields: Readonly<Record<string, Field>>;
   /** It also works on all that a filter of this list selects. */
   readonly filter?: string;
   /** The statuses that it changes. Undefined: any. */
@@ -48,10 +51,12 @@ export type ActionCatalog = Readonly<Record<string, Definition>>;
 /** Only failures with these causes, up to 20: the actions of findings have them. Not for `cancel`. */
 type ByCause = { readonly cause?: string | readonly string[] };
 
-type Optional<Of> = { [Name in keyof Of]: Of[Name] extends "json" | "step" ? Name : never };
+type Optional<Of extends Definition["fields"]> = {
+  [Name in keyof Of]: Of[Name][0] extends "json" | "step" ? Name : never;
+};
 type Fields<Of extends Definition["fields"]> = {
-  readonly [Name in keyof Of as Exclude<Name, Optional<Of>[keyof Of]>]: FieldTypes[Of[Name]];
-} & { readonly [Name in Optional<Of>[keyof Of]]?: FieldTypes[Of[Name]] };
+  readonly [Name in keyof Of as Exclude<Name, Optional<Of>[keyof Of]>]: FieldTypes[Of[Name][0]];
+} & { readonly [Name in Optional<Of>[keyof Of]]?: FieldTypes[Of[Name][0]] };
 type Flat<Type> = { [Name in keyof Type]: Type[Name] };
 
 /** On one item. */

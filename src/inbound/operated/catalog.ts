@@ -17,7 +17,7 @@ export const ACTIONS = {
   /** Without a `verdict` in the filter: those whose handler has not ended. */
   replay: {
     label: "Replay",
-    fields: { source: "id", id: "id" },
+    fields: { source: ["id", "the source of the arrival"], id: ["id", "the id of the arrival"] },
     filter: "inbound",
     does: "Offers arrivals to their handlers again.",
   },

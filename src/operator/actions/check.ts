@@ -78,7 +78,7 @@ const schemaOf = (fields: Loose) => optionsOf<Loose>()({ do: text(), ...fields }
 /** By the name of an action: the schema for one item, and that for a filter. */
 const SCHEMAS = Object.fromEntries(
   DEFINITIONS.map(([name, { fields, filter, isOfOpen }]) => {
-    const one = Object.entries(fields).map(([field, kind]) => [field, FIELDS[kind]]);
+    const one = Object.entries(fields).map(([field, [kind]]) => [field, FIELDS[kind]]);
     const many = filter && schemaOf({ filter: BULKS[filter]?.filter });
     return [name, { one: schemaOf(Object.fromEntries(one)), many, isOfOpen }];
   }),

@@ -11,7 +11,8 @@ import { answered } from "./answers.ts";
 import type { OperatorToolContext } from "./operator-tools.ts";
 import { AGENT, DATA, text } from "./parameters.ts";
 
-const time = (what: string) => z.iso.datetime({ offset: true }).describe(`${what}, ISO 8601.`);
+const TIME = z.iso.datetime({ offset: true });
+
 /** By what all are selected. A filter that is JSON, or for each key, is left out. */
 function filterOf(list: string): z.ZodType {
   const filters = Object.entries(listOf(list)?.filters ?? {}).flatMap(([name, kind]) => {
@@ -27,33 +28,37 @@ const wordsOf = (words: readonly string[]) =>
 const KINDS: Readonly<Record<string, (name: string) => z.ZodType>> = {
   text: (name) => text(200).describe(`Only those with this ${name}.`),
   time: (name) =>
-    time(`Only what came ${/until|before/i.test(name) ? "before" : "at or after"} this time`),
+    TIME.describe(
+      `Only what came ${/until|before/i.test(name) ? "before" : "at or after"} this time, ISO 8601.`,
+    ),
   flag: (name) => z.boolean().describe(`Only those with this ${name}.`),
 };
 
-const STEP = z
-  .strictObject({
-    name: text(256).describe("The name of the step."),
-    count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
-  })
-  .describe("The step to begin from. By default, the workflow begins again.");
+const STEP = z.strictObject({
+  name: text(256).describe("The name of the step."),
+  count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
+});
 
-/** Schemas of fields, by name. Any other is the id of one item. */
-const FIELDS: Readonly<Record<string, z.ZodType>> = {
-  url: text().describe("The URL of the receiver."),
-  source: text(200).describe("The source of arrivals."),
-  taskId: text(1_000).describe("The id of the scheduled task."),
-  workflowId: text(1_000).describe("The id of the instance."),
-  from: time("The begin of the period"),
-  to: time("Its end, which is not part of it"),
+/** By the kind of a field. */
+const SCHEMAS = {
+  id: text(),
+  url: text(),
+  time: TIME,
+  json: z.json().optional(),
   step: STEP.optional(),
 };
+
+function schemaOf([kind, means]: Definition["fields"][string]): z.ZodType {
+  const [first = "", ...rest] = means;
+  const format = kind === "time" ? ", ISO 8601" : "";
+  return SCHEMAS[kind].describe(`${first.toUpperCase()}${rest.join("")}${format}.`);
+}
 
 /** With a filter: one or many. The schema of the filter says by what many are selected. */
 function shapeOf({ fields, filter }: Definition): z.ZodRawShape {
   const names = Object.keys(fields);
-  const schemas = names.map((name): [string, z.ZodType] => {
-    const schema = FIELDS[name] ?? text().describe("The id of one of them.");
+  const schemas = Object.entries(fields).map(([name, field]): [string, z.ZodType] => {
+    const schema = schemaOf(field);
     return [name, filter ? schema.optional() : schema];
   });
   return {
@@ -77,7 +82,7 @@ function actionOf(name: ActionName, { fields, filter }: Definition, input: Input
     throw new InvalidOptionError(names[0] ?? "", `Pass either ${names.join(" and ")} or filter.`);
   const target = given.map(([field, value]) => [
     field,
-    fields[field] === "time" ? Date.parse(value as string) : value,
+    fields[field]?.[0] === "time" ? Date.parse(value as string) : value,
   ]);
   return { do: name, ...Object.fromEntries(target) } as Action;
 }

@@ -9,7 +9,7 @@ export const FINDINGS = {
 
 export const COUNTS = { workflows: {} as Readonly<Record<string, number>> };
 
-const workflow = { fields: { workflowId: "id" } } as const;
+const workflow = { fields: { workflowId: ["id", "the id of the instance"] } } as const;
 
 export const ACTIONS = {
   "pause-workflow": { label: "Pause", ...workflow, does: "Pauses a workflow.", isIdempotent: true },
@@ -29,7 +29,10 @@ export const ACTIONS = {
   },
   "restart-workflow": {
     label: "Restart",
-    fields: { workflowId: "id", step: "step" },
+    fields: {
+      ...workflow.fields,
+      step: ["step", "the step to begin from; by default, the workflow begins again"],
+    },
     does: "Starts a workflow again, from its beginning or from a step: later steps run again.",
     loss: "its steps run again",
     isDestructive: true,

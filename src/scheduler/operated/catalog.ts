@@ -14,7 +14,7 @@ export const FINDINGS = {
 
 export const COUNTS = { tasks: { active: 0, paused: 0, finished: 0, invalid: 0 } };
 
-const task = { fields: { taskId: "id" } } as const;
+const task = { fields: { taskId: ["id", "the id of the scheduled task"] } } as const;
 
 export const ACTIONS = {
   "pause-task": {
@@ -33,7 +33,11 @@ export const ACTIONS = {
   "skip-next": { label: "Skip next", ...task, does: "Skips the next run of a scheduled task." },
   backfill: {
     label: "Backfill",
-    fields: { taskId: "id", from: "time", to: "time" },
+    fields: {
+      ...task.fields,
+      from: ["time", "the begin of the period"],
+      to: ["time", "its end, which is not part of it"],
+    },
     does: "Runs the occurrences of a past period, except those that have run.",
     isIdempotent: true,
   },

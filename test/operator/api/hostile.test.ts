@@ -68,7 +68,7 @@ const VALUES = { id: "x", url: "https://example.com", time: 0, json: 1, step: { 
 const ACTIONS = DEFINITIONS.flatMap(([name, { fields, filter }]) => [
   {
     do: name,
-    ...Object.fromEntries(Object.entries(fields).map(([field, kind]) => [field, VALUES[kind]])),
+    ...Object.fromEntries(Object.entries(fields).map(([field, [kind]]) => [field, VALUES[kind]])),
   },
   ...(filter ? [{ do: name, filter: {} }] : []),
 ]) as readonly Action[];

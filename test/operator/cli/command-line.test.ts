@@ -69,8 +69,8 @@ const isOptional = (kind: string) => kind === "json" || kind === "step";
 const action = fc.oneof(
   ...DEFINITIONS.flatMap(([name, { fields, filter }]) => {
     const all = Object.entries(fields);
-    const given = Object.fromEntries(all.map(([field, kind]) => [field, VALUES[kind]]));
-    const required = all.flatMap(([field, kind]) => (isOptional(kind) ? [] : [field]));
+    const given = Object.fromEntries(all.map(([field, [kind]]) => [field, VALUES[kind]]));
+    const required = all.flatMap(([field, [kind]]) => (isOptional(kind) ? [] : [field]));
     const verb = fc.constant(name);
     const one = fc.record(
       { do: verb, ...given },
@@ -80,6 +80,16 @@ const action = fc.oneof(
     return [one, fc.record({ do: verb, filter: FILTERS[filter] ?? fc.constant({}) })];
   }),
 ) as unknown as fc.Arbitrary<Action>;
+
+it("the help of each action describes its arguments and options", () => {
+  const program = new Command("perdure");
+  addActions(program);
+  for (const command of program.commands)
+    for (const { description } of [...command.registeredArguments, ...command.options])
+      expect(description, command.name()).not.toBe("");
+  const [cancel] = program.commands;
+  expect(cancel?.helpInformation()).toContain("the id of the submission");
+});
 
 /** As JSON, where -0 and a missing prototype do not count. */
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value));

@@ -18,8 +18,14 @@ export const FINDINGS = {
 
 export const COUNTS = { outbox: { waiting: 0, deadLetters: 0 } };
 
-const deadLetter = { fields: { deliveryId: "id" }, filter: "dead-letters" } as const;
-const endpoint = { fields: { url: "url" }, isIdempotent: true } as const;
+const deadLetter = {
+  fields: { deliveryId: ["id", "the id of the dead letter"] },
+  filter: "dead-letters",
+} as const;
+const endpoint = {
+  fields: { url: ["url", "the URL of the receiver"] },
+  isIdempotent: true,
+} as const;
 
 export const ACTIONS = {
   redrive: {

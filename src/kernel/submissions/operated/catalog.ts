@@ -24,7 +24,10 @@ export const COUNTS = {
   submissions: { pending: 0, running: 0, completed: 0, error: 0, aborted: 0, skipped: 0 },
 };
 
-const submission = { fields: { submissionId: "id" }, filter: "submissions" } as const;
+const submission = {
+  fields: { submissionId: ["id", "the id of the submission"] },
+  filter: "submissions",
+} as const;
 
 export const ACTIONS = {
   cancel: {
@@ -44,7 +47,7 @@ export const ACTIONS = {
   },
   "clear-thread": {
     label: "Clear",
-    fields: { thread: "id" },
+    fields: { thread: ["id", "the name of the thread"] },
     does: "Deletes the messages of a thread, and ends what is open in it.",
     loss: "its messages are deleted",
     isDestructive: true,

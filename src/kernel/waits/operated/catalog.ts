@@ -11,16 +11,18 @@ export const FINDINGS = {
 
 export const COUNTS = { approvals: 0 };
 
+const approval = { fields: { approvalId: ["id", "the id of the approval"] } } as const;
+
 export const ACTIONS = {
   approve: {
     label: "Approve",
-    fields: { approvalId: "id", payload: "json" },
+    fields: { ...approval.fields, payload: ["json", "what the approval asks for"] },
     does: "Approves what a workflow waits for.",
     isForPeople: true,
   },
   reject: {
     label: "Reject",
-    fields: { approvalId: "id" },
+    ...approval,
     does: "Rejects what a workflow waits for.",
     isDestructive: true,
     isForPeople: true,

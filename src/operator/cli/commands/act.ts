@@ -1,6 +1,7 @@
 /** Commands that change something. Each is recorded in the agent's audit log with its reason. */
 
 import type { Command } from "commander";
+import type { Definition } from "../../../core/operated/catalog.ts";
 import { type ActionName, DEFINITIONS, definitionOf } from "../../catalog.ts";
 import type { OperatorClient } from "../../client.ts";
 import { TIMES } from "../../command-line.ts";
@@ -36,12 +37,14 @@ type Options = Common & {
 /** Of what a filter selects, these are shown before it is changed. */
 const MAX_ROWS = 20;
 
+type Field = Definition["fields"][string];
+
 /** @param field of an action */
-function optionsOf(command: Command, field: string, kind: string): Command {
-  if (kind === "time") return command.requiredOption(`--${field} <time>`, "ISO 8601");
-  if (kind === "json") return command.option(`--${field} <json>`, "what the approval asks for");
+function optionsOf(command: Command, field: string, [kind, means]: Field): Command {
+  if (kind === "time") return command.requiredOption(`--${field} <time>`, `${means}; ISO 8601`);
+  if (kind === "json") return command.option(`--${field} <json>`, means);
   return command
-    .option("--from <step>", "the step's name")
+    .option("--from <step>", means)
     .option("--count <number>", "which of the steps of this name");
 }
 
@@ -54,15 +57,15 @@ function optionOf(options: Options, field: string, kind: string): unknown {
   return { name: from, ...(count !== undefined && { count: Number(count) }) };
 }
 
-const isArgument = ([, kind]: readonly [string, string]) => kind === "id" || kind === "url";
+const isArgument = ([, [kind]]: readonly [string, Field]) => kind === "id" || kind === "url";
 
 /** @param run does an action; a test looks at it */
 export function addActions(program: Command, run: typeof act = act): void {
   for (const [name, { does, fields, filter, loss }] of DEFINITIONS) {
     const command = program.command(name).description(does);
     const all = Object.entries(fields);
-    for (const [field] of all.filter(isArgument))
-      command.argument(filter ? `[${field}]` : `<${field}>`);
+    for (const [field, [, means]] of all.filter(isArgument))
+      command.argument(filter ? `[${field}]` : `<${field}>`, means);
     if (filter) {
       command
         .option("--filter <name=value...>", "all that match, e.g. status=error")
@@ -71,8 +74,8 @@ export function addActions(program: Command, run: typeof act = act): void {
         .option("--expect <count>", "warn where another number would change");
     }
     if (filter || loss !== undefined) command.option("--yes", "do not ask");
-    for (const [field, kind] of all.filter((one) => !isArgument(one)))
-      optionsOf(command, field, kind);
+    for (const [name, field] of all.filter((one) => !isArgument(one)))
+      optionsOf(command, name, field);
     command
       .option("--reason <text>", "why: it is recorded")
       .option(
@@ -110,7 +113,7 @@ function actionOf(
     );
   }
   const found = all.map((one) => {
-    const [field, kind] = one;
+    const [field, [kind]] = one;
     return [
       field,
       isArgument(one) ? values[fields.indexOf(field)] : optionOf(options, field, kind),

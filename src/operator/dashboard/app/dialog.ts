@@ -108,7 +108,7 @@ async function run(form: HTMLFormElement): Promise<void> {
 
 /** The action with the fields that the dialog has asked for. */
 function withFields({ action }: ActionButton, form: FormData): Action {
-  const given = asked(action).flatMap(([name, kind]) => {
+  const given = asked(action).flatMap(([name, [kind]]) => {
     const text = String(form.get(name) ?? "").trim();
     if (text === "") return [];
     const value = { json: () => jsonOf(text), step: () => ({ name: text }) }[kind as "json"];
@@ -120,7 +120,7 @@ function withFields({ action }: ActionButton, form: FormData): Action {
 /** Fields of an action that are no id. A payload is asked for where the approval takes one. */
 function asked(action: Action) {
   const fields = Object.entries(definitionOf(action.do).fields);
-  return fields.filter(([name, kind]) =>
+  return fields.filter(([name, [kind]]) =>
     kind === "json" ? name in action : kind === "step" || kind === "time",
   );
 }
@@ -191,7 +191,7 @@ function outcomeText(outcome: string | undefined, count: number): string {
 }
 
 function Fields({ action }: ActionButton) {
-  return asked(action).map(([name, kind]) => {
+  return asked(action).map(([name, [kind]]) => {
     if (kind === "json")
       return html`<label key=${name}>Payload, as JSON<textarea name=${name} rows="4" class="code"></textarea></label>`;
     if (kind === "step")
