@@ -2,7 +2,7 @@
 
 export { RootAgentError } from "../core/lifecycle/wake.ts";
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export { type Feature, FeatureNotInstalledError } from "../kernel/index.ts";
+export { type Feature, FeatureNotInstalledError, NotDurableError } from "../kernel/index.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,

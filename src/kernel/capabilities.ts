@@ -1,5 +1,7 @@
 /** What an agent has beside its submissions, by capability: `this.outbox.stats()` in its class, `capabilitiesOf(stub).outbox.stats()` elsewhere. */
 
+import { failureOf } from "../core/failures.ts";
+
 /** The verbs of each capability. */
 export const CAPABILITY_VERBS = {
   outbox: [
@@ -51,13 +53,36 @@ export type Remote<Capabilities> = {
 
 /** The capabilities of the agent behind a stub, also that of a sub-agent. Makes no call. */
 export function remoteOf<Capabilities>(stub: object): Remote<Capabilities> {
-  const agent = stub as { callKernel(verb: string, ...args: unknown[]): Promise<unknown> };
   const capabilities = Object.entries(CAPABILITY_VERBS).map(([name, verbs]) => {
     const calls = verbs.map((verb) => [
       verb,
-      (...args: unknown[]) => agent.callKernel(`${name}.${verb}`, ...args),
+      (...args: unknown[]) => callAgent(stub, "callKernel", `${name}.${verb}`, ...args),
     ]);
     return [name, Object.fromEntries(calls)];
   });
   return Object.fromEntries(capabilities) as Remote<Capabilities>;
+}
+
+/** Calls a method that each host of Perdure has. @throws NotDurableError for an agent without it */
+export async function callAgent(stub: object, method: string, ...args: unknown[]) {
+  try {
+    const call = Reflect.get(stub, method) as (...args: unknown[]) => Promise<unknown>;
+    return await Reflect.apply(call, stub, args);
+  } catch (error) {
+    // The platform has no code for it, but its text names the method.
+    const { name, message } = failureOf(error);
+    const isMissing = name === "TypeError" && message.includes(JSON.stringify(method));
+    throw isMissing ? new NotDurableError({ cause: error }) : error;
+  }
+}
+
+/** The class behind the stub is on no host of Perdure, or the Worker that has it runs an older version. */
+export class NotDurableError extends Error {
+  override readonly name = "NotDurableError";
+  constructor(options?: ErrorOptions) {
+    super(
+      "The agent's class is on no host of Perdure, or its Worker has an older version. Let the class extend a host such as DurableAgent, and deploy it.",
+      options,
+    );
+  }
 }

@@ -4,6 +4,8 @@ export { callOf } from "./calls.ts";
 export {
   CAPABILITY_VERBS,
   type CapabilityName,
+  callAgent,
+  NotDurableError,
   type Remote,
   remoteOf,
   type VerbOf,

@@ -34,6 +34,7 @@ export function httpErrorOf(error: unknown): HttpError {
   if (REFUSED.test(name)) return new HttpError(400, name, message);
   if (CONFLICT.test(name)) return new HttpError(409, name, message);
   if (name === "FeatureNotInstalledError") return new HttpError(501, name, message);
+  if (name === "NotDurableError") return new HttpError(503, "Unreachable", message);
   if (name === "UnknownTaskError") return new HttpError(404, "NotFound", message);
   if (error instanceof TimeoutError) return unreachable(`The agent did not answer: ${message}.`);
   const { retryable, overloaded, remote } = (error ?? {}) as Readonly<Record<string, unknown>>;

@@ -4,7 +4,7 @@ import { bytesUpTo } from "../../core/bytes-up-to.ts";
 import type { Query } from "../../core/operated/list.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
-import { type Remote, remoteOf } from "../../kernel/index.ts";
+import { callAgent, type Remote, remoteOf } from "../../kernel/index.ts";
 import { listOf, OPENS, of, PARTS, READS } from "../lists.ts";
 import type { Operated, OperatedVerbs } from "../operated.ts";
 import type { AgentRef, OperateRequest, OperateResult, PageOptions, Report } from "../protocol.ts";
@@ -265,14 +265,11 @@ function stubIn<Env>(
 ): Stub {
   const found: ReturnType<typeof namespace> | undefined = namespace(env);
   if (typeof found?.getByName === "function") {
-    const stub = found.getByName(name) as unknown as Pick<
-      OperatedVerbs,
-      "listSubmissions" | "inspectSubmission"
-    >;
+    const stub = found.getByName(name);
     return {
       ...remoteOf<Operated>(stub),
-      listSubmissions: (options) => stub.listSubmissions(options),
-      inspectSubmission: (id) => stub.inspectSubmission(id),
+      listSubmissions: (options) => callAgent(stub, "listSubmissions", options) as never,
+      inspectSubmission: (id) => callAgent(stub, "inspectSubmission", id) as never,
     };
   }
   throw unreachable(

@@ -80,7 +80,9 @@ function notAnswered(asked: AgentRef & { unreachable: string; errorName?: string
       : errorName === "FeatureNotInstalledError"
         ? // The first sentence says what is missing.
           ([...WITHOUT_OPERATIONS, lastError.slice(lastError.indexOf(". ") + 2)] as const)
-        : UNREACHABLE;
+        : errorName === "NotDurableError"
+          ? WITHOUT_PERDURE
+          : UNREACHABLE;
   return {
     code: "agent-unreachable",
     severity: "error",
@@ -102,6 +104,11 @@ const WITHOUT_NAMES = [
   "The names of this agent's instances could not be read.",
   "names() of the option agents throws, hangs, or does not return a page.",
   "Correct what the error names, and deploy.",
+] as const;
+const WITHOUT_PERDURE = [
+  "The agent's class has no Perdure.",
+  "It is on no host of Perdure, or its Worker has an older version.",
+  "Let the class extend a host such as DurableAgent, or take the agent out of the option agents, and deploy.",
 ] as const;
 const WITHOUT_OPERATIONS = [
   "The agent's class does not install operations().",

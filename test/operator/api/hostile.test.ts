@@ -4,6 +4,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { pageOf } from "../../../src/core/page.ts";
+import { capabilitiesOf } from "../../../src/hosts/think/index.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { DEFINITIONS } from "../../../src/operator/catalog.ts";
 import { OperatorClient, searchOf } from "../../../src/operator/client.ts";
@@ -327,6 +328,25 @@ describe("names and agents", () => {
     const handler = serve({ "operations.healthReport": async () => ({}) }, "read", names);
     expect((await send(handler, `${API}/agents/Fake/n9999/report`)).status).toBe(200);
     expect((await send(handler, `${API}/agents/Fake/n10000/report`)).status).toBe(404);
+  });
+
+  it("an agent without Perdure is named as such: in each answer, in the report and in code", async () => {
+    const namespace = () => env.SdkObject as unknown as Cloudflare.Env["ThinkAgent"];
+    const agents = { Plain: { namespace, names: ["main"] } };
+    const handler = operator<Cloudflare.Env>({
+      agents,
+      authorize: () => ({ id: "ops", can: "act" }),
+    });
+    for (const list of ["submissions", "approvals", "submissions/one"]) {
+      const { status, body } = await send(handler, `${API}/agents/Plain/main/${list}`);
+      expect([status, body.error.name]).toEqual([503, "Unreachable"]);
+      expect(body.error.message).toMatch(/^The agent's class is on no host of Perdure/);
+    }
+    expect((await clientOf(handler).report()).findings).toMatchObject([
+      { code: "agent-unreachable", title: "The agent's class has no Perdure." },
+    ]);
+    const { outbox } = capabilitiesOf(namespace().getByName("main") as never);
+    expect(await outbox.stats().catch(String)).toMatch(/^NotDurableError: /);
   });
 
   it("a binding that is missing is named, in an answer and in the report", async () => {
