@@ -2,7 +2,9 @@
 
 import { expect, it } from "vitest";
 import type { Problem } from "../../src/core/problems.ts";
+import { outboxFacts } from "../../src/kernel/outbox/facts.ts";
 import { InvalidDestinationError } from "../../src/kernel/outbox/index.ts";
+import { OUTBOX_RULES } from "../../src/kernel/outbox/operated/rules.ts";
 import { until } from "../support/given.ts";
 import type { OutboxScript } from "../support/objects/outbox-object.ts";
 import {
@@ -59,6 +61,17 @@ it("O2: stored replies stay as they are, a start reports them once, and they are
       items: [{ id: "b" }, { id: "a" }],
     });
     await until(async () => (await wakesOf(ctx)).job === null);
+    const facts = outboxFacts(await outbox.factSource());
+    expect(OUTBOX_RULES.flatMap((rule) => rule(facts, Date.now()))).toMatchObject([
+      {
+        code: "destination-fails",
+        title: expect.stringMatching(
+          /^2 deliveries to .* wait since .*: discord is not installed\.$/,
+        ),
+        cause: expect.stringMatching(/^The class installs nothing that sends to this kind/),
+        fix: { text: `Add to the class: ${LINE}, and deploy: they are sent then.` },
+      },
+    ]);
   });
   expect(problems).toEqual([
     {

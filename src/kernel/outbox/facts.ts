@@ -20,6 +20,8 @@ export type DeliveryGroup = {
   /** Of the destination. */
   readonly key: string;
   readonly destination: Destination | undefined;
+  /** What the app does to install its kind of destination, as a sentence without its full stop; undefined: it is installed. */
+  readonly remedy: string | undefined;
   readonly state: "waiting" | "dead";
   /** Empty for deliveries that have not failed. */
   readonly error: string;
@@ -73,9 +75,11 @@ const GONE =
 
 export type FactSource = Pick<OutboxFacts, "endpoints" | "maxWaiting"> & {
   readonly sql: SqlStorage;
+  /** Undefined for a kind that is installed. */
+  readonly remedyOf: (kind: string) => string | undefined;
 };
 
-export function outboxFacts({ sql, ...source }: FactSource): OutboxFacts {
+export function outboxFacts({ sql, remedyOf, ...source }: FactSource): OutboxFacts {
   const counts = { waiting: 0, dead: 0 };
   const groups = new Map<string, DeliveryGroup & { ids: string[] }>();
   for (const query of [WAITING, DEAD]) {
@@ -89,10 +93,10 @@ export function outboxFacts({ sql, ...source }: FactSource): OutboxFacts {
   return {
     waiting: counts.waiting,
     deadLetters: counts.dead,
-    groups: Array.from(groups.values(), (group) => ({
-      ...group,
-      destination: destinations.get(group.key),
-    })),
+    groups: Array.from(groups.values(), (group) => {
+      const destination = destinations.get(group.key);
+      return { ...group, destination, remedy: destination && remedyOf(destination.kind) };
+    }),
     gone: source.endpoints.some(({ state }) => state === "disabled")
       ? Array.from(sql.exec<{ url: string }>(GONE), ({ url }) => url)
       : [],
@@ -117,6 +121,7 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
   groups.set(name, {
     key,
     destination: undefined,
+    remedy: undefined,
     state,
     error: known?.error ?? error,
     failure: known?.failure ?? failure,

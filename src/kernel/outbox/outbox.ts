@@ -343,7 +343,11 @@ export class Outbox extends Capability {
   async factSource(): Promise<FactSource> {
     const { endpoints, limits } = await this.#ready();
     const { maxWaiting } = limits;
-    return { sql: this.lifecycle.storage.sql, maxWaiting, endpoints: endpoints.list() };
+    const { sql } = this.lifecycle.storage;
+    const { installed } = this.#destinations;
+    const remedyOf = (kind: string) =>
+      installed.includes(kind) ? undefined : this.#destinations.remedyOf(kind);
+    return { sql, maxWaiting, endpoints: endpoints.list(), remedyOf };
   }
 
   /** How many deliveries wait, and how many are dead letters. */

@@ -25,7 +25,8 @@ type Cause =
   | "destination-fails";
 
 /** Why deliveries of this group fail, whether they wait or are dead letters. */
-function causeOf({ failure, isPoison }: DeliveryGroup): Cause {
+function causeOf({ failure, isPoison, remedy }: DeliveryGroup): Cause {
+  if (remedy !== undefined) return "destination-fails";
   if (isPoison) return "poison-delivery";
   switch (failure?.code) {
     case "crashed":
@@ -47,7 +48,7 @@ function failing({ groups }: OutboxFacts, cause: Cause): DeliveryGroup[][] {
   const waiting = groups.filter(
     (group) =>
       group.state === "waiting" &&
-      (group.error !== "" || group.isPoison) &&
+      (group.error !== "" || group.isPoison || group.remedy !== undefined) &&
       causeOf(group) === cause,
   );
   return [...Map.groupBy(waiting, ({ key }) => key).values()];
@@ -145,10 +146,17 @@ const FAILING: {
     cause: `The receiver may have got each attempt, and answers too late or not at all: ${line(error)}`,
     fix: `First look at the receiver: let it answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
   }),
-  "destination-fails": () => ({
-    cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
-    fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
-  }),
+  "destination-fails": ({ remedy }) =>
+    remedy === undefined
+      ? {
+          cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
+          fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+        }
+      : {
+          cause:
+            "The class installs nothing that sends to this kind of destination, so they stay as they are.",
+          fix: `${remedy}, and deploy: they are sent then.`,
+        },
   "secret-refused": ({ destination }) => {
     const names = secretsOf(destination);
     const named = names.length === 0 ? "its secret" : `the secret ${names.join(", ")}`;
@@ -179,14 +187,16 @@ const FAILING_RULES = (Object.keys(FAILING) as (keyof typeof FAILING)[]).map(
     (facts, now) =>
       failing(facts, code).flatMap((groups) => {
         const [first] = groups;
-        const least = AFTER_ATTEMPTS[code] ?? 0;
+        const isUninstalled = first?.remedy !== undefined;
+        const least = isUninstalled ? 0 : (AFTER_ATTEMPTS[code] ?? 0);
         if (!first || !groups.some(({ attempts }) => attempts >= least)) return [];
         const { cause, fix } = FAILING[code](first);
         const count = sumOf(groups);
         const since = sinceOf(groups, facts.endpoints);
         const time = `since ${at(since, now)}`;
-        const what =
-          code === "destination-slow"
+        const what = isUninstalled
+          ? `${verb(count, "waits", "wait")} ${time}: ${first.destination?.kind} is not installed`
+          : code === "destination-slow"
             ? `${verb(count, "has", "have")} had no answer in time ${time}`
             : `${verb(count, "fails", "fail")} ${time} with ${reasonOf(first)}`;
         return about(groups, since, {
@@ -195,7 +205,7 @@ const FAILING_RULES = (Object.keys(FAILING) as (keyof typeof FAILING)[]).map(
           severity: "error",
           title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} ${what}.`,
           cause,
-          fix: { text: fix, ...tryNow(groups, facts) },
+          fix: { text: fix, ...(!isUninstalled && tryNow(groups, facts)) },
           link: linkTo("deliveries", first),
         });
       }),
