@@ -60,7 +60,7 @@ export const LISTS: {
 } = {
   workflows: {
     title: "Workflows",
-    empty: "No workflow yet. Those that this agent starts with runWorkflow() appear here.",
+    empty: "No workflow yet. Those that the agent starts appear here.",
     id: ({ workflowId }) => workflowId,
     link: "Instance",
     columns: {

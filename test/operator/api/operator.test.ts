@@ -329,7 +329,7 @@ describe("what agents answer", () => {
         title: "The agent's class does not install operations().",
         fix: {
           text: expect.stringMatching(
-            /^Add to the class Fake: static readonly features = \[operations/,
+            /^Add to the class Fake: static override readonly features = \[operations/,
           ),
         },
       },

@@ -292,7 +292,7 @@ describe("a collector", () => {
     });
     expect(spans.filter(({ name }) => name === "perdure.deliver")).toHaveLength(1);
 
-    await vi.waitFor(() => expect(metricsAfter(0)).toBeGreaterThan(0), { timeout: 20_000 });
+    await vi.waitFor(() => expect(metricsAfter(0)).toBeGreaterThan(0), { timeout: 60_000 });
   }, 120_000);
 
   const metricsAfter = (at: number) =>

@@ -32,7 +32,7 @@ export const LISTS: {
 } = {
   submissions: {
     title: "Submissions",
-    empty: "No submission yet. Each turn that the agent accepts appears here, newest first.",
+    empty: "No submission yet. Turns that the agent accepts appear here.",
     id: ({ submissionId }) => submissionId,
     link: "Submission",
     columns: {
