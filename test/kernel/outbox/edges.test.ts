@@ -128,9 +128,9 @@ describe("An id that is put again after its delivery was kept", () => {
     const queue = { kind: "queue", queue: "Q" } as const;
     const { box } = givenListening({
       settings: { keepDelivered: { maxAge: 1 } },
-      deliver: ({ attempt }, { kind }) => {
-        if (kind === "queue" || attempt > 1) return;
-        throw new Error("not now");
+      // A delivery of the new event would soon delete it, too.
+      deliver: (_, { kind }) => {
+        if (kind !== "queue") throw new Error("not now");
       },
     });
     await putAll(box, ["e"], queue, LARGE);
