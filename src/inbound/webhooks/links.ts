@@ -80,7 +80,7 @@ function responseOf({ status, page, json, headers = {} }: Answer, request: Reque
   // Browsers name HTML. A service that posts to the URL of a step does not.
   const isJson =
     request.method === "POST" ? !/\btext\/html\b/i.test(accept) : /\bjson\b/i.test(accept);
-  const error = [page.heading, ...page.lines].join(" ");
+  const error = [page.heading.replace(/[^.?!]$/, "$&."), ...page.lines].join(" ");
   const response = isJson
     ? Response.json(json ?? { error }, { status, headers: { ...headers, ...PRIVATE } })
     : pageResponse(page, status, headers);
@@ -101,8 +101,14 @@ function answerOfError(error: unknown): Answer {
     const text = "The approval asks for something else than this link says.";
     return plain(409, "This link cannot decide", text);
   }
-  const text = "Try again in a moment. Only the first decision counts.";
-  const answer = plain(503, "The agent could not be reached", text);
+  const answer =
+    name === "FeatureNotInstalledError"
+      ? plain(503, "This link is not served now", "Ask the sender of the link for another way.")
+      : plain(
+          503,
+          "The agent could not be reached",
+          "Try again in a moment. Only the first decision counts.",
+        );
   return { ...answer, headers: headersFor(503), reason: `${name}: ${message}` };
 }
 

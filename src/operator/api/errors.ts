@@ -27,6 +27,8 @@ const REFUSED =
   /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupportedByHost)Error$/;
 const CONFLICT = /^(IdempotencyConflict|Busy|WorkflowExists|SubmissionIdentity)Error$/;
 
+const sentence = (text: string) => text.replace(/\.*$/, ".");
+
 /** The answer for an error that a call of an agent has thrown. */
 export function httpErrorOf(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
@@ -36,10 +38,11 @@ export function httpErrorOf(error: unknown): HttpError {
   if (name === "FeatureNotInstalledError") return new HttpError(501, name, message);
   if (name === "NotDurableError") return new HttpError(503, "Unreachable", message);
   if (name === "UnknownTaskError") return new HttpError(404, "NotFound", message);
-  if (error instanceof TimeoutError) return unreachable(`The agent did not answer: ${message}.`);
+  if (error instanceof TimeoutError)
+    return unreachable(`The agent did not answer: ${sentence(message)}`);
   const { retryable, overloaded, remote } = (error ?? {}) as Readonly<Record<string, unknown>>;
   if (retryable === true || overloaded === true) {
-    return unreachable(`The agent could not be reached: ${message}`);
+    return unreachable(`The agent could not be reached: ${sentence(message)}`);
   }
   console.error(
     JSON.stringify({ perdure: "operator:failed", name, message, remote: remote === true }),

@@ -6,6 +6,7 @@ import type { Json } from "../../../src/core/json.ts";
 import { type Link, signLink } from "../../../src/core/links.ts";
 import type { LinkAnswer, LinkCall } from "../../../src/inbound/protocol.ts";
 import { links, webhooks } from "../../../src/inbound/webhooks/index.ts";
+import { FeatureNotInstalledError } from "../../../src/kernel/features.ts";
 import type { Approval } from "../../../src/kernel/waits/index.ts";
 import { linesOf } from "./fakes.ts";
 
@@ -297,9 +298,20 @@ describe("an invalid link", () => {
 
   it("whose agent fails is answered with 503, and whose payload does not match with 409", async () => {
     answer = () => Promise.reject(new Error("the object was reset"));
-    const failed = await send(approval, { method: "POST" });
+    const json = { method: "POST", accept: "application/json" };
+    const failed = await send(approval, json);
     expect(failed.status).toBe(503);
     expect(failed.text).not.toContain("reset");
+    expect(failed.json()).toEqual({
+      error:
+        "The agent could not be reached. Try again in a moment. Only the first decision counts.",
+    });
+    answer = () => Promise.reject(new FeatureNotInstalledError("signedLinks", "A link", "Desk"));
+    const notServed = await send(approval, json);
+    expect(notServed.status).toBe(503);
+    expect(notServed.json()).toEqual({
+      error: "This link is not served now. Ask the sender of the link for another way.",
+    });
     answer = () => Promise.reject(Object.assign(new Error("x"), { name: "InvalidApprovalError" }));
     expect(await send(approval, { method: "POST" })).toMatchObject({ status: 409 });
   });

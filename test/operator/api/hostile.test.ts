@@ -349,6 +349,16 @@ describe("names and agents", () => {
     expect(await outbox.stats().catch(String)).toMatch(/^NotDurableError: /);
   });
 
+  it.each(["Network connection lost.", "Network connection lost"])(
+    "an agent that cannot be reached is answered with one full stop after %j",
+    async (text) => {
+      const lost = () => Promise.reject(Object.assign(new Error(text), { retryable: true }));
+      const handler = serve({ "operations.healthReport": lost });
+      const { body } = await send(handler, `${API}/agents/Fake/main/report`);
+      expect(body.error.message).toBe("The agent could not be reached: Network connection lost.");
+    },
+  );
+
   it("a binding that is missing is named, in an answer and in the report", async () => {
     const handler = serve(undefined);
     const { status, body } = await send(handler, `${API}/agents/Fake/main/submissions`);

@@ -173,7 +173,7 @@ it("report --watch prints a report when its findings change, and ends with the c
   });
   const { code, out, err } = await until(url, ["report", "--watch", "1"], "2 dead letters");
   expect(code).toBe(1);
-  expect(out.match(/healthy/g)).toHaveLength(1);
+  expect(out.match(/healthy: 1 agent\./g)).toHaveLength(1);
   expect(out).toMatch(/^2026-11-18T11:06:40Z {2}each 1 s$/m);
   expect(err).toContain("Trying again");
   const asJson = await until(url, ["report", "--watch", "1", "--json"], "2 dead letters");

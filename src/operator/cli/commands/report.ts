@@ -1,6 +1,7 @@
 /** `perdure report`: what is wrong, once or again and again. */
 
 import { setTimeout as delay } from "node:timers/promises";
+import { plural } from "../../../core/operated/text.ts";
 import { commandOf, quoted } from "../../command-line.ts";
 import type { AgentRef, Finding, Report } from "../../protocol.ts";
 import { agentOf } from "../agents.ts";
@@ -83,7 +84,7 @@ function textOf({ verdict, findings, agents }: Report): string {
   if (verdict === "healthy") {
     const notes = findings.length === 1 ? " 1 note:" : ` ${findings.length} notes:`;
     lines.push(
-      `${paint("green", "healthy")}: ${agents.length} agents. Work starts, succeeds, is delivered, and runs on time.${findings.length > 0 ? notes : ""}`,
+      `${paint("green", "healthy")}: ${plural(agents.length, "agent")}. Work starts, succeeds, is delivered, and runs on time.${findings.length > 0 ? notes : ""}`,
     );
   }
   for (const { agent, name, severity, title, cause, fix, evidence, link } of findings) {

@@ -1,6 +1,7 @@
 /** `perdure doctor`: checks a project's files, and asks the running deployment for what only it can know. */
 
 import { readFileSync } from "node:fs";
+import { plural } from "../../../core/operated/text.ts";
 import type { FindingCode } from "../../catalog.ts";
 import { type OperatorClient, OperatorError } from "../../client.ts";
 import { Sources } from "../project/classes.ts";
@@ -81,7 +82,7 @@ async function reportResults(client: DoctorOptions["client"]): Promise<CheckResu
       return { check, level, text: `${agent}/${name}: ${title} ${cause}`, remedy: fix.text };
     });
     if (results.length > 0) return results;
-    const text = `${agents.length} agents: no alarm without work, no work without an alarm, every task has a next run`;
+    const text = `${plural(agents.length, "agent")}: no alarm without work, no work without an alarm, every task has a next run`;
     return [{ check, level: "ok", text }];
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
