@@ -30,7 +30,7 @@ export async function loadDetails(name: string): Promise<() => void> {
   const id = part("id");
   if (!view || !ref || id === "") return () => {};
   const [item, trace, parts] = await Promise.all([
-    view.opens && client.inspect(ref, view.name as keyof Items, id),
+    view.opens ? client.inspect(ref, view.name as keyof Items, id) : undefined,
     name === "submissions" ? client.trace(ref, id) : undefined,
     name === "tasks" || name === "threads" ? partsOf(ref, name, id) : undefined,
   ]);
