@@ -68,8 +68,8 @@ it("O2: stored replies stay as they are, a start reports them once, and they are
         title: expect.stringMatching(
           /^2 deliveries to .* wait since .*: discord is not installed\.$/,
         ),
-        cause: expect.stringMatching(/^The class installs nothing that sends to this kind/),
-        fix: { text: `Add to the class: ${LINE}, and deploy: they are sent then.` },
+        cause: expect.stringMatching(/^The class installs nothing that sends to it/),
+        fix: { text: `Add to the class: ${LINE}, and deploy.` },
       },
     ]);
   });

@@ -31,7 +31,7 @@ export const ACTIONS = {
     label: "Restart",
     fields: {
       ...workflow.fields,
-      step: ["step", "the step to begin from; by default, the workflow begins again"],
+      step: ["step", "the step to begin from"],
     },
     does: "Starts a workflow again, from its beginning or from a step: later steps run again.",
     loss: "its steps run again",

@@ -144,18 +144,17 @@ const FAILING: {
 } = {
   "destination-slow": ({ error }) => ({
     cause: `The receiver may have got each attempt, and answers too late or not at all: ${line(error)}`,
-    fix: `First look at the receiver: let it answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
+    fix: `Let the receiver answer before it works, or raise the timeout of the policy. ${MAY_REPEAT}`,
   }),
   "destination-fails": ({ remedy }) =>
     remedy === undefined
       ? {
-          cause: "The receiver is down, unreachable or fails; what it answered is in the evidence.",
-          fix: "First repair the receiver, then send again now; without that they are retried with a growing delay, by default for three days.",
+          cause: "The receiver is down or fails; the evidence has its answer.",
+          fix: "First repair the receiver, then send again now. They are also retried, by default for three days.",
         }
       : {
-          cause:
-            "The class installs nothing that sends to this kind of destination, so they stay as they are.",
-          fix: `${remedy}, and deploy: they are sent then.`,
+          cause: "The class installs nothing that sends to it.",
+          fix: `${remedy}, and deploy.`,
         },
   "secret-refused": ({ destination }) => {
     const names = secretsOf(destination);
@@ -322,10 +321,9 @@ const uncertainDeadLetters: Rule = (facts, now) =>
       about: `${first.key} ${first.cause}`,
       severity: "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} may have arrived, and ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}.`,
-      cause:
-        "An attempt had no known outcome, and the receiver does not recognize a repetition, so it is not repeated.",
+      cause: "An attempt had no known outcome, and the receiver would not recognize a repetition.",
       fix: {
-        text: "Look at the receiver: delete what has arrived, and redrive what has not. Both are decisions for each of them.",
+        text: "Look at the receiver: delete what has arrived, and redrive what has not, one by one.",
       },
       link: linkTo("dead-letters", first),
     });

@@ -145,7 +145,7 @@ const threadStuck: Rule = ({ open }, now) => {
             ...(failed && { lastError: failed.error }),
           },
           cause:
-            "A turn of this thread has failed and is retried later, often because its provider asked to wait; the turns behind it keep their order.",
+            "A turn of this thread has failed and is retried later; the turns behind it keep their order.",
           fix: {
             text: `Cancel the submission ${submissionId}, so that the next one starts.`,
             action: { do: "cancel", submissionId },

@@ -121,9 +121,9 @@ const stepRenamed: Rule = ({ renamed }, now) => {
         title: `${plural(count, "instance")} of ${workflow} ${verb(count, "asks", "ask")} in the step ${JSON.stringify(line(step))} since ${at(since, now)} for what the step ${JSON.stringify(line(before))} has asked before.`,
         evidence: { count, since, ids: instances.slice(0, 10) },
         cause:
-          "The step was renamed while the instance was running: a running instance finds its finished steps by their names, and runs a step with a new name again.",
+          "The step was renamed while the instance was running: it finds finished steps by their names, and runs one with a new name again.",
         fix: {
-          text: `Answer the new step, or deploy the version with ${JSON.stringify(line(before))} until these instances have ended and restart them; steps of running instances must keep their names.`,
+          text: `Answer the new step, or deploy the version with ${JSON.stringify(line(before))} until these instances have ended and restart them.`,
         },
         link: { view: "workflows", id: instance },
       },
