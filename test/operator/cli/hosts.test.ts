@@ -96,13 +96,13 @@ it("doctor reports no other host's needs to an app without Think, and names the 
   const missing = (text: string, more = {}) =>
     problemsOf(
       checkVersions(
-        {
-          folder: project({
+        new Sources(
+          project({
             "src/index.ts": text,
             "node_modules/agents/package.json": version("0.32.0"),
             ...more,
           }),
-        },
+        ),
         peers,
         optional,
       ),

@@ -15,7 +15,6 @@ import { addAgent } from "../../../src/operator/cli/init/edits.ts";
 import { type InitOptions, init } from "../../../src/operator/cli/init/init.ts";
 import { Sources } from "../../../src/operator/cli/project/classes.ts";
 import { ProjectError, parseConfig, readConfig } from "../../../src/operator/cli/project/config.ts";
-import { exportsOf, secretsOf } from "../../../src/operator/cli/project/source.ts";
 import { OperatorError } from "../../../src/operator/client.ts";
 import { checked, filesOf, problemsOf, project, removeProjects } from "./fixtures.ts";
 
@@ -137,7 +136,7 @@ it("doctor misses the peers of the entries that are imported, and finds a second
     "@modelcontextprotocol/server": "*",
   };
   const optional = new Set(Object.keys(peers).slice(1));
-  expect(checkVersions({ folder }, peers, optional).map(({ text }) => text)).toEqual([
+  expect(checkVersions(new Sources(folder), peers, optional).map(({ text }) => text)).toEqual([
     "@cloudflare/computer is not installed; expected >=0.8",
     "There are two versions of agents: 0.32.0, and 0.34.0 for @cloudflare/think",
   ]);
@@ -149,7 +148,7 @@ it("doctor misses every package that docs/install.md names for Think", () => {
     readFileSync("package.json", "utf8"),
   );
   const optional = new Set(Object.keys(peerDependenciesMeta));
-  const missing = problemsOf(checkVersions({ folder }, peerDependencies, optional));
+  const missing = problemsOf(checkVersions(new Sources(folder), peerDependencies, optional));
   expect(missing.map((text) => text.split(" ")[0])).toEqual([
     "@cloudflare/computer",
     "@cloudflare/think",
@@ -282,7 +281,7 @@ it("doctor compares the installed versions with the ranges, and skips optional p
     "node_modules/ai/package.json": `{ "version": "7.1.0" }`,
   });
   const peers = { agents: ">=0.32 <1", ai: "^7.0.0", zod: "^4.0.0", think: "^1.0.0" };
-  expect(checkVersions({ folder }, peers, new Set(["think"]))).toEqual([
+  expect(checkVersions(new Sources(folder), peers, new Set(["think"]))).toEqual([
     {
       check: "versions",
       level: "error",
@@ -313,7 +312,7 @@ it("doctor names each secret that the sources name and .dev.vars lacks, with its
     "src/a.ts:4 names the secret OTLP_HEADERS, which .dev.vars does not have",
   ]);
   expect(JSON.stringify(results)).not.toContain("the value");
-  expect(secretsOf(folder)).toHaveLength(3);
+  expect(new Sources(folder).secrets).toHaveLength(3);
 });
 
 it("doctor adds the report's findings about the project, and says when it could not ask", async () => {
@@ -353,8 +352,8 @@ it("hostile sources and configurations end in a result or a ProjectError", () =>
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.json(), (text, json) => {
       const folder = project({ "a.ts": `${text} secret: ["${text}` });
-      expect(exportsOf(path.join(folder, "a.ts"))).toBeDefined();
-      expect(secretsOf(folder)).toBeDefined();
+      expect(new Sources(folder).exportsOf(path.join(folder, "a.ts"))).toBeDefined();
+      expect(new Sources(folder).secrets).toBeDefined();
       for (const file of ["/x/wrangler.toml", "/x/wrangler.jsonc"]) {
         for (const each of [text, json]) {
           try {

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import semver from "semver";
 import { instantMs } from "../../../core/options/instant.ts";
-import type { Sources } from "../project/classes.ts";
+import type { Exports, Sources } from "../project/classes.ts";
 import {
   type ClassBinding,
   isRecord,
@@ -16,7 +16,7 @@ import {
   workflowsIn,
 } from "../project/config.ts";
 import { HOSTS } from "../project/hosts.ts";
-import { type Exports, entriesOf, exportsOf, localSecrets, secretsOf } from "../project/source.ts";
+import { localSecrets } from "../project/source.ts";
 import { roleOfBound, unbound } from "./hosts.ts";
 
 export type CheckResult = {
@@ -81,7 +81,7 @@ export function checkFlags({ settings, file }: Project): CheckResult[] {
 
 export function checkBindings(project: Project): CheckResult[] {
   const check = "bindings";
-  const { settings, folder, file } = project;
+  const { settings, folder, file, sources } = project;
   const objects = objectsIn(settings);
   const workflows = workflowsIn(settings);
   if (objects.length === 0) {
@@ -92,7 +92,7 @@ export function checkBindings(project: Project): CheckResult[] {
   }
   const main = textOf(settings.main);
   const results = unbound(project);
-  const exports = main === undefined ? undefined : exportsOf(path.resolve(folder, main));
+  const exports = main === undefined ? undefined : sources.exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
     results.push({
@@ -141,7 +141,7 @@ function exportProblem(
   return {
     check: "bindings",
     level: "skipped",
-    text: `${main} exports all of a package, which may have ${className}`,
+    text: `${main} exports all of a package or of a file that does not parse, which may have ${className}`,
   };
 }
 
@@ -214,14 +214,14 @@ const NEEDED_BY: Readonly<Record<string, readonly string[]>> = {
  * @param optional those that only some entries need
  */
 export function checkVersions(
-  { folder }: Pick<Project, "folder">,
+  { folder, entries }: Pick<Sources, "folder" | "entries">,
   peers: Readonly<Record<string, string>>,
   optional: ReadonlySet<string>,
 ): CheckResult[] {
   const check = "versions";
   const results: CheckResult[] = [];
   const good: string[] = [];
-  const needed = new Set([...entriesOf(folder)].flatMap((entry) => NEEDED_BY[entry] ?? []));
+  const needed = new Set([...entries].flatMap((entry) => NEEDED_BY[entry] ?? []));
   for (const [name, range] of Object.entries(peers)) {
     const version = installedVersion(folder, name);
     if (version === undefined) {
@@ -256,11 +256,11 @@ function installedVersion(start: string, name: string): string | undefined {
 }
 
 /** Whether the local runtime has the secrets that options and the configuration name. Reads names, no values. */
-export function checkSecrets({ folder, settings, file }: Project): CheckResult[] {
+export function checkSecrets({ folder, settings, file, sources }: Project): CheckResult[] {
   const check = "secrets";
   const declared = isRecord(settings.secrets) ? textsOf(settings.secrets.required) : [];
   const named = new Map(declared.map((name) => [name, path.basename(file)]));
-  for (const { name, file: at, line } of secretsOf(folder)) named.set(name, `${at}:${line}`);
+  for (const { name, file: at, line } of sources.secrets) named.set(name, `${at}:${line}`);
   const vars = isRecord(settings.vars) ? Object.keys(settings.vars) : [];
   const there = new Set([...localSecrets(folder), ...vars]);
   const missing = [...named].filter(([name]) => !there.has(name));

@@ -40,11 +40,9 @@ export async function doctor(options: DoctorOptions): Promise<CheckResult[]> {
 
   function projectResults(): CheckResult[] {
     const { peerDependencies, peerDependenciesMeta } = JSON.parse(readFileSync(manifest, "utf8"));
-    const versions = checkVersions(
-      { folder },
-      peerDependencies,
-      new Set(Object.keys(peerDependenciesMeta)),
-    );
+    const optional = new Set(Object.keys(peerDependenciesMeta));
+    const sources = new Sources(folder);
+    const versions = checkVersions(sources, peerDependencies, optional);
     try {
       const config = readConfig(folder);
       if (!config) {
@@ -54,7 +52,7 @@ export async function doctor(options: DoctorOptions): Promise<CheckResult[]> {
       }
       const { file } = config;
       const settings = settingsOf(config, environment);
-      const project = { folder, file, settings, sources: new Sources(folder) };
+      const project = { folder, file, settings, sources };
       return [
         { check: "config", level: "ok", text: file },
         ...checkFlags(project),

@@ -1,14 +1,16 @@
 /** What `perdure doctor` checks in the classes of a project: agents on each host, and their workflows. */
 
 import path from "node:path";
-import { isClass, type Sources } from "../project/classes.ts";
+import type { Node } from "@babel/types";
+import { type Calls, isClass, type Sources } from "../project/classes.ts";
 import { objectsIn, textOf, workflowsIn } from "../project/config.ts";
 import {
   callsDurable,
   callsOf,
   type HostEntry,
-  INSTALL,
+  installOf,
   isPlainBase,
+  isThis,
   kebabOf,
   lineageOf,
   mountedBy,
@@ -18,7 +20,15 @@ import {
   shown,
   THINK_WORKFLOWS,
 } from "../project/hosts.ts";
-import { closingOf, type SourceClass } from "../project/modules.ts";
+import {
+  dotted,
+  memberOf,
+  methodCalls,
+  nameOf,
+  nodesOf,
+  propertyOf,
+  type SourceClass,
+} from "../project/modules.ts";
 import type { CheckResult, Project } from "./checks.ts";
 
 const check = "hosts";
@@ -33,7 +43,10 @@ export function checkHosts(project: Project): CheckResult[] {
     ...featureProblems(project, cls, role),
     ...stepProblems(sources, cls, role),
   ]);
-  if (results.length > 0) return results;
+  const unread = sources.problems.map(
+    (problem): CheckResult => ({ check, level: "skipped", text: `Cannot parse ${problem}` }),
+  );
+  if (results.length > 0 || unread.length > 0) return [...unread, ...results];
   const text = all
     .flatMap(({ cls, role }) => (role.is === "agent" ? [`${cls.name} on ${role.host}`] : []))
     .join(", ");
@@ -46,38 +59,52 @@ function lifecycleProblem(sources: Sources, cls: SourceClass, role: Role): Check
   if (role.is !== "agent" || !callsDurable(sources, cls)) return [];
   const { classes, base } = lineageOf(sources, cls);
   if (!isPlainBase(base)) return [];
-  const has = /(?<![\w$.])lifecycle\s*[=:!?(]|\bthis\.lifecycle\s*=/;
-  if (classes.some(({ body }) => INSTALL.test(body) || has.test(body))) return [];
+  if (classes.some((each) => installOf(each) || hasOwn(each, "lifecycle"))) return [];
   const text = `${shown(sources, cls)} calls durable(this), but has no Lifecycle`;
   const remedy =
     "Add a field before it: readonly lifecycle = Lifecycle.install(this), with Lifecycle of agents/lifecycle.";
   return [{ check, level: "error", text, remedy }];
 }
 
+/** Whether a class declares a member, or assigns it to itself. */
+function hasOwn(cls: SourceClass, name: string): boolean {
+  const assigned = nodesOf(cls.node, "AssignmentExpression").some(
+    ({ left }) =>
+      left.type === "MemberExpression" && propertyOf(left) === name && isThis(left.object),
+  );
+  return assigned || memberOf(cls, name) !== undefined;
+}
+
 /** Only options that the class writes itself are certain: others may have gone through durable(). */
 function chatProblem(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
-  if (role.is !== "agent" || role.host !== "perdure/chat" || /\bdurable\b/.test(cls.body))
+  if (role.is !== "agent" || role.host !== "perdure/chat" || names(cls.node, "durable") > 0)
     return [];
-  if (!callsOf(sources, cls, "ai", "streamText").some(({ given }) => isWritten(given, cls.body)))
-    return [];
+  const calls = callsOf(sources, cls, "ai", "streamText");
+  if (!calls.some(([options]) => isWritten(options, cls))) return [];
   const text = `${shown(sources, cls)} calls streamText() without this.durable()`;
   const remedy =
     "Call streamText(this.durable({ ... })): submissions need it for steering, budgets and structured answers, and so that a crash repeats no tool.";
   return [{ check, level: "warning", text, remedy }];
 }
 
-/** Whether the first of these arguments is an object that spreads no other one: in the call, or in a variable of the class. */
-function isWritten(given: string, body: string): boolean {
-  const name = /^[\w$]+(?=\s*(?:,|$))/.exec(given)?.[0].replaceAll("$", "\\$");
-  const variable = name && new RegExp(`\\bconst\\s+${name}\\s*=\\s*(?=\\{)`).exec(body);
-  const text = variable ? body.slice(variable.index + variable[0].length) : given;
-  if (!text.startsWith("{")) return false;
-  let own = text.slice(1, closingOf(text, 0, "{}"));
-  for (let before = ""; before !== own; ) {
-    before = own;
-    own = own.replace(/\([^(){}[\]]*\)|\{[^(){}[\]]*\}|\[[^(){}[\]]*\]/g, "");
+/** How often code names something. */
+const names = (root: Node, name: string) =>
+  nodesOf(root, "Identifier").filter((each) => each.name === name).length;
+
+/** Whether a value is an object that spreads no other one: in its place, or in a variable of the class. */
+function isWritten(value: Node | null | undefined, cls: SourceClass): boolean {
+  if (value?.type === "Identifier") {
+    const variables = nodesOf(cls.node, "VariableDeclarator");
+    const variable = variables.find(({ id }) => dotted(id) === value.name);
+    return variable?.init?.type === "ObjectExpression" && isWritten(variable.init, cls);
   }
-  return !/\.\.\.\s*[\w$]/.test(own);
+  if (value?.type === "LogicalExpression") return isWritten(value.right, cls);
+  if (value?.type === "ConditionalExpression")
+    return isWritten(value.consequent, cls) && isWritten(value.alternate, cls);
+  return (
+    value?.type === "ObjectExpression" &&
+    value.properties.every((each) => each.type !== "SpreadElement" || isWritten(each.argument, cls))
+  );
 }
 
 /** The class of a workflow's agent. */
@@ -131,22 +158,25 @@ type Need = {
   readonly preset?: HostEntry;
   /** In the class: it fails then, at its start or at the call. */
   readonly written?: {
-    readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
+    readonly isIn: IsIn;
     readonly why: string;
   };
   /** The step that workflows of the class call: it fails at its call then. */
   readonly step?: {
     readonly name: string;
-    readonly isIn: (sources: Sources, cls: SourceClass) => boolean;
+    readonly isIn: IsIn;
   };
   /** Functions whose arguments name the binding of the class, and match. */
-  readonly receiving?: { readonly by: Calls; readonly given: RegExp; readonly why: string };
+  readonly receiving?: {
+    readonly by: Calls;
+    readonly isGiven: (argument: Node) => boolean;
+    readonly why: string;
+  };
   /** Functions of the project that serve bound classes. */
   readonly mounts?: Calls;
 };
 
-/** Functions by entry. */
-type Calls = readonly (readonly [from: string, name: string])[];
+type IsIn = (cls: SourceClass, sources: Sources) => boolean;
 
 const REPLIES = ["slack", "discord", "telegram", "githubComment", "email"];
 
@@ -164,7 +194,15 @@ const RECEIVERS: Calls = [
   ...ofWebhooks("twilio queue scheduled"),
 ];
 /** What only answers need: the token of the sender's API, or the destination of a delivery. */
-const ANSWERS = /(?<![\w$.])(?:token|reply)\s*[:,}]|\.reply\b/;
+const isForAnswers = (argument: Node) =>
+  nodesOf(argument, "ObjectProperty").some(({ key }) => /^(token|reply)$/.test(nameOf(key))) ||
+  nodesOf(argument, "MemberExpression").some((each) => propertyOf(each) === "reply");
+
+/** Whether a call has `{ url: true }`. */
+const hasUrl = (call: Node) =>
+  nodesOf(call, "ObjectProperty").some(
+    ({ key, value }) => nameOf(key) === "url" && value.type === "BooleanLiteral" && value.value,
+  );
 
 const NEEDS: readonly Need[] = [
   {
@@ -177,7 +215,7 @@ const NEEDS: readonly Need[] = [
     from: "perdure/scheduler",
     preset: "perdure/think",
     written: {
-      isIn: (_, { body }) => /(?<![.\w$])getScheduledTasks\s*(?:\(\s*\)\s*[:{]|=)/.test(body),
+      isIn: (cls) => memberOf(cls, "getScheduledTasks") !== undefined,
       why: "declares getScheduledTasks()",
     },
   },
@@ -186,7 +224,7 @@ const NEEDS: readonly Need[] = [
     from: "perdure/agent-tools",
     step: {
       name: "step.agentTool()",
-      isIn: (_, { body }) => /\.agentTool\s*(?:<[^()]*>)?\(/.test(body),
+      isIn: ({ node }) => methodCalls(node, "agentTool").length > 0,
     },
   },
   {
@@ -194,39 +232,39 @@ const NEEDS: readonly Need[] = [
     from: "perdure/codemode",
     step: {
       name: "runCode()",
-      isIn: (sources, cls) => callsOf(sources, cls, "perdure/codemode", "runCode").length > 0,
+      isIn: (cls, sources) => callsOf(sources, cls, "perdure/codemode", "runCode").length > 0,
     },
   },
   {
     feature: "inbound",
     from: "perdure/inbound",
-    receiving: { by: RECEIVERS, given: /./, why: "is named by a receiver of the project" },
+    receiving: { by: RECEIVERS, isGiven: () => true, why: "is named by a receiver of the project" },
     step: {
       name: "step.webhook()",
-      isIn: (_, { body }) => /\.webhook\s*(?:<[^()]*>)?\(/.test(body),
+      isIn: ({ node }) => methodCalls(node, "webhook").length > 0,
     },
   },
   {
     feature: "signedLinks",
     from: "perdure/inbound",
     written: {
-      isIn: (_, { body }) => /\bthis\.approvalLink\s*\(/.test(body),
+      isIn: ({ node }) => methodCalls(node, "approvalLink").length > 0,
       why: "calls approvalLink()",
     },
     step: {
       name: "step.webhook({ url: true })",
-      isIn: (_, { body }) => /\.webhook\s*(?:<[^()]*>)?\([^()]*\burl\s*:\s*true\b/.test(body),
+      isIn: ({ node }) => methodCalls(node, "webhook").some(hasUrl),
     },
   },
   {
     feature: "replies",
     from: "perdure/replies",
     written: {
-      isIn: (sources, cls) =>
+      isIn: (cls, sources) =>
         REPLIES.some((name) => callsOf(sources, cls, "perdure/replies", name).length > 0),
       why: "sends a reply of perdure/replies",
     },
-    receiving: { by: ANSWERING, given: ANSWERS, why: "is named by a receiver that answers" },
+    receiving: { by: ANSWERING, isGiven: isForAnswers, why: "is named by a receiver that answers" },
   },
   { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
 ];
@@ -236,16 +274,15 @@ function featureProblems(project: Project, cls: SourceClass, role: Role): CheckR
   if (role.is !== "agent") return [];
   const { classes } = lineageOf(sources, cls);
   const bindings = objectsIn(settings).flatMap(({ binding, className }) =>
-    sources.findExport(mainOf(project), className) === cls && /^\w+$/.test(binding)
-      ? [binding]
-      : [],
+    sources.findExport(mainOf(project), className) === cls ? [binding] : [],
   );
-  const named = new RegExp(`[\\w$]\\.(?:${bindings.join("|")})\\b`);
+  const isNamed = (argument: Node) =>
+    nodesOf(argument, "MemberExpression").some((each) => bindings.includes(propertyOf(each) ?? ""));
   const whyOf = ({ written, receiving, mounts = [] }: Need) => {
-    if (written && classes.some((each) => written.isIn(sources, each))) return written.why;
+    if (written && classes.some((each) => written.isIn(each, sources))) return written.why;
     if (bindings.length === 0) return undefined;
     const all = receiving ? sources.argumentsOf(receiving.by) : [];
-    if (all.some((given) => named.test(given) && receiving?.given.test(given)))
+    if (all.some((given) => given.some(isNamed) && given.some((each) => receiving?.isGiven(each))))
       return receiving?.why;
     const [mount] = mountedBy(sources, mounts);
     return mount && `is bound, and the project mounts ${mount}`;
@@ -267,7 +304,7 @@ function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResu
   const of = target && roleOf(sources, target);
   if (!target || of?.is !== "agent" || of.host === "perdure/object") return [];
   return NEEDS.flatMap(({ feature, from, step }): CheckResult[] => {
-    if (!step?.isIn(sources, cls) || mayInstall(sources, target, { feature, from })) return [];
+    if (!step?.isIn(cls, sources) || mayInstall(sources, target, { feature, from })) return [];
     const text = `${shown(sources, cls)} calls ${step.name}, but its agent ${target.name} installs no ${feature}()`;
     return [{ check, level: "error", text, remedy: installing(of, feature, from) }];
   });
@@ -290,22 +327,26 @@ function mayInstall(
 ): boolean {
   const { classes, base } = lineageOf(sources, cls);
   if (base === "unknown") return true;
-  return classes.some((each) => {
-    if (callsOf(sources, each, from, feature).length > 0) return true;
-    const list = withoutArguments(each.body);
-    const rest = list.replace(/\bfeatures\s*[:=]\s*\[(?:\s*[\w$]+\(\)\s*,?)*\s*\]/g, "");
-    return /\bfeatures\b/.test(rest);
-  });
+  return classes.some(
+    (each) => callsOf(sources, each, from, feature).length > 0 || hasOtherList(each),
+  );
 }
 
-/** The text with `()` in place of each list of arguments. */
-function withoutArguments(text: string): string {
-  let [own, before] = [text, ""];
-  while (own !== before) {
-    before = own;
-    own = own.replace(/\([^()]+\)/g, "()");
-  }
-  return own;
+/** Whether a class has a list of features that is no array of calls. */
+function hasOtherList({ node }: SourceClass): boolean {
+  const lists = nodesOf(node, "ClassProperty", "ObjectProperty").filter(
+    ({ key, value }) => nameOf(key) === "features" && isListOfCalls(value as Node | null),
+  );
+  return names(node, "features") > lists.length;
+}
+
+function isListOfCalls(value: Node | null | undefined): boolean {
+  if (value?.type === "TSAsExpression" || value?.type === "TSSatisfiesExpression")
+    return isListOfCalls(value.expression);
+  return (
+    value?.type === "ArrayExpression" &&
+    value.elements.every((each) => each?.type === "CallExpression")
+  );
 }
 
 /**
@@ -321,7 +362,9 @@ export function unbound(project: Project): CheckResult[] {
   const bases = sources.classes.flatMap((each) => lineageOf(sources, each).classes.slice(1));
   const used = new Set([
     ...declared.map((name) => sources.findExport(main, name)),
-    ...sources.classes.filter(({ name, isAbstract }) => isAbstract || declared.includes(name)),
+    ...sources.classes.filter(
+      ({ name, node }) => ("abstract" in node && node.abstract) || declared.includes(name),
+    ),
     ...bases,
     ...sources.values,
   ]);

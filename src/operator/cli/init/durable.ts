@@ -1,16 +1,25 @@
 /** The edits that make existing classes durable: their bases, their imports, and what their hosts need in their bodies. */
 
+import type { Node } from "@babel/types";
 import type { Sources } from "../project/classes.ts";
 import {
   baseNameOf,
   callsOf,
   HOSTS,
   type HostEntry,
-  INSTALL,
+  installOf,
   shown,
   THINK_WORKFLOWS,
 } from "../project/hosts.ts";
-import { closingOf, type SourceClass } from "../project/modules.ts";
+import {
+  dotted,
+  type Module,
+  memberOf,
+  nodesOf,
+  propertyOf,
+  type SourceClass,
+  visit,
+} from "../project/modules.ts";
 import type { TextEdit } from "./diff.ts";
 import { objectField } from "./templates.ts";
 
@@ -49,20 +58,18 @@ export function durableEdits(
     if (host === WORKFLOWS) return [];
     return host === "perdure/object" ? objectEdits(sources, cls) : agentEdits(sources, cls, host);
   });
-  const { bare, code } = sources.module(file);
+  const module = sources.module(file);
   const unused = found.flatMap((each) => each.unused ?? []);
   const edits = [
     ...found.flatMap((each) => each.edits),
-    ...(classes.some(({ host }) => host === WORKFLOWS) ? workflowEdits(code) : []),
+    ...(classes.some(({ host }) => host === WORKFLOWS) ? workflowEdits(module) : []),
     ...importEdits(
-      sources,
-      file,
+      module,
       found.flatMap(({ imports }) => imports),
     ),
     ...[...new Set(unused)].flatMap((name) => {
-      const uses = [...bare.matchAll(wordOf(name))].length;
-      const isUsed = uses > 1 + unused.filter((each) => each === name).length;
-      return isUsed ? [] : importRemoval(bare, name);
+      const isUsed = usesOf(module, name) > unused.filter((each) => each === name).length;
+      return isUsed ? [] : importRemoval(module, name);
     }),
   ];
   const eol = text.includes("\r\n") ? "\r\n" : "\n";
@@ -73,20 +80,17 @@ export function durableEdits(
 }
 
 function agentEdits(sources: Sources, cls: SourceClass, host: HostEntry): Edits {
-  const { file, at, open, body } = cls;
+  const { file, node } = cls;
   const { by } = HOSTS[host];
-  const { bare } = sources.module(file);
   const name = baseNameOf(sources, cls) ?? by;
-  const word = wordOf(name);
-  word.lastIndex = bare.indexOf("extends", at);
-  const from = word.exec(bare)?.index ?? open;
+  const base = node.superClass && named(node.superClass, name);
   const features = `static ${isTyped(file) ? "override readonly " : ""}features = [operations()];`;
-  const hasModel = host === "perdure/chat" || /\bgetModel\s*\(/.test(body);
+  const hasModel = host === "perdure/chat" || memberOf(cls, "getModel") !== undefined;
   const note = `${shown(sources, cls)} has no getModel(): return the model of its turns there.`;
   return {
     edits: [
-      { from, to: from + name.length, text: by },
-      memberEdit(bare, cls, features),
+      ...(base ? [{ ...rangeOf(base), text: by }] : []),
+      memberEdit(sources.module(file), cls, features),
       ...(host === "perdure/chat" ? streamEdits(sources, cls) : []),
     ],
     imports: [{ from: host, name: by }, OPERATIONS],
@@ -95,49 +99,60 @@ function agentEdits(sources: Sources, cls: SourceClass, host: HostEntry): Edits 
   };
 }
 
+const rangeOf = ({ start, end }: Node) => ({ from: start ?? 0, to: end ?? 0 });
+
+/** Where an expression has this name. */
+const named = (root: Node, name: string) =>
+  nodesOf(root, "Identifier", "MemberExpression").find((each) => dotted(each) === name);
+
 /** Imports of Think's workflows become imports of Perdure's. */
-function workflowEdits(code: string): TextEdit[] {
-  const source = new RegExp(`(?<=\\bfrom\\s*["'])${THINK_WORKFLOWS}(?=["'])`, "g");
-  return Array.from(code.matchAll(source), ({ 0: { length }, index }) => ({
-    from: index,
-    to: index + length,
-    text: WORKFLOWS,
-  }));
+function workflowEdits({ tree }: Module): TextEdit[] {
+  const statements = nodesOf(tree, "ImportDeclaration", "ExportNamedDeclaration");
+  return statements.flatMap(({ source }) => {
+    if (source?.value !== THINK_WORKFLOWS) return [];
+    const { from, to } = rangeOf(source);
+    return [{ from: from + 1, to: to - 1, text: WORKFLOWS }];
+  });
 }
 
 /** `streamText({ ... })` becomes `streamText(this.durable({ ... }))`. */
 function streamEdits(sources: Sources, cls: SourceClass): TextEdit[] {
-  const calls = callsOf(sources, cls, "ai", "streamText").filter(
-    ({ given }) => given !== "" && !/^this\s*\.\s*durable\b/.test(given),
-  );
-  return calls.flatMap(({ from, to }) => [
-    { from, to: from, text: "this.durable(" },
-    { from: to, to, text: ")" },
-  ]);
+  return callsOf(sources, cls, "ai", "streamText").flatMap(([options]) => {
+    const isDurable =
+      options?.type === "CallExpression" && propertyOf(options.callee) === "durable";
+    if (!options || isDurable) return [];
+    const { from, to } = rangeOf(options);
+    return [
+      { from, to: from, text: "this.durable(" },
+      { from: to, to, text: ")" },
+    ];
+  });
 }
 
 function objectEdits(sources: Sources, cls: SourceClass): Edits {
-  const { file, at, open, body, name } = cls;
-  const { bare } = sources.module(file);
-  const install = INSTALL.exec(body)?.index;
-  const isField = install === undefined || depthAt(body, install) === 1;
-  const declared = /^(export\s+)?(?:abstract\s+)?class\b/.exec(bare.slice(at));
-  if (!isField || !declared) {
+  const { file, node, name } = cls;
+  const module = sources.module(file);
+  const install = installOf(cls);
+  const member = install && node.body.body.find((each) => isWithin(install, each));
+  const isField = member === undefined || member.type === "ClassProperty";
+  const statement = statementOf(module, node);
+  if (!isField || !statement) {
     const what = isField ? "is not declared by a statement" : "installs its Lifecycle in a method";
     const note = `${shown(sources, cls)} ${what}: add durable() as node_modules/perdure/docs/hosts.md shows.`;
     return { edits: [], imports: [], byHand: [note] };
   }
-  const indent = indentOf(bare, at);
+  const indent = indentOf(module, node);
   const field = objectField(name).replaceAll("\n", `\n${indent}  `);
-  const ending = install === undefined ? 0 : open + statementEnd(body, install);
-  const end = open + body.length + 1;
-  const merged = `\n${indent}${declared[1] ? "export " : ""}interface ${name} extends DurableVerbs {}`;
+  const ending = member && rangeOf(member).to;
+  const end = rangeOf(node).to;
+  const exported = statement.type === "ExportNamedDeclaration" ? "export " : "";
+  const merged = `\n${indent}${exported}interface ${name} extends DurableVerbs {}`;
   const typed = isTyped(file);
   const plain = (member: string) => (typed ? member : member.replaceAll("readonly ", ""));
   return {
     edits: [
-      install === undefined
-        ? memberEdit(bare, cls, plain(`${LIFECYCLE}\n${indent}  ${field}`))
+      ending === undefined
+        ? memberEdit(module, cls, plain(`${LIFECYCLE}\n${indent}  ${field}`))
         : { from: ending, to: ending, text: plain(`\n${indent}  ${field}`) },
       ...(typed ? [{ from: end, to: end, text: merged }] : []),
     ],
@@ -154,64 +169,70 @@ function objectEdits(sources: Sources, cls: SourceClass): Edits {
 
 const LIFECYCLE = "readonly lifecycle = Lifecycle.install(this);";
 
-/** How many braces are open before an offset. */
-function depthAt(body: string, at: number): number {
-  const before = body.slice(0, at);
-  return before.split("{").length - before.split("}").length;
-}
+const isWithin = (inner: Node, outer: Node) =>
+  rangeOf(outer).from <= rangeOf(inner).from && rangeOf(inner).to <= rangeOf(outer).to;
 
-/** Where the statement ends that has a call at an offset. */
-function statementEnd(body: string, at: number): number {
-  const close = closingOf(body, body.indexOf("(", at), "()") + 1;
-  return close + (/^\s*;/.exec(body.slice(close))?.[0].length ?? 0);
-}
+/** The statement that declares a class and nothing else, with its `export`; none for a default export. */
+const statementOf = ({ tree }: Module, cls: Node) =>
+  tree.program.body.find(
+    (each) => each === cls || (each.type === "ExportNamedDeclaration" && each.declaration === cls),
+  );
 
 /** Adds a member at the start of a class. */
-function memberEdit(bare: string, { at, open }: SourceClass, member: string): TextEdit {
-  const indent = indentOf(bare, at);
-  const rest = bare.slice(open + 1);
+function memberEdit(module: Module, { node }: SourceClass, member: string): TextEdit {
+  const indent = indentOf(module, node);
+  const at = rangeOf(node.body).from + 1;
+  const rest = module.text.slice(at);
   const isAlone = /^[^\S\n]*\r?\n/.test(rest);
   const end = isAlone ? "" : `\n${indent}${/^\s*\}/.test(rest) ? "" : "  "}`;
-  return { from: open + 1, to: open + 1, text: `\n${indent}  ${member}${end}` };
+  return { from: at, to: at, text: `\n${indent}  ${member}${end}` };
 }
 
-function indentOf(bare: string, at: number): string {
-  return /^[^\S\n]*/.exec(bare.slice(bare.slice(0, at).lastIndexOf("\n") + 1))?.[0] ?? "";
+/** The blanks before the line of a node. */
+function indentOf({ text }: Module, node: Node): string {
+  const line = text.lastIndexOf("\n", rangeOf(node).from) + 1;
+  return /^[^\S\n]*/.exec(text.slice(line))?.[0] ?? "";
 }
 
 /** Adds imports after the last one of a file, without those that it has. */
-function importEdits(sources: Sources, file: string, wanted: readonly Import[]): TextEdit[] {
-  const { bare, imports } = sources.module(file);
+function importEdits({ text, tree, imports }: Module, wanted: readonly Import[]): TextEdit[] {
   const missing = wanted.filter(
     ({ from, name }) => imports.get(name.replace("type ", ""))?.from !== from,
   );
-  const last = [...bare.matchAll(/^import\b[^"'`;]*["'][^"'\n]*["'][^\n]*\n?/gm)].at(-1);
-  const at = last ? last.index + last[0].length : 0;
-  const text = [...new Set(missing.map(({ from }) => from))].map((from) => {
+  const last = nodesOf(tree, "ImportDeclaration").at(-1);
+  const end = last ? rangeOf(last).to : 0;
+  const [line = ""] = (last && /^.*\n?/.exec(text.slice(end))) ?? [];
+  const at = end + line.length;
+  const lines = [...new Set(missing.map(({ from }) => from))].map((from) => {
     const names = missing.filter((each) => each.from === from).map(({ name }) => name);
     return `import { ${[...new Set(names)].join(", ")} } from "${from}";\n`;
   });
-  return text.length === 0 ? [] : [{ from: at, to: at, text: text.join("") }];
+  return lines.length === 0 ? [] : [{ from: at, to: at, text: lines.join("") }];
+}
+
+/** How often a file uses a name, besides its import. */
+function usesOf({ tree }: Module, name: string): number {
+  let uses = 0;
+  visit(tree, (node) => {
+    if (node.type === "Identifier" && node.name === name) uses++;
+    return node.type !== "ImportDeclaration";
+  });
+  return uses;
 }
 
 /** Removes a name from its list of imports, or the import that has no other name. */
-function importRemoval(bare: string, name: string): TextEdit[] {
-  const statement = /^import\s*\{([^}]*)\}\s*from\s*["'][^"'\n]*["'];?[^\S\n]*\r?\n?/gm;
-  for (const { 0: all, 1: list = "", index } of bare.matchAll(statement)) {
-    const parts = list.split(",");
-    const others = parts.filter((part) => part.trim().split(/\s+/).at(-1) !== name);
-    if (others.length === parts.length) continue;
-    const names = others.filter((part) => part.trim() !== "");
-    if (names.length === 0) return [{ from: index, to: index + all.length, text: "" }];
-    const [start = ""] = /^\s*/.exec(list) ?? [];
-    const [end = ""] = /,?\s*$/.exec(list) ?? [];
-    const from = index + all.indexOf("{") + 1;
-    return [{ from, to: from + list.length, text: `${start}${names.join(",").trim()}${end}` }];
+function importRemoval({ text, tree }: Module, name: string): TextEdit[] {
+  for (const statement of nodesOf(tree, "ImportDeclaration")) {
+    const list = statement.specifiers.map((each) => ({ ...rangeOf(each), name: each.local.name }));
+    const index = list.findIndex((each) => each.name === name);
+    const [own, before, after] = [list[index], list[index - 1], list[index + 1]];
+    if (!own) continue;
+    const { from, to } = rangeOf(statement);
+    const [line = ""] = /^[^\S\n]*\r?\n?/.exec(text.slice(to)) ?? [];
+    if (list.length === 1) return [{ from, to: to + line.length, text: "" }];
+    return [{ from: after ? own.from : (before?.to ?? from), to: after?.from ?? own.to, text: "" }];
   }
   return [];
 }
-
-const wordOf = (name: string) =>
-  new RegExp(`(?<![\\w$.])${name.replaceAll(/[$.]/g, "\\$&")}(?![\\w$])`, "g");
 
 const isTyped = (file: string) => /\.[cm]?tsx?$/.test(file);

@@ -24,7 +24,6 @@ import {
   roleOf,
   shown,
 } from "../project/hosts.ts";
-import { entriesOf, exportsOf } from "../project/source.ts";
 import { edited, unifiedDiff } from "./diff.ts";
 import { type Candidate, durableEdits } from "./durable.ts";
 import { addAgent } from "./edits.ts";
@@ -110,7 +109,7 @@ export function init(options: InitOptions): InitResult {
   return { folder, done: all.map(({ what }) => what), diff, byHand };
 
   function isCreated(): boolean {
-    return isNew && !exportsOf(main)?.names.has(name);
+    return isNew && !sources.exportsOf(main)?.names.has(name);
   }
 
   function hostOf(): HostEntry {
@@ -151,7 +150,13 @@ function read(start: string): Project {
   }
   const config = readConfig(folder);
   const main = path.resolve(folder, textOf(config?.settings.main) ?? MAIN);
-  return { folder, config, main, sources: new Sources(folder), manifest: manifestOf(folder) };
+  const sources = new Sources(folder);
+  const { problem } = sources.module(main);
+  if (problem !== undefined) {
+    const file = path.relative(folder, main);
+    throw new ProjectError(`Cannot parse ${file}, ${problem} Correct it first.`);
+  }
+  return { folder, config, main, sources, manifest: manifestOf(folder) };
 }
 
 /** The hosts of the agents that a project has, on Perdure or without it. */
@@ -202,7 +207,7 @@ function agentChanges(
   return [
     ...(isEmpty ? scaffold(folder, manifest, projectName(folder)) : []),
     ...configChange(config, folder, name, date, byHand),
-    ...(exportsOf(main)?.names.has(name) ? [] : sourceChanges(folder, main, name, hostOf())),
+    ...(sources.exportsOf(main)?.names.has(name) ? [] : sourceChanges(project, name, hostOf())),
   ];
 }
 
@@ -239,11 +244,12 @@ function configChange(
   ];
 }
 
-function sourceChanges(folder: string, main: string, name: string, host: HostEntry): FileChange[] {
+function sourceChanges(project: Project, name: string, host: HostEntry): FileChange[] {
+  const { folder, main, sources } = project;
   if (statSync(main, { throwIfNoEntry: false })?.isDirectory()) {
     throw new ProjectError(`"main" is ${path.relative(folder, main)}, which is a folder.`);
   }
-  const exports = exportsOf(main);
+  const exports = sources.exportsOf(main);
   const stem = kebabOf(name);
   const file = path.join(path.dirname(main), `${stem}.ts`);
   const show = (each: string) => path.relative(folder, each);
@@ -275,7 +281,7 @@ function sourceChanges(folder: string, main: string, name: string, host: HostEnt
 /** What the project needs that is not written. */
 function notesOn({ sources, main, folder }: Project, name: string, isAsked: boolean): string[] {
   const own = isAsked ? sources.findExport(main, name) : undefined;
-  const notes: string[] = [];
+  const notes = sources.problems.map((problem) => `Nothing was read of ${problem}`);
   if (isClass(own) && roleOf(sources, own).is === "other") {
     notes.push(
       `${shown(sources, own)} is on no host of Perdure: see node_modules/perdure/docs/hosts.md.`,
@@ -290,9 +296,9 @@ function notesOn({ sources, main, folder }: Project, name: string, isAsked: bool
 }
 
 /** Installs what is missing, and starts a new project. @param hosts of classes that are created or changed */
-function commandsFor({ folder, manifest, config, sources }: Project, hosts: string[]): string[] {
+function commandsFor({ manifest, config, sources }: Project, hosts: string[]): string[] {
   const there = dependenciesOf(manifest);
-  const entries = new Set([...hosts, ...entriesOf(folder)]);
+  const entries = new Set([...hosts, ...sources.entries]);
   const ofHosts = Object.entries(HOSTS).filter(([entry]) => entries.has(entry));
   const packages = ofHosts.flatMap(([, host]) => host.packages);
   const missing = (wanted: string[]) => wanted.filter((each) => !there.has(each));

@@ -1,8 +1,19 @@
-/** The classes that a project's sources declare, and what they extend, read as text: nothing is compiled. */
+/** What a project's sources say: their classes and what these extend, calls, exports and the secrets that options name. */
 
 import path from "node:path";
-import { closingOf, type Module, moduleOf, type Ref, type SourceClass } from "./modules.ts";
-import { MAX_FILES, resolve, sourcesOf } from "./source.ts";
+import type { Node } from "@babel/types";
+import {
+  dotted,
+  type Module,
+  moduleOf,
+  nameOf,
+  nodesOf,
+  propertyOf,
+  type Ref,
+  type SourceClass,
+  visit,
+} from "./modules.ts";
+import { isFile, MAX_FILES, resolve, sourcesOf } from "./source.ts";
 
 /** What a package exports. */
 export type Exported = { readonly from: string; readonly name: string };
@@ -14,22 +25,51 @@ export function isClass(meaning: Meaning): meaning is SourceClass {
   return meaning !== undefined && "file" in meaning;
 }
 
+/** Whether a name means this export of a package. */
+export const isExport = (meaning: Meaning, from: string, name: string) =>
+  meaning !== undefined && !isClass(meaning) && meaning.from === from && meaning.name === name;
+
 /** Imports that the paths of a tsconfig.json lead to. */
 const ALIAS = /^(?:[@~]\/|#|src\/)/;
-/** Lists of imports and exports. */
-const LISTS = /\b(?:import\s[\w$\s,*]*|export\s*(?:type\s*)?)\{[^}]*\}/g;
 /** Exports of exports are followed this far. */
 const MAX_DEPTH = 20;
+/** Where an expression is used as a value, by its place in the expression around it. */
+const VALUES = new Set(
+  "arguments elements value init right argument body consequent alternate".split(" "),
+);
+/** Options whose value is the name of a secret. */
+const SECRET = /^(?:\w*[sS]ecrets?|headers|apiKey|botToken|token)$/;
+
+export type Exports = {
+  readonly names: ReadonlySet<string>;
+  /** Whether it exports everything of a package, or of a file that does not parse, so that a missing name proves nothing. */
+  readonly isOpen: boolean;
+};
+
+export type NamedSecret = { readonly name: string; readonly file: string; readonly line: number };
+
+/** Functions by entry. */
+export type Calls = readonly (readonly [from: string, name: string])[];
 
 export class Sources {
   readonly #files: readonly string[];
   readonly #modules = new Map<string, Module>();
-  /** Whether all files of the project are read. */
-  readonly isComplete: boolean;
 
   constructor(readonly folder: string) {
     this.#files = sourcesOf(folder);
-    this.isComplete = this.#files.length < MAX_FILES;
+  }
+
+  /** Whether all files of the project are read. */
+  get isComplete(): boolean {
+    return this.#files.length < MAX_FILES && this.problems.length === 0;
+  }
+
+  /** The files that do not parse, each with its first error. */
+  get problems(): string[] {
+    return this.#files.flatMap((file) => {
+      const { problem } = this.module(file);
+      return problem === undefined ? [] : [`${path.relative(this.folder, file)}, ${problem}`];
+    });
   }
 
   /** Whether the project has no source files. */
@@ -75,12 +115,32 @@ export class Sources {
 
   #exportOf(file: string, { from = "", name }: Ref, depth: number): Meaning {
     if (ALIAS.test(from)) {
-      const named = this.classes.filter((each) => each.name === name);
+      const named = this.#named(name);
       return named.length === 1 ? named[0] : undefined;
     }
     if (!from.startsWith(".")) return { from, name };
-    const target = resolve(path.dirname(file), from);
+    const target = targetOf(file, from);
     return target === undefined ? undefined : this.findExport(target, name, depth);
+  }
+
+  #named(name: string): SourceClass[] {
+    return this.classes.filter((each) => each.name === name);
+  }
+
+  /** The values that a file exports, also by `export * from "./other"`. Undefined for what is no file. */
+  exportsOf(file: string): Exports | undefined {
+    if (!isFile(file)) return undefined;
+    const files = new Set([file]);
+    const names = new Set<string>();
+    let isOpen = false;
+    for (const at of files) {
+      const { exports, stars, problem } = this.module(at);
+      for (const [name, { isType }] of exports) if (!isType) names.add(name);
+      const targets = stars.map((from) => targetOf(at, from));
+      for (const target of targets) if (target !== undefined) files.add(target);
+      isOpen ||= problem !== undefined || targets.includes(undefined);
+    }
+    return { names, isOpen };
   }
 
   /** The files that this one imports, also by other files, and itself. */
@@ -88,7 +148,7 @@ export class Sources {
     const reached = new Set([file]);
     for (const at of reached) {
       for (const from of this.module(at).specifiers) {
-        const target = from.startsWith(".") ? resolve(path.dirname(at), from) : undefined;
+        const target = targetOf(at, from);
         if (target !== undefined) reached.add(target);
       }
     }
@@ -97,19 +157,17 @@ export class Sources {
 
   /** The classes that code uses as values, or by their names: as sub-agents, for example. */
   get values(): ReadonlySet<SourceClass> {
-    const value = /[([{,:]\s*(["']?)([A-Za-z_$][\w$.]*)\1(?=\s*[,)\]}])/g;
-    const { classes } = this;
-    const named = (name: string) => classes.filter((each) => each.name === name);
-    const found = this.#files.flatMap((file) => {
-      const code = this.module(file).code.replace(LISTS, "");
-      const exports = [...code.matchAll(/\bexports\.([\w$]+)/g)];
-      return [
-        ...[...code.matchAll(value)].flatMap(([, quote, name = ""]) =>
-          quote ? named(name) : [this.find(file, name)],
-        ),
-        ...exports.flatMap(([, name = ""]) => named(name)),
-      ];
-    });
+    const found: Meaning[] = [];
+    for (const file of this.#files) {
+      visit(this.module(file).tree, (node, parent, key) => {
+        const name = dotted(node) ?? "";
+        if (node.type === "MemberExpression" && propertyOf(node.object) === "exports")
+          found.push(...this.#named(nameOf(node.property)));
+        if (!VALUES.has(key) || parent?.type === "BinaryExpression") return;
+        if (node.type === "StringLiteral") found.push(...this.#named(node.value));
+        else if (name !== "") found.push(this.find(file, name));
+      });
+    }
     return new Set(found.filter(isClass));
   }
 
@@ -122,35 +180,44 @@ export class Sources {
     );
   }
 
-  /** The text of the arguments of each call of these functions, in the whole project. */
-  argumentsOf(functions: readonly (readonly [from: string, name: string])[]): string[] {
-    return this.#files.flatMap((file) => {
-      const { imports, bare } = this.module(file);
-      const local = [...imports].flatMap(([name, ref]) =>
-        functions.some(([from, of]) => ref.from === from && ref.name === of) ? [name] : [],
-      );
-      return local.flatMap((name) => {
-        const call = new RegExp(
-          `(?<![\\w$.])${name.replaceAll("$", "\\$")}\\s*(?:<[^()]*>\\s*)?\\(`,
-          "g",
-        );
-        return [...bare.matchAll(call)].map(({ 0: text, index }) => {
-          const open = index + text.length - 1;
-          return bare.slice(open + 1, closingOf(bare, open, "()"));
-        });
-      });
-    });
+  /** The entries of Perdure that sources import, e.g. `perdure/think`. */
+  get entries(): ReadonlySet<string> {
+    const all = this.#files.flatMap((file) => this.module(file).specifiers);
+    return new Set(all.filter((from) => from.startsWith("perdure/")));
   }
 
-  /** What the calls in a class call, the text of its arguments, and their offsets in the file. */
-  callsOf({ file, body, open: bodyAt }: SourceClass) {
-    const call = /(?<![\w$.])([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*(?:<[^()]*>\s*)?\(/g;
-    return [...body.matchAll(call)].map(({ 0: text, 1: name = "", index }) => {
-      const open = index + text.lastIndexOf("(");
-      const end = closingOf(body, open, "()");
-      const given = body.slice(open + 1, end).trimStart();
-      const called = this.find(file, name);
-      return { name, called, given, from: bodyAt + open + 1, to: bodyAt + end };
-    });
+  /** The secrets that options name, e.g. `secret: "HOOK_SECRET"` or `headers: "OTLP_HEADERS"`, each once. */
+  get secrets(): NamedSecret[] {
+    const found = new Map<string, NamedSecret>();
+    for (const file of this.#files) {
+      for (const { key, value } of nodesOf(this.module(file).tree, "ObjectProperty")) {
+        if (!SECRET.test(nameOf(key))) continue;
+        const values = value.type === "ArrayExpression" ? value.elements : [value];
+        for (const each of values) {
+          const name = each?.type === "StringLiteral" ? each.value : "";
+          if (!/^[A-Z][A-Z0-9_]{2,99}$/.test(name) || found.has(name)) continue;
+          const line = key.loc?.start.line ?? 1;
+          found.set(name, { name, file: path.relative(this.folder, file), line });
+        }
+      }
+    }
+    return [...found.values()];
   }
+
+  /** The arguments of each call of these functions, in the whole project or in some classes. */
+  argumentsOf(functions: Calls, classes?: readonly SourceClass[]): Node[][] {
+    const places =
+      classes ?? this.#files.map((file) => ({ file, node: this.module(file).tree as Node }));
+    return places.flatMap(({ file, node }) =>
+      nodesOf(node, "CallExpression").flatMap(({ callee, arguments: given }) => {
+        const called = this.find(file, dotted(callee) ?? "");
+        return functions.some(([from, name]) => isExport(called, from, name)) ? [given] : [];
+      }),
+    );
+  }
+}
+
+/** The file that an import means, if it is a relative one. */
+function targetOf(file: string, from: string): string | undefined {
+  return from.startsWith(".") ? resolve(path.dirname(file), from) : undefined;
 }

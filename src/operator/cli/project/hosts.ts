@@ -1,8 +1,16 @@
 /** What the classes of a project are to Perdure: an agent on a host, an agent of the SDK without one, or a workflow. */
 
 import path from "node:path";
-import { type Exported, isClass, type Meaning, type Sources } from "./classes.ts";
-import type { SourceClass } from "./modules.ts";
+import type { Node } from "@babel/types";
+import {
+  type Calls,
+  type Exported,
+  isClass,
+  isExport,
+  type Meaning,
+  type Sources,
+} from "./classes.ts";
+import { methodCalls, type SourceClass } from "./modules.ts";
 
 export type HostEntry = `perdure/${"think" | "agent" | "chat" | "harness" | "object"}`;
 
@@ -70,9 +78,6 @@ function keyOf({ from, name }: Exported): string {
   return `${from} ${name}`;
 }
 
-const isExport = (meaning: Meaning, from: string, name: string) =>
-  meaning !== undefined && !isClass(meaning) && meaning.from === from && meaning.name === name;
-
 /** What a class extends, directly or not: classes of the project, itself first, and the base that another package has. */
 export function lineageOf(sources: Sources, cls: SourceClass) {
   const classes = [cls];
@@ -120,39 +125,35 @@ export const isPlainBase = (base: Meaning | "unknown") =>
   base !== "unknown" && isExport(base, "cloudflare:workers", "DurableObject");
 
 export function callsDurable(sources: Sources, cls: SourceClass): boolean {
-  return sources
-    .callsOf(cls)
-    .some(
-      ({ called, given }) => isExport(called, "perdure/object", "durable") && /^this\b/.test(given),
-    );
+  return callsOf(sources, cls, "perdure/object", "durable").some(([object]) => isThis(object));
 }
+
+export const isThis = (node: Node | undefined) => node?.type === "ThisExpression";
 
 /** Whether a plain Durable Object has the Lifecycle of agents, and so takes durable(). */
 export function hasLifecycle(sources: Sources, cls: SourceClass): boolean {
-  return isPlainBase(lineageOf(sources, cls).base) && INSTALL.test(cls.body);
+  return isPlainBase(lineageOf(sources, cls).base) && installOf(cls) !== undefined;
 }
 
-/** A call of `Lifecycle.install(this)`. */
-export const INSTALL = /\.install\s*\(\s*this\b/;
+/** The call of `Lifecycle.install(this)` in a class. */
+export const installOf = ({ node }: SourceClass) =>
+  methodCalls(node, "install").find((call) => isThis(call.arguments[0]));
 
 /** What serves operators: the functions that mount the API or the page, by entry. */
 export const OPERATOR_MOUNTS = [
   ["perdure/dashboard", "dashboard"],
   ["perdure/operator", "operator"],
   ["perdure/mcp", "operatorMcp"],
-] as const;
+] as const satisfies Calls;
 
 /** Which of the functions a project imports, e.g. `dashboard()`. */
-export function mountedBy(
-  sources: Sources,
-  mounts: readonly (readonly [from: string, name: string])[] = OPERATOR_MOUNTS,
-): string[] {
+export function mountedBy(sources: Sources, mounts: Calls = OPERATOR_MOUNTS): string[] {
   return mounts.flatMap(([from, name]) => (sources.imports(from, name) ? [`${name}()`] : []));
 }
 
-/** Whether a class calls a function of another package, and how. */
-export function callsOf(sources: Sources, cls: SourceClass, from: string, name: string) {
-  return sources.callsOf(cls).filter(({ called }) => isExport(called, from, name));
+/** The arguments of each call of another package's function in a class. */
+export function callsOf(sources: Sources, cls: SourceClass, from: string, name: string): Node[][] {
+  return sources.argumentsOf([[from, name]], [cls]);
 }
 
 /** For people: `Shop (src/shop.ts:12)`. */

@@ -1,28 +1,30 @@
-/** Reads one source file as text: its imports, exports and classes. */
+/** Parses one source file: its imports, exports and classes. */
 
-import { codeOf, withoutTexts } from "./source.ts";
+import { readFileSync, statSync } from "node:fs";
+import { type ParserPlugin, parse } from "@babel/parser";
+import type { Class, File, Node } from "@babel/types";
+import { walk } from "estree-walker";
 
 export type SourceClass = {
   /** As it is declared; "default" for one without a name. */
   readonly name: string;
   readonly file: string;
   readonly line: number;
-  readonly isAbstract: boolean;
-  /** Offsets in the file: of the declaration, and of the brace that opens the body. */
-  readonly at: number;
-  readonly open: number;
+  readonly node: Class;
   /** The names in what it extends: withAudit and DurableThink of `withAudit(DurableThink)`. None: it extends nothing. */
   readonly bases: readonly string[];
   /** The first type argument of what it extends: Reports of `DurableWorkflow<Reports>`. */
   readonly target: string | undefined;
-  /** Without comments and the contents of strings. */
-  readonly body: string;
 };
 
 /** A name of another file, or without `from` of the same one. */
-export type Ref = { readonly from?: string; readonly name: string };
+export type Ref = { readonly from?: string; readonly name: string; readonly isType?: boolean };
 
 export type Module = {
+  readonly text: string;
+  readonly tree: File;
+  /** Why it does not parse, with the line. Nothing else is known of it then. */
+  readonly problem: string | undefined;
   readonly classes: readonly SourceClass[];
   /** By the name in this file. The name of a namespace is "*". */
   readonly imports: ReadonlyMap<string, Ref>;
@@ -31,130 +33,172 @@ export type Module = {
   readonly stars: readonly string[];
   /** What it imports or exports from. */
   readonly specifiers: readonly string[];
-  /** Without comments. */
-  readonly code: string;
-  /** Also without the contents of strings. */
-  readonly bare: string;
 };
 
+const MAX_BYTES = 1_048_576;
+
 export function moduleOf(file: string): Module {
-  const code = codeOf(file);
-  const bare = withoutTexts(code);
-  const textAt = (index: number) => /^[^"'\n]*/.exec(code.slice(index))?.[0] ?? "";
+  const found = statSync(file, { throwIfNoEntry: false });
+  const text = found?.isFile() && found.size <= MAX_BYTES ? readFileSync(file, "utf8") : "";
+  const { tree, problem } = treeOf(file, text);
   const imports = new Map<string, Ref>();
-  for (const match of bare.matchAll(/\bimport\b([\w$\s*,{}]+)["']/g)) {
-    const clause = match[1]?.trimEnd() ?? "";
-    if (!clause.endsWith("from")) continue;
-    const from = textAt(match.index + match[0].length);
-    for (const [local, name] of importedBy(clause.slice(0, -4))) imports.set(local, { from, name });
-  }
   const exports = new Map<string, Ref>();
-  const stars: string[] = [];
-  const list = /\bexport\s*(?:type\s*)?(?:\{([^}]*)\}|(\*))(?:\s*from\s*["'])?/g;
-  for (const match of bare.matchAll(list)) {
-    const end = match.index + match[0].length;
-    const from = /["']$/.test(match[0]) ? textAt(end) : undefined;
-    if (match[2] && from !== undefined) stars.push(from);
-    for (const [exported, name] of namesIn(match[1] ?? ""))
-      exports.set(exported, { name, ...(from !== undefined && { from }) });
+  for (const { source, specifiers } of nodesOf(tree, "ImportDeclaration")) {
+    for (const each of specifiers) {
+      const ofType = { ImportDefaultSpecifier: "default", ImportNamespaceSpecifier: "*" };
+      const name = each.type === "ImportSpecifier" ? nameOf(each.imported) : ofType[each.type];
+      imports.set(each.local.name, { from: source.value, name });
+    }
   }
-  for (const [, name = ""] of bare.matchAll(/\bexport\s+default\s+([\w$]+)\s*(?:;|\n|$)/g))
-    exports.set("default", { name });
-  const classes = [...classesIn(file, bare, exports)];
-  const specifiers = [...bare.matchAll(/\b(?:from|import)\s*\(?\s*["']/g)].map((match) =>
-    textAt(match.index + match[0].length),
-  );
-  return { classes, imports, exports, stars, specifiers, code, bare };
+  for (const node of nodesOf(tree, "ExportNamedDeclaration")) {
+    for (const name of declaredBy(node.declaration)) exports.set(name, { name });
+    for (const each of node.specifiers) {
+      const isNamed = each.type === "ExportSpecifier";
+      const isType = [node.exportKind, isNamed && each.exportKind].includes("type");
+      const from = node.source && { from: node.source.value };
+      const name = isNamed ? nameOf(each.local) : "*";
+      exports.set(nameOf(each.exported), { name, isType, ...from });
+    }
+  }
+  for (const { declaration } of nodesOf(tree, "ExportDefaultDeclaration")) {
+    const named = "id" in declaration ? declaration.id : declaration;
+    exports.set("default", { name: dotted(named) ?? "default" });
+  }
+  const stars = nodesOf(tree, "ExportAllDeclaration").map(({ source }) => source.value);
+  const classes = classesIn(file, tree);
+  return { text, tree, problem, classes, imports, exports, stars, specifiers: specifiersOf(tree) };
 }
 
-/** Of `Base, { A as B }` or `* as all`, each local name with that of the other file. */
-function importedBy(clause: string): [string, string][] {
-  const [, first, , all] =
-    /^\s*(?:type\s+)?([\w$]+)?\s*(,)?\s*(?:\*\s*as\s+([\w$]+))?/.exec(clause) ?? [];
+function treeOf(file: string, text: string): Pick<Module, "tree" | "problem"> {
+  const options = { sourceType: "module", errorRecovery: true, plugins: pluginsFor(file) } as const;
+  try {
+    return { tree: parse(text, options), problem: undefined };
+  } catch (error) {
+    // A SyntaxError, or a RangeError for what is nested too deep.
+    const { loc, message } = error as SyntaxError & { readonly loc?: { readonly line: number } };
+    const problem = `line ${loc?.line ?? 1}: ${message.replace(/ \(\d+:\d+\)$/, "")}`;
+    return { tree: parse("", options), problem };
+  }
+}
+
+/** JSX and type assertions exclude each other. */
+function pluginsFor(file: string): ParserPlugin[] {
+  const isTyped = /\.[cm]?tsx?$/.test(file);
   return [
-    ...(first ? [[first, "default"] as [string, string]] : []),
-    ...(all ? [[all, "*"] as [string, string]] : []),
-    ...namesIn(/\{([^}]*)\}/.exec(clause)?.[1] ?? ""),
+    "decorators-legacy",
+    ...(isTyped ? (["typescript"] as const) : []),
+    ...(/\.[cm]?ts$/.test(file) ? [] : (["jsx"] as const)),
   ];
 }
 
-/** Of a list such as `A, type B as C`, each outer name with its inner one. */
-function namesIn(list: string): [string, string][] {
-  return list.split(",").flatMap((part) => {
-    const words = part.trim().split(/\s+/);
-    if (words[0] === "type" && words.length > 1 && words[1] !== "as") words.shift();
-    const [name = "", as, other] = words;
-    return name === "" ? [] : [[as === "as" && other ? other : name, name] as [string, string]];
+/** The nodes of these types below a node, and itself, in the order of the text. */
+export function nodesOf<Type extends Node["type"]>(root: Node, ...types: Type[]) {
+  const found: Extract<Node, { type: Type }>[] = [];
+  const wanted: ReadonlySet<string> = new Set(types);
+  visit(root, (node) => {
+    if (wanted.has(node.type)) found.push(node as (typeof found)[number]);
+  });
+  return found;
+}
+
+type Visitor = (node: Node, parent: Node | null, key: string) => unknown;
+
+/** Visits a node and those below it. @param enter returns false to leave out what is below a node */
+export function visit(root: Node, enter: Visitor): void {
+  type Tree = Parameters<typeof walk>[0];
+  walk(root as unknown as Tree, {
+    enter(node, parent, key) {
+      const around = parent as unknown as Node | null;
+      if (enter(node as unknown as Node, around, String(key)) === false) this.skip();
+    },
   });
 }
 
-const CLASS =
-  /(?<![\w$.])(?:(export)\s+)?(default\s+)?(?:declare\s+)?(?:(?:const|let|var)\s+([\w$]+)\s*=\s*)?(abstract\s+)?class(?:\s+(?!extends\b|implements\b)([\w$]+))?(?=[\s<{])/g;
-
-/** Adds those that are exported to `exports`. */
-function* classesIn(file: string, bare: string, exports: Map<string, Ref>): Iterable<SourceClass> {
-  for (const match of bare.matchAll(CLASS)) {
-    const [text, isExported, isDefault, variable, isAbstract, own] = match;
-    const name = variable ?? own ?? (isDefault && "default");
-    const end = match.index + text.length;
-    const open = bodyAt(bare, end);
-    if (name === undefined || open === undefined) continue;
-    if (isExported) exports.set(isDefault ? "default" : name, { name });
-    yield {
-      name,
-      file,
-      line: bare.slice(0, match.index).split("\n").length,
-      isAbstract: isAbstract !== undefined,
-      at: match.index,
-      open,
-      ...heritageOf(bare.slice(end, open)),
-      body: bare.slice(open, closingOf(bare, open, "{}")),
-    };
-  }
+/** `a.b.C` of such an expression, or of the name of a type. */
+export function dotted(node: Node | null | undefined): string | undefined {
+  if (node?.type === "Identifier") return node.name;
+  const [left, right] =
+    node?.type === "TSQualifiedName"
+      ? [node.left, node.right]
+      : node?.type === "MemberExpression" && !node.computed
+        ? [node.object, node.property]
+        : [];
+  const first = left && dotted(left);
+  const last = right && dotted(right);
+  return first && last && `${first}.${last}`;
 }
 
-const BRACKETS = "()[]{}<>";
-/** The most characters between a class's name and its body. */
-const MAX_HERITAGE = 5_000;
+/** Of an identifier, or of a string in its place. */
+export const nameOf = (node: Node) =>
+  node.type === "StringLiteral" ? node.value : (dotted(node) ?? "");
 
-/** Where the body of a class begins, whose name ends at `at`: at the first brace that is in no other bracket. */
-function bodyAt(bare: string, at: number): number | undefined {
-  for (let index = at; index < Math.min(bare.length, at + MAX_HERITAGE); index++) {
-    const char = bare[index] as string;
-    if (char === "{") return index;
-    if (char === ";" || char === "}") return undefined;
-    if ("([<".includes(char)) index = closingOf(bare, index, BRACKETS);
-  }
-  return undefined;
+/** The last name of `a.b`, `this.b`, `a?.b` or `a["b"]`. */
+export function propertyOf(node: Node): string | undefined {
+  if (node.type !== "MemberExpression" && node.type !== "OptionalMemberExpression")
+    return undefined;
+  const isKnown = !node.computed || node.property.type === "StringLiteral";
+  return isKnown ? nameOf(node.property) : undefined;
 }
 
-/** Of the text between a class's name and its body. */
-function heritageOf(text: string): Pick<SourceClass, "bases" | "target"> {
-  const own = /^\s*</.exec(text);
-  const rest = own ? text.slice(closingOf(text, own[0].length - 1, BRACKETS) + 1) : text;
-  const [, base = ""] = /^\s*extends\b([\s\S]*)$/.exec(rest) ?? [];
-  let expression = base.replace(/\bimplements\b[\s\S]*$/, "");
-  let target: string | undefined;
-  for (let index = 0; index < expression.length; index++) {
-    if (expression[index] === "(") index = closingOf(expression, index, BRACKETS);
-    else if (expression[index] === "<") {
-      const end = closingOf(expression, index, BRACKETS);
-      target = /^\s*([\w$.]+)\s*[,>]/.exec(expression.slice(index + 1))?.[1];
-      expression = expression.slice(0, index) + expression.slice(end + 1);
-      index--;
-    }
+/** The calls of a method of this name below a node, of any object. */
+export const methodCalls = (root: Node, name: string) =>
+  nodesOf(root, "CallExpression", "OptionalCallExpression").filter(
+    ({ callee }) => propertyOf(callee) === name,
+  );
+
+/** The values that an exported declaration declares. */
+function declaredBy(declaration: Node | null | undefined): string[] {
+  if (declaration?.type === "TSInterfaceDeclaration") return [];
+  if (declaration?.type === "TSTypeAliasDeclaration") return [];
+  if (declaration?.type === "VariableDeclaration") {
+    const patterns = declaration.declarations.map(({ id }) => id as Node);
+    return patterns.flatMap((id) => nodesOf(id, "Identifier")).map(({ name }) => name);
   }
-  return { bases: expression.match(/[A-Za-z_$][\w$]*(?:\.[\w$]+)*/g) ?? [], target };
+  const id = declaration && "id" in declaration ? (declaration.id as Node | null) : undefined;
+  return id ? [nameOf(id)] : [];
 }
 
-/** Where the bracket at `open` is closed; the end of the text where it is not. @param pairs the brackets that count */
-export function closingOf(text: string, open: number, pairs: string): number {
-  let depth = 0;
-  for (let index = open; index < text.length; index++) {
-    const at = pairs.indexOf(text[index] as string);
-    if (at < 0 || (text[index] === ">" && text[index - 1] === "=")) continue;
-    depth += at % 2 === 0 ? 1 : -1;
-    if (depth === 0) return index;
-  }
-  return text.length;
+function specifiersOf(tree: File): string[] {
+  const statements = nodesOf(
+    tree,
+    "ImportDeclaration",
+    "ExportNamedDeclaration",
+    "ExportAllDeclaration",
+    "ImportExpression",
+  );
+  return statements.flatMap(({ source }) =>
+    source?.type === "StringLiteral" ? [source.value] : [],
+  );
 }
+
+function classesIn(file: string, tree: File): SourceClass[] {
+  const found: SourceClass[] = [];
+  visit(tree, (node, parent) => {
+    if (node.type !== "ClassDeclaration" && node.type !== "ClassExpression") return;
+    const variable = parent?.type === "VariableDeclarator" ? dotted(parent.id) : undefined;
+    const isDefault = parent?.type === "ExportDefaultDeclaration";
+    const name = variable ?? node.id?.name ?? (isDefault && "default");
+    const line = (node.id ?? node.body).loc?.start.line ?? 1;
+    if (name) found.push({ name, file, line, node, ...heritageOf(node) });
+  });
+  return found;
+}
+
+function heritageOf({ superClass, superTypeArguments }: Class) {
+  const bases: string[] = [];
+  const [type] =
+    superTypeArguments?.type === "TSTypeParameterInstantiation" ? superTypeArguments.params : [];
+  const target = type?.type === "TSTypeReference" ? dotted(type.typeName) : undefined;
+  if (superClass) {
+    visit(superClass, (node) => {
+      const name = dotted(node);
+      if (name !== undefined) bases.push(name);
+      return name === undefined && !node.type.startsWith("TSType");
+    });
+  }
+  return { bases, target };
+}
+
+/** What a class declares by this name itself. */
+export const memberOf = ({ node }: SourceClass, name: string) =>
+  node.body.body.find((each) => "key" in each && dotted(each.key as Node) === name);
