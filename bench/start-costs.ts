@@ -9,12 +9,12 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 149,
+    kB: 143,
   },
-  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 95 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 97 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 100 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 92 },
+  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 89 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 91 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 94 },
+  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 86 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 

@@ -164,7 +164,7 @@ describe("the agent refuses what the JSON Schema certainly excludes", () => {
   it.each<[string, AnySchema, unknown, string]>([
     ["a plain pattern", z.string().regex(/^[A-Z]/), "porto", "answer: "],
     ["a type", z.object({ a: z.object({ b: z.number() }) }), { a: { b: "1" } }, "a.b: "],
-    ["a missing property", z.object({ a: z.string() }), {}, '"a"'],
+    ["a missing property", z.object({ a: z.string() }), {}, "a: "],
     ["an unknown property", z.strictObject({ a: z.string() }), { a: "", b: 1 }, '"b"'],
     ["a range", z.object({ n: z.number().max(3) }), { n: 4 }, "n: "],
     ["an address", z.email(), "nobody", "answer: "],
@@ -181,6 +181,44 @@ describe("the agent refuses what the JSON Schema certainly excludes", () => {
     const problems = problemsOf(z.array(z.number()), value);
     expect(problems).toHaveLength(21);
     expect(problems.at(-1)).toBe("and 980 more problems");
+  });
+});
+
+describe("a JSON Schema that a caller has written", () => {
+  const tree = {
+    type: "object",
+    properties: { next: { $ref: "#" }, city: { $ref: "#/definitions/city" } },
+    definitions: { city: { type: "string", minLength: 3 } },
+  };
+
+  it.each<[string, object, unknown]>([
+    ["a length in characters", { type: "string", maxLength: 1 }, "😀"],
+    ["a pattern that counts characters", { type: "string", pattern: "^.$" }, "😀"],
+    ["an integer above 2^53", { type: "integer" }, 1e21],
+    ["an object as a constant", { const: { a: 1 } }, { a: 1 }],
+    ["a limit of another type", { maximum: 3, minLength: 9 }, []],
+    ["a reference that leads elsewhere", { properties: { a: { $ref: "https://x/y" } } }, { a: 1 }],
+    ["a reference to a property", { properties: { a: {}, b: { $ref: "#/properties/a" } } }, {}],
+    ["overlapping members", { oneOf: [{ type: "number" }, { multipleOf: 0.1 }] }, 3],
+    ["itself inside", tree, { next: { next: {}, city: "Porto" } }],
+    ["a circle of references", { $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } }, 1],
+    ["an unreadable one", { type: "object", required: 5 }, "x"],
+  ])("W4: the agent accepts what JSON Schema accepts: %s", (_, schema, value) => {
+    expect(mismatchesOf("answer", value, schema)).toEqual([]);
+  });
+
+  it.each<[string, object, unknown, string]>([
+    ["a fraction", { type: "integer" }, 2.5, "answer: "],
+    ["a length in characters", { type: "string", maxLength: 1 }, "😀😀", "answer: "],
+    ["a limit without a type", { maximum: 3 }, 4, "answer: "],
+    ["a missing property of any type", { required: ["a"] }, {}, "a: "],
+    ["a part of one of two types", { type: ["array", "object"], required: ["a"] }, {}, "a: "],
+    ["itself inside", tree, { next: { next: { city: "P" } } }, "next.next.city: "],
+    ["too many items of any type", { type: "array", maxItems: 1 }, [1, 2], "answer: "],
+    ["no member", { anyOf: [{ const: 1 }, { const: 2 }] }, 3, "none of the allowed forms"],
+    ["nothing", { type: "string" }, undefined, "answer: "],
+  ])("W4: the agent refuses what JSON Schema refuses: %s", (_, schema, value, problem) => {
+    expect(mismatchesOf("answer", value, schema)).toEqual([expect.stringContaining(problem)]);
   });
 });
 

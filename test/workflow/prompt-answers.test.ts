@@ -387,7 +387,7 @@ describe("W4: schemas whose JSON form is read with care", () => {
     const end = await prompted(stub, { ...unique(), answers }, { schema, repair: 1 });
     expect(end).toMatchObject({ output: { city: null }, attempts: 2 });
     expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain(
-      'city.city: Instance type "number" is invalid. Expected "string"',
+      "city.city: Invalid input: expected string, received number",
     );
   });
 });

@@ -3,8 +3,11 @@
  * omits keywords that schema libraries read differently. The workflow, which has the schema itself, checks the rest. Pure.
  */
 
-import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
+import { fromJSONSchema } from "zod";
+import type { $ZodIssue } from "zod/v4/core";
 import { pointerSteps } from "./impossible.ts";
+
+type JSONSchema = Exclude<Parameters<typeof fromJSONSchema>[0], boolean>;
 
 const MAX_PROBLEMS = 20;
 
@@ -14,30 +17,45 @@ const MAX_PROBLEMS = 20;
  * @param name what the lines call the value itself
  */
 export function mismatchesOf(name: string, value: unknown, schema: object): string[] {
-  const errors = errorsOf(value, schema);
-  const causes = errors.filter(({ keyword }) => !OUTER.has(keyword));
-  const lines = (causes.length > 0 ? causes : errors).map((error) => lineOf(name, error));
+  const lines = issuesOf(value, schema).map(({ path, message }) => {
+    const where = path.join(".") || name;
+    return `${where}: ${message}`;
+  });
   const all = [...new Set(lines)];
   const more = all.length - MAX_PROBLEMS;
   return more > 0 ? [...all.slice(0, MAX_PROBLEMS), `and ${more} more problems`] : all;
 }
 
-/** Keywords whose errors only say that something inside them did not match. */
-const OUTER = new Set(["properties", "items", "prefixItems", "allOf", "$ref", "false"]);
-
-function errorsOf(value: unknown, schema: object): readonly OutputUnit[] {
+function issuesOf(value: unknown, schema: object): readonly Problem[] {
   try {
-    const isClosed = !JSON.stringify(schema).includes('"allOf"');
-    return new Validator(checked(schema, isClosed), "2020-12", false).validate(value).errors;
+    const result = fromJSONSchema(checked(byCharacters(schema))).safeParse(byCharacters(value));
+    return result.error?.issues.flatMap(problemsIn) ?? [];
   } catch {
     return [];
   }
 }
 
-function lineOf(name: string, { instanceLocation, keyword, error }: OutputUnit): string {
-  const where = pointerSteps(instanceLocation).join(".") || name;
-  const what = keyword === "anyOf" ? "matches none of the allowed forms" : error.replace(/\.$/, "");
-  return `${where}: ${what}`;
+type Problem = Pick<$ZodIssue, "path" | "message">;
+
+/** The problems of the only member of a union whose type the value has, or else that of the union. */
+function problemsIn(issue: $ZodIssue): readonly Problem[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const isOfType = (issues: readonly $ZodIssue[]) =>
+    !issues.some(({ code, path }) => code === "invalid_type" && path.length === 0);
+  const [member, other] = issue.errors.filter(isOfType);
+  if (!member || other) return [{ ...issue, message: "matches none of the allowed forms" }];
+  return member
+    .flatMap(problemsIn)
+    .map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
+}
+
+/**
+ * JSON in which each character is one UTF-16 code unit. JSON Schema counts the characters of a text, and the validator the
+ * units. https://json-schema.org/draft/2020-12/json-schema-validation#section-6.3.1
+ */
+function byCharacters(json: unknown): unknown {
+  const text = JSON.stringify(json) as string | undefined;
+  return text && JSON.parse(text.replace(/[\ud800-\udbff][\udc00-\udfff]/g, "\ufffd"));
 }
 
 type Node = Readonly<Record<string, unknown>>;
@@ -50,48 +68,79 @@ export function isKnownType(type: unknown): boolean {
 }
 
 /** Keywords that mean the same in all libraries. */
-const SAME = [
-  "$ref",
-  "const",
-  "enum",
-  "required",
-  "minimum",
-  "maximum",
-  "maxItems",
-  "maxLength",
-] as const;
+const SAME = ["required", "minimum", "maximum", "maxLength"] as const;
 
-/**
- * The schema with only the keywords that a value certainly has to match: no `format`, `not`, `multipleOf` or others.
- *
- * @param isClosed whether `additionalProperties` counts: members of an `allOf` would refuse each other's properties
- */
-function checked(schema: unknown, isClosed: boolean): Schema {
-  if (typeof schema !== "object" || schema === null) return schema as Schema;
-  const node = schema as Node;
-  const one = (value: unknown) => checked(value, isClosed);
-  const all = (value: unknown) => (value as unknown[]).map(one);
+/** Types by the keywords that say nothing of values of other types. An integer is a number. */
+const ALL_TYPES = ["null", "boolean", "number", "string", "array", "object"];
+/** Keywords that the validator reads without a type. */
+const UNTYPED = ["$ref", "$defs", "const", "enum", "anyOf", "allOf"];
+
+/** The schema with only the keywords that a value certainly has to match: no `format`, `not`, `multipleOf` or others. */
+function checked(root: unknown): JSONSchema {
+  const { definitions = {}, $defs = definitions } = root as Readonly<Record<string, Node>>;
+  // Members of an `allOf` would refuse each other's properties.
+  const isClosed = !JSON.stringify(root).includes('"allOf"');
+  const one = (schema: unknown): unknown => {
+    if (typeof schema !== "object" || schema === null) return schema;
+    const node = schema as Node;
+    const result = { ...plain(node), ...referenced(node, root as Node), ...itemsOf(node, one) };
+    const { properties, required, additionalProperties, patternProperties, allOf, anyOf, oneOf } =
+      node;
+    if (properties || required) result.properties = propertiesOf(node, one);
+    if (isClosed && patternProperties === undefined && additionalProperties !== undefined) {
+      result.additionalProperties = one(additionalProperties);
+    }
+    const all = (schemas: unknown) => (schemas as unknown[]).map(one);
+    if (anyOf) result.anyOf = all(anyOf);
+    // Checked as `anyOf`: the reduced members of a `oneOf` may overlap.
+    const together = [...(allOf ? all(allOf) : []), ...(oneOf ? [{ anyOf: all(oneOf) }] : [])];
+    if (together.length > 0) result.allOf = together;
+    const needsType = Object.keys(result).some((keyword) => !UNTYPED.includes(keyword));
+    return needsType ? { type: ALL_TYPES, ...result } : result;
+  };
+  return { ...(one(root) as object), $defs: eachOf($defs, one) } as JSONSchema;
+}
+
+/** The properties. A required one has a type: the validator takes a missing value for one of any type. */
+function propertiesOf({ properties = {}, required = [] }: Node, one: (value: unknown) => unknown) {
+  const result = eachOf(properties as Node, one);
+  for (const name of required as readonly string[]) {
+    result[name] = { type: ALL_TYPES, ...(result[name] as Node) };
+  }
+  return result;
+}
+
+/** The keywords without schemas inside. */
+function plain(node: Node): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
-  if (isKnownType(node.type)) result.type = node.type;
   for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
     if (typeof node[keyword] === "number") result[keyword] = node[keyword];
   }
-  for (const keyword of ["properties", "$defs", "definitions"]) {
-    if (node[keyword]) result[keyword] = eachOf(node[keyword] as Node, one);
+  const { type, pattern, minLength } = node;
+  if (isKnownType(type)) {
+    const types = [type].flat() as string[];
+    // The validator's integers end at 2^53.
+    result.type = types.map((name) => (name === "integer" ? "number" : name));
+    if (types.includes("integer") && !types.includes("number")) result.multipleOf = 1;
   }
-  const { pattern, minLength, additionalProperties, patternProperties, allOf, anyOf, oneOf } = node;
   if (typeof pattern === "string" && isPortable(pattern)) result.pattern = pattern;
-  // Libraries count UTF-16 code units; the validator counts characters.
+  // Libraries count UTF-16 code units.
   if (typeof minLength === "number") result.minLength = Math.ceil(minLength / 2);
-  if (isClosed && patternProperties === undefined && additionalProperties !== undefined) {
-    result.additionalProperties = one(additionalProperties);
-  }
-  if (anyOf) result.anyOf = all(anyOf);
-  // Checked as `anyOf`: the reduced members of a `oneOf` may overlap.
-  const together = [...(allOf ? all(allOf) : []), ...(oneOf ? [{ anyOf: all(oneOf) }] : [])];
-  if (together.length > 0) result.allOf = together;
-  return { ...result, ...itemsOf(node, one) } as Schema;
+  // The validator compares objects by identity.
+  const isText = (value: unknown) => typeof value !== "object" || value === null;
+  if ("const" in node && isText(node.const)) result.const = node.const;
+  if (Array.isArray(node.enum) && node.enum.every(isText)) result.enum = node.enum;
+  return result;
+}
+
+/** The `$ref` of a node, where the validator can follow it. */
+function referenced({ $ref }: Node, root: Node): Node {
+  if ($ref === "#") return { $ref };
+  const [keyword, name, ...more] = pointerSteps(String($ref));
+  const isKnown = keyword === ("$defs" in root ? "$defs" : "definitions") && more.length === 0;
+  if (!isKnown || !Object.hasOwn(root[keyword] as Node, name ?? "")) return {};
+  return { $ref: String($ref).replace("definitions", "$defs") };
 }
 
 /** The items of a list or a tuple. The last items of a tuple may be missing. */
@@ -99,15 +148,17 @@ function itemsOf(node: Node, one: (value: unknown) => unknown): Node {
   const isTuple = Array.isArray(node.items);
   const prefix = (isTuple ? node.items : node.prefixItems) as unknown[] | undefined;
   const rest = isTuple ? node.additionalItems : node.items;
+  const { minItems, maxItems } = node;
+  const sizes = { ...(!prefix && { minItems }), maxItems };
+  const isSized = Object.values(sizes).some((size) => size !== undefined);
   return {
-    ...(prefix
-      ? { prefixItems: prefix.map(one) }
-      : "minItems" in node && { minItems: node.minItems }),
+    ...(isSized && { items: true, ...sizes }),
+    ...(prefix && { prefixItems: prefix.map(one) }),
     ...(rest !== undefined && { items: one(rest) }),
   };
 }
 
-function eachOf(schemas: Node, one: (value: unknown) => unknown): Node {
+function eachOf(schemas: Node, one: (value: unknown) => unknown): Record<string, unknown> {
   return Object.fromEntries(Object.entries(schemas).map(([key, value]) => [key, one(value)]));
 }
 
