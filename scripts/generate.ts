@@ -1,11 +1,14 @@
 /**
  * Writes the sources that are made of other files, which git ignores: src/operator/mcp/docs.generated.ts has the sections of README.md and
- * docs/, for the tool `search_docs`; src/operator/dashboard/page.generated.ts has the script and the style of the dashboard. Runs after an install, and before the tests and the build.
+ * docs/, for the tool `search_docs`; src/operator/*.generated.ts join what the folders `operated/` of all modules have; and
+ * src/operator/dashboard/page.generated.ts has the script and the style of the dashboard. Runs after an install, and before the
+ * tests and the build.
  */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { build } from "esbuild";
 import { rolldown } from "rolldown";
+import { MODULES } from "./modules.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const target = path.join(root, "src/operator/mcp/docs.generated.ts");
@@ -21,6 +24,20 @@ const sections = pages
 const text = `// Written by scripts/generate.ts.\n\n/** Page, heading and text of each section. */\nexport const SECTIONS: readonly (readonly [page: string, heading: string, text: string])[] = ${JSON.stringify(sections)};\n`;
 
 writeFileSync(target, text);
+
+/**
+ * The constants that the files of `operated/` may have, by the file. Agents load no lists, and clients load no parts: a bundler
+ * could not leave them out of one object.
+ */
+const OPERATED = {
+  catalog: ["FINDINGS", "COUNTS", "ACTIONS"],
+  lists: ["LISTS", "READS", "OPENS", "SUBLISTS"],
+  part: ["PARTS"],
+};
+for (const [file, names] of Object.entries(OPERATED)) {
+  const code = joined(file, names);
+  writeFileSync(path.join(root, `src/operator/${file}.generated.ts`), code);
+}
 
 const app = path.join(root, "src/operator/dashboard/app");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
@@ -51,6 +68,27 @@ const css = style.outputFiles[0]?.text.trim() ?? "";
 // A closing tag in a text would end the element.
 const page = `// Written by scripts/generate.ts.\n\nexport const SCRIPT: string = ${JSON.stringify(code.replaceAll("</script", "<\\/script"))};\nexport const STYLE: string = ${JSON.stringify(css)};\n`;
 writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
+
+/** The code that spreads the constants of a name, of all modules, into one. Core has the types of `operated/`. */
+function joined(file: string, names: readonly string[]): string {
+  const all = Object.keys(MODULES).flatMap((module) => {
+    const source = path.join(root, `src/${module}/operated/${file}.ts`);
+    return module === "core" || !existsSync(source) ? [] : [{ module, source }];
+  });
+  const imports = all.map(({ module }, at) =>
+    module === "operator"
+      ? `import * as m${at} from "./operated/${file}.ts";`
+      : `import * as m${at} from "../${module}/operated/${file}.ts";`,
+  );
+  const texts = all.map(({ source }) => readFileSync(source, "utf8"));
+  const constants = names.map((name) => {
+    const of = texts.flatMap((code, at) =>
+      new RegExp(`^export const ${name}\\b`, "m").test(code) ? [`...m${at}.${name}`] : [],
+    );
+    return `export const ${name} = { ${of.join(", ")} };`;
+  });
+  return ["// Written by scripts/generate.ts.", ...imports, ...constants, ""].join("\n");
+}
 
 /** Without the line breaks between elements of templates, which htm leaves out as well. */
 function dense(source: string): string {

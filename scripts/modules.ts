@@ -10,15 +10,11 @@ export interface ModuleRule {
 
 const KERNEL = ["core", "kernel/outbox", "kernel/submissions", "kernel/waits", "kernel"];
 
-/** By the folder. A file belongs to the module with the longest name. */
+/** By the folder. A file belongs to the module with the longest name. Operators see what modules have in this order. */
 export const MODULES: Readonly<Record<string, ModuleRule>> = {
   core: {
     contents: "options, wake, migrations, failures, JSON, durations",
     imports: [],
-  },
-  "kernel/outbox": {
-    contents: "at-least-once delivery of events",
-    imports: ["core"],
   },
   "kernel/submissions": {
     contents: "the ledger of accepted turns",
@@ -28,14 +24,13 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
     contents: "what workflows wait for at their agent",
     imports: ["core", "kernel/outbox", "kernel/submissions"],
   },
+  "kernel/outbox": {
+    contents: "at-least-once delivery of events",
+    imports: ["core"],
+  },
   kernel: {
     contents: "makes submissions, outbox and waits of an object, and installs its features",
     imports: ["core", "kernel/outbox", "kernel/submissions", "kernel/waits"],
-  },
-  scheduler: {
-    contents: "the feature `schedules()`: language, calendar, tasks, runs",
-    imports: ["core"],
-    typesOnly: ["kernel", "kernel/submissions"],
   },
   inbound: {
     contents: "the features `inbound()` and `signedLinks()`: the log of what arrives, and links",
@@ -45,6 +40,11 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
     contents: "receivers for Workers: each sender, links, e-mail, queues, cron; without Zod",
     imports: ["core", "inbound"],
     typesOnly: ["kernel/outbox", "kernel/submissions", "kernel/waits"],
+  },
+  scheduler: {
+    contents: "the feature `schedules()`: language, calendar, tasks, runs",
+    imports: ["core"],
+    typesOnly: ["kernel", "kernel/submissions"],
   },
   replies: {
     contents: "the feature `replies()`: messages to Slack, Discord, Telegram, GitHub and by e-mail",

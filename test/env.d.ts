@@ -80,6 +80,6 @@ declare namespace Cloudflare {
 interface ImportMeta {
   glob<T>(
     pattern: string,
-    options: { query: "?raw"; import: "default"; eager: true },
+    options: { query?: "?raw"; import?: "default"; eager: true },
   ): Record<string, T>;
 }

@@ -9,6 +9,7 @@ import { listThreads as threadPage, withKeyPrefix } from "../kernel/submissions/
 import { hasOpenWait, STORED_KINDS } from "../kernel/waits/index.ts";
 import { keyPrefix } from "../workflow/internal.ts";
 import { invalidOperation } from "./errors.ts";
+import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { LIMIT, SEQ_PAGE } from "./paging.ts";
 import type {
@@ -21,7 +22,6 @@ import type {
   WorkflowSummary,
 } from "./protocol.ts";
 import { isOver, liveStatus } from "./workflows/instances.ts";
-import { STATUSES } from "./workflows/lists.ts";
 import { stepsOf } from "./workflows/steps.ts";
 
 /**

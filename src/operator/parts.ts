@@ -1,24 +1,12 @@
-/** What the modules contribute for operators where the agent runs: one import and one entry for each. `catalog.ts` has their data. */
+/** What the modules contribute for operators where the agent runs, of `operated/part.ts` of each. */
 
 import type { OperatedPart } from "../core/operated/part.ts";
-import { inbound } from "../inbound/operated/part.ts";
-import { outbox } from "../kernel/outbox/operated/part.ts";
-import { submissions } from "../kernel/submissions/operated/part.ts";
-import { waits } from "../kernel/waits/operated/part.ts";
-import { scheduler } from "../scheduler/operated/part.ts";
 import type { OperatedAgent } from "./operated.ts";
+import { PARTS as BY_NAME } from "./part.generated.ts";
 import type { Finding } from "./protocol.ts";
-import { mcp } from "./report/mcp.ts";
-import { workflows } from "./workflows/part.ts";
 
-export type Part = OperatedPart<OperatedAgent, Finding>;
+export type Part = OperatedPart<OperatedAgent, Finding> & { readonly name: string };
 
-export const PARTS: readonly Part[] = [
-  submissions,
-  outbox,
-  inbound,
-  waits,
-  scheduler,
-  workflows,
-  mcp,
-];
+export const PARTS: readonly Part[] = Object.entries<Omit<Part, "name">>(BY_NAME).map(
+  ([name, part]) => ({ name, ...part }),
+);

@@ -6,11 +6,11 @@ import type { Effect } from "../core/operated/effect.ts";
 import type { Finding as OperatedFinding } from "../core/operated/part.ts";
 import type { Page, PageOptions } from "../core/page.ts";
 import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
-import type { Lists, OPENS, PARTS, READS } from "./lists.ts";
+import type { Lists, OPENS, READS, SUBLISTS } from "./lists.ts";
 
 export type { DeliveryDetails } from "../kernel/outbox/operated/lists.ts";
 export type { ThreadMessage, ThreadSummary } from "../kernel/submissions/operated/lists.ts";
-export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./workflows/lists.ts";
+export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./operated/lists.ts";
 export type { Page, PageOptions };
 
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
@@ -27,7 +27,7 @@ export type Details = {
 };
 
 /** The lists below one item, by its collection. */
-export type Parts = { readonly [Name in keyof typeof PARTS]: ItemOf<(typeof PARTS)[Name]> };
+export type Parts = { readonly [Name in keyof typeof SUBLISTS]: ItemOf<(typeof SUBLISTS)[Name]> };
 
 type ItemOf<Read extends (...args: never[]) => Promise<Page<unknown>>> = Awaited<
   ReturnType<Read>

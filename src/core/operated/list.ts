@@ -23,6 +23,8 @@ export type Called<Verbs> = {
 
 export type List<Item, Filter = object, Act = object> = {
   readonly title: string;
+  /** Opens it on the page, after `g`. `o` is the overview. */
+  readonly letter: string;
   /** Where there is nothing: what would be here, and how it gets here. */
   readonly empty: string;
   readonly id: (item: Item) => string;

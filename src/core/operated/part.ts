@@ -96,7 +96,6 @@ export type Bulk<Agent, Of> = {
 };
 
 type Definition<Agent, Facts, Found> = {
-  readonly name: string;
   /** The questions that have no answer without its facts. */
   readonly answers: readonly Question[];
   /** Undefined: the agent does not have it. */

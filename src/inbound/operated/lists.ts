@@ -12,6 +12,7 @@ export const LISTS: {
 } = {
   inbound: {
     title: "Arrivals",
+    letter: "i",
     empty: "Nothing has arrived yet. Webhooks, e-mails and messages appear here.",
     id: ({ source, id }) => `${source}/${id}`,
     link: "Arrival",

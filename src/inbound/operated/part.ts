@@ -88,16 +88,17 @@ const many: Bulk<Operated, Many> = {
   },
 };
 
-export const inbound = operatedPart({
-  name: "inbound",
-  answers: ["starts"],
-  facts: async (operated: Operated, now) =>
-    operated.capabilities.features.has("inbound") ? logOf(operated).facts(now) : undefined,
-  rules: INBOUND_RULES,
-  summary: ({ counts }) => ({
-    counts: { inbound: counts },
-    judges: counts.accepted + counts.filtered + counts.refused > 0 ? ["starts"] : [],
+export const PARTS = {
+  inbound: operatedPart({
+    answers: ["starts"],
+    facts: async (operated: Operated, now) =>
+      operated.capabilities.features.has("inbound") ? logOf(operated).facts(now) : undefined,
+    rules: INBOUND_RULES,
+    summary: ({ counts }) => ({
+      counts: { inbound: counts },
+      judges: counts.accepted + counts.filtered + counts.refused > 0 ? ["starts"] : [],
+    }),
+    verbs: { replay } satisfies Record<keyof typeof ACTIONS, unknown>,
+    bulks: { inbound: many },
   }),
-  verbs: { replay } satisfies Record<keyof typeof ACTIONS, unknown>,
-  bulks: { inbound: many },
-});
+};

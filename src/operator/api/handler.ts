@@ -5,7 +5,7 @@ import type { Query } from "../../core/operated/list.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { callAgent, type Remote, remoteOf } from "../../kernel/index.ts";
-import { listOf, OPENS, of, PARTS, READS } from "../lists.ts";
+import { listOf, OPENS, of, READS, SUBLISTS } from "../lists.ts";
 import type { Operated, OperatedVerbs } from "../operated.ts";
 import type { AgentRef, OperateRequest, OperateResult, PageOptions, Report } from "../protocol.ts";
 import {
@@ -229,7 +229,7 @@ async function read(
     checkNoParameters(search);
     return found(await stub.operations.traceSubmission(id), id);
   }
-  const readPart = of<Reader<[string, Query]>>(PARTS, `${collection}/${part}`);
+  const readPart = of<Reader<[string, Query]>>(SUBLISTS, `${collection}/${part}`);
   if (readPart) return readPart(stub, id, queryOf(search));
   const open = of<Reader<[string, string]>>(OPENS, collection);
   const isItem = collection === "inbound" ? part !== undefined : part === undefined;

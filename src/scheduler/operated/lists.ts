@@ -15,6 +15,7 @@ export const LISTS: {
 } = {
   tasks: {
     title: "Schedules",
+    letter: "t",
     empty: "No schedule yet. Declare recurring work in getScheduledTasks().",
     id: ({ taskId }) => taskId,
     link: "Task",
@@ -50,7 +51,7 @@ export const OPENS = {
 };
 
 /** The lists of an item. */
-export const PARTS = {
+export const SUBLISTS = {
   "tasks/runs": ({ schedules }: Stub, taskId: string, query: Query) =>
     schedules.runs(taskId, query),
 };

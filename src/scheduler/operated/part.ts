@@ -12,23 +12,24 @@ function schedulerOf({ capabilities: { features } }: Operated): Scheduler | unde
     : undefined;
 }
 
-export const scheduler = operatedPart({
-  name: "scheduler",
-  answers: ["onTime"],
-  facts: async (operated: Operated, now) => schedulerOf(operated)?.facts(now),
-  rules: SCHEDULER_RULES,
-  summary({ tasks }) {
-    const counts = { ...COUNTS.tasks };
-    for (const { state } of tasks) counts[state]++;
-    const isBusy = tasks.some(({ firesAt }) => firesAt !== null);
-    return {
-      counts: { tasks: counts },
-      judges: tasks.length > 0 ? ["onTime"] : [],
-      // A task is armed at once; how long ago it was declared is not stored.
-      ...(isBusy && { workSince: 0 }),
-      isBusy,
-    };
-  },
-  waking: schedulerOf,
-  verbs: VERBS,
-});
+export const PARTS = {
+  scheduler: operatedPart({
+    answers: ["onTime"],
+    facts: async (operated: Operated, now) => schedulerOf(operated)?.facts(now),
+    rules: SCHEDULER_RULES,
+    summary({ tasks }) {
+      const counts = { ...COUNTS.tasks };
+      for (const { state } of tasks) counts[state]++;
+      const isBusy = tasks.some(({ firesAt }) => firesAt !== null);
+      return {
+        counts: { tasks: counts },
+        judges: tasks.length > 0 ? ["onTime"] : [],
+        // A task is armed at once; how long ago it was declared is not stored.
+        ...(isBusy && { workSince: 0 }),
+        isBusy,
+      };
+    },
+    waking: schedulerOf,
+    verbs: VERBS,
+  }),
+};

@@ -54,6 +54,7 @@ export const LISTS: {
 } = {
   deliveries: {
     title: "Outbox",
+    letter: "d",
     empty: "No delivery yet. Events that the agent puts into its outbox appear here.",
     id: ({ id }) => id,
     link: "Delivery",
@@ -75,6 +76,7 @@ export const LISTS: {
   },
   "dead-letters": {
     title: "Dead letters",
+    letter: "l",
     empty: "No dead letters. Deliveries that were given up appear here.",
     id: ({ id }) => id,
     link: "Delivery",
@@ -91,6 +93,7 @@ export const LISTS: {
   },
   endpoints: {
     title: "Endpoints",
+    letter: "e",
     empty: "All endpoints are healthy. URLs that fail, or are disabled, appear here.",
     id: ({ url }) => url,
     link: "URL",

@@ -6,18 +6,20 @@ import { outboxFacts } from "../facts.ts";
 import { DEAD_LETTERS, type Operated, VERBS } from "./actions.ts";
 import { OUTBOX_RULES } from "./rules.ts";
 
-export const outbox = operatedPart({
-  name: "outbox",
-  answers: ["delivers"],
-  facts: async ({ capabilities }: Operated) => outboxFacts(await capabilities.outbox.factSource()),
-  rules: OUTBOX_RULES,
-  summary: ({ waiting, deadLetters, groups, endpoints }) => ({
-    counts: { outbox: { waiting, deadLetters } },
-    judges: waiting + deadLetters + endpoints.length > 0 ? ["delivers"] : [],
-    workSince: earliestOf(groups.filter(({ state }) => state === "waiting")),
-    isBusy: waiting > 0,
+export const PARTS = {
+  outbox: operatedPart({
+    answers: ["delivers"],
+    facts: async ({ capabilities }: Operated) =>
+      outboxFacts(await capabilities.outbox.factSource()),
+    rules: OUTBOX_RULES,
+    summary: ({ waiting, deadLetters, groups, endpoints }) => ({
+      counts: { outbox: { waiting, deadLetters } },
+      judges: waiting + deadLetters + endpoints.length > 0 ? ["delivers"] : [],
+      workSince: earliestOf(groups.filter(({ state }) => state === "waiting")),
+      isBusy: waiting > 0,
+    }),
+    waking: ({ capabilities }) => capabilities.outbox,
+    verbs: VERBS,
+    bulks: { "dead-letters": DEAD_LETTERS },
   }),
-  waking: ({ capabilities }) => capabilities.outbox,
-  verbs: VERBS,
-  bulks: { "dead-letters": DEAD_LETTERS },
-});
+};

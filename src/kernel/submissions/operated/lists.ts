@@ -32,6 +32,7 @@ export const LISTS: {
 } = {
   submissions: {
     title: "Submissions",
+    letter: "s",
     empty: "No submission yet. Turns that the agent accepts appear here.",
     id: ({ submissionId }) => submissionId,
     link: "Submission",
@@ -61,6 +62,7 @@ export const LISTS: {
   },
   threads: {
     title: "Threads",
+    letter: "h",
     empty: "No thread yet. Conversations that submissions use appear here.",
     id: ({ thread }) => thread,
     link: "Thread",
@@ -118,7 +120,7 @@ async function pageFrom(
 }
 
 /** The lists of an item. */
-export const PARTS = {
+export const SUBLISTS = {
   "threads/messages": ({ operations }: Stub, thread: string, query: Query) =>
     operations.listThreadMessages(thread, query),
 };

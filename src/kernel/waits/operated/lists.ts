@@ -15,6 +15,7 @@ export const LISTS: {
 } = {
   approvals: {
     title: "Approvals",
+    letter: "a",
     empty: "No approval yet. What step.approval() of a workflow asks for appears here.",
     id: ({ approvalId }) => approvalId,
     link: "Title",

@@ -55,20 +55,21 @@ const reject: ItemVerb<Operated, OnOne<typeof ACTIONS, "reject">> = {
     effectOf(await agent.approvals.reject(action.approvalId, { by, reason }), action),
 };
 
-export const waits = operatedPart({
-  name: "waits",
-  answers: ["onTime"],
-  facts: async ({ capabilities, storage }: Operated, now) => {
-    await capabilities.submissions.ready();
-    return waitFacts(storage.sql, now);
-  },
-  rules: WAIT_RULES,
-  summary: ({ approvals, open, pending }) => ({
-    counts: { approvals },
-    judges: open > 0 ? ["onTime"] : [],
-    workSince: Math.min(...pending.map(({ createdAt }) => createdAt)),
-    isBusy: open > 0,
+export const PARTS = {
+  waits: operatedPart({
+    answers: ["onTime"],
+    facts: async ({ capabilities, storage }: Operated, now) => {
+      await capabilities.submissions.ready();
+      return waitFacts(storage.sql, now);
+    },
+    rules: WAIT_RULES,
+    summary: ({ approvals, open, pending }) => ({
+      counts: { approvals },
+      judges: open > 0 ? ["onTime"] : [],
+      workSince: Math.min(...pending.map(({ createdAt }) => createdAt)),
+      isBusy: open > 0,
+    }),
+    waking: ({ capabilities }) => capabilities.waits,
+    verbs: { approve, reject } satisfies Record<keyof typeof ACTIONS, unknown>,
   }),
-  waking: ({ capabilities }) => capabilities.waits,
-  verbs: { approve, reject } satisfies Record<keyof typeof ACTIONS, unknown>,
-});
+};

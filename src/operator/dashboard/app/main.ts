@@ -27,24 +27,10 @@ import {
 import { agoText } from "./text/times.ts";
 import { VIEWS } from "./views.ts";
 
-/** `g`, then the letter, opens a view. */
-const LETTERS: Readonly<Record<string, string>> = {
-  o: "",
-  s: "submissions",
-  w: "workflows",
-  a: "approvals",
-  i: "inbound",
-  d: "deliveries",
-  l: "dead-letters",
-  e: "endpoints",
-  t: "tasks",
-  h: "threads",
-  u: "actions",
-};
-
-const NAVIGATION: readonly (readonly [string, string])[] = [
-  ["", "Overview"],
-  ...Object.entries(VIEWS).map(([name, { title }]) => [name, title] as const),
+/** The views, each with its title, and the letter that opens it after `g`. */
+const NAVIGATION: readonly (readonly [view: string, title: string, letter: string])[] = [
+  ["", "Overview", "o"],
+  ...Object.entries(VIEWS).map(([name, { title, letter }]) => [name, title, letter] as const),
 ];
 
 const isHelpOpen = signal(false);
@@ -114,7 +100,7 @@ function Help() {
       <div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next and previous row</dd></div>
       <div><dt><kbd>Enter</kbd></dt><dd>open the row</dd></div>
       <div><dt><kbd>Esc</kbd></dt><dd>close</dd></div>
-      ${NAVIGATION.map(([key, title]) => html`<div key=${key}><dt><kbd>g</kbd> <kbd>${Object.entries(LETTERS).find(([, view]) => view === key)?.[0]}</kbd></dt><dd>${title}</dd></div>`)}
+      ${NAVIGATION.map(([key, title, letter]) => html`<div key=${key}><dt><kbd>g</kbd> <kbd>${letter}</kbd></dt><dd>${title}</dd></div>`)}
     </dl>
     <form method="dialog"><button>Close</button></form>
   </dialog>`;
@@ -132,9 +118,9 @@ addEventListener("keydown", (event) => {
     return;
   if (document.querySelector("dialog[open]")) return;
   const { key } = event;
-  const letter = wasG ? LETTERS[key] : undefined;
+  const opened = wasG ? NAVIGATION.find(([, , letter]) => letter === key) : undefined;
   wasG = key === "g";
-  if (letter !== undefined) go({ view: letter, id: "", q: "" });
+  if (opened) go({ view: opened[0], id: "", q: "" });
   else if (key === "/") document.getElementById("filter")?.focus();
   else if (key === "j") move(1);
   else if (key === "k") move(-1);

@@ -16,7 +16,7 @@ export type ActionButton = {
   readonly expects?: number;
 };
 
-export type View = Pick<AnyList, "title" | "empty" | "id" | "link"> & {
+export type View = Pick<AnyList, "title" | "letter" | "empty" | "id" | "link"> & {
   readonly name: keyof Lists;
   /** Whether an item can be opened by the API. */
   readonly opens: boolean;
@@ -60,6 +60,7 @@ function filterOf([parameter, kind]: readonly [string, FilterKind]): FilterName[
 function viewOf(name: keyof Lists): View {
   const {
     title,
+    letter,
     empty,
     id,
     link,
@@ -70,7 +71,7 @@ function viewOf(name: keyof Lists): View {
   } = LISTS[name] as unknown as AnyList;
   const cells = Object.entries(columns).map(([of, column]) => [of, cellOf(column)]);
   return {
-    ...{ name, title, empty, id, link },
+    ...{ name, title, letter, empty, id, link },
     opens: !isWhole,
     columns: Object.fromEntries(cells),
     filters: Object.entries(filters).flatMap(filterOf),

@@ -1,10 +1,8 @@
 /** What can be wrong with the MCP servers that the agent uses. */
 
 import type { MCPServer } from "agents";
-import { operatedPart } from "../../core/operated/part.ts";
 import { at, line } from "../../core/operated/text.ts";
 import type { HostAgent } from "../../kernel/index.ts";
-import type { OperatedAgent } from "../operated.ts";
 import type { Finding } from "../protocol.ts";
 
 /** A server answers within seconds. The SDK tries again for about three minutes. */
@@ -20,7 +18,7 @@ type McpFacts = readonly (MCPServer & {
 const seen = new WeakMap<HostAgent, Map<string, number>>();
 
 /** A host without MCP servers has no such method. */
-function mcpFacts(host: HostAgent, now: number): McpFacts {
+export function mcpFacts(host: HostAgent, now: number): McpFacts {
   const before = seen.get(host);
   const states = new Map<string, number>();
   seen.set(host, states);
@@ -38,7 +36,7 @@ function isSilent({ state, capabilities, since }: McpFacts[number], now: number)
   return !isReady && state !== "authenticating" && now - since >= CONNECTING_MS;
 }
 
-const mcpServerFails = (servers: McpFacts, now: number) =>
+export const mcpServerFails = (servers: McpFacts, now: number) =>
   servers
     .filter((server) => isSilent(server, now))
     .map(({ id, name, server_url: url, state, error, since }): Finding => {
@@ -58,10 +56,3 @@ const mcpServerFails = (servers: McpFacts, now: number) =>
         link: { view: "overview" },
       };
     });
-
-export const mcp = operatedPart({
-  name: "mcp",
-  answers: ["succeeds"],
-  facts: async ({ host }: OperatedAgent, now) => mcpFacts(host, now),
-  rules: [mcpServerFails],
-});

@@ -8,9 +8,9 @@ import type { ItemVerb } from "../../core/operated/part.ts";
 import { hasEnded } from "../../kernel/outbox/internal.ts";
 import { inspectWorkflow } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";
+import { instanceOf, liveStatus } from "../workflows/instances.ts";
+import { endRun, restartPointOf } from "../workflows/steps.ts";
 import type { ACTIONS } from "./catalog.ts";
-import { instanceOf, liveStatus } from "./instances.ts";
-import { endRun, restartPointOf } from "./steps.ts";
 
 type Name = keyof typeof ACTIONS;
 type Verb<One extends Name> = ItemVerb<OperatedAgent, OnOne<typeof ACTIONS, One>>;

@@ -1,10 +1,17 @@
-/** Workflows for operators, as data. */
+/** Workflows, and what the report finds of no module, as data. */
 
 import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
 
 export const FINDINGS = {
   "workflow-failed": "succeeds",
   "workflow-missing": "succeeds",
+  "mcp-server-fails": "succeeds",
+  "work-without-alarm": "onTime",
+  "alarm-without-work": "onTime",
+  // Asked by the API
+  "agent-unreachable": "starts",
+  // A question that the report cannot answer has no verdict.
+  "report-incomplete": null,
 } as const satisfies FindingCatalog;
 
 export const COUNTS = { workflows: {} as Readonly<Record<string, number>> };

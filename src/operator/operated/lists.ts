@@ -1,8 +1,9 @@
-/** Workflows for operators, as lists. */
+/** Workflows and the audit log for operators, as lists. */
 
 import type { Json } from "../../core/json.ts";
 import type { List, Query } from "../../core/operated/list.ts";
 import type { Page, PageOptions } from "../../core/page.ts";
+import type { AuditEntry } from "../protocol.ts";
 import type { Action } from "./catalog.ts";
 
 export type WorkflowSummary = {
@@ -52,14 +53,17 @@ type Stub = {
   readonly operations: {
     listWorkflows(options: WorkflowFilter & PageOptions): Promise<Page<WorkflowSummary>>;
     inspectWorkflow(id: string): Promise<WorkflowDetails | null>;
+    listActions(page: PageOptions): Promise<Page<AuditEntry>>;
   };
 };
 
 export const LISTS: {
   readonly workflows: List<WorkflowSummary, WorkflowFilter, Action>;
+  readonly actions: List<AuditEntry, Record<never, never>>;
 } = {
   workflows: {
     title: "Workflows",
+    letter: "w",
     empty: "No workflow yet. Those that the agent starts appear here.",
     id: ({ workflowId }) => workflowId,
     link: "Instance",
@@ -79,11 +83,29 @@ export const LISTS: {
       return [{ do: held, workflowId }, restart, { do: "terminate-workflow", workflowId }];
     },
   },
+  actions: {
+    title: "Audit log",
+    letter: "u",
+    empty: "No action yet. What operators do is recorded here.",
+    id: ({ auditId }) => auditId,
+    link: "Action",
+    columns: {
+      Outcome: ["status", ({ outcome }) => outcome],
+      When: ["time", ({ at }) => at],
+      Who: ["text", ({ by }) => by, 30],
+      Action: ["text", ({ action }) => action.do, 30],
+      Target: ["text", ({ action: { do: _, ...target } }) => target, 60],
+      Reason: ["text", ({ reason }) => reason, 60],
+      Count: ["text", ({ count }) => count],
+    },
+    isWhole: true,
+  },
 };
 
 /** Each list, as the API reads it from the agent. */
 export const READS = {
   workflows: ({ operations }: Stub, query: Query) => operations.listWorkflows(query),
+  actions: ({ operations }: Stub, query: Query) => operations.listActions(query),
 };
 
 /** Each item with its details. */
