@@ -561,6 +561,40 @@ describe("retry of a failed submission", () => {
     await expectState(stub, again?.submissionId ?? "", "pending");
   });
 
+  it("L1: retrying a scheduled submission that was cancelled arms a wake for now, not for its former time", () =>
+    within(givenLedger(), async ({ submissions }, ctx) => {
+      const notBefore = new Date(Date.now() + HOUR_MS);
+      await submissions.submit([message(hold)], { submissionId: "s", notBefore });
+      await submissions.cancel("s");
+      const again = await submissions.retry("s");
+      expect(again).toMatchObject({ accepted: true, status: "pending" });
+      expect(jobOf("perdure.submissions", ctx)).toBeLessThan(Date.now() + 60_000);
+      expect(again?.dueAt).toBeUndefined();
+      await submissions.cancel(again?.submissionId ?? "");
+    }));
+
+  it("L7: a retry begins without what its submission has left: no tokens, and no turn that it joined", async () => {
+    const stub = givenLedger();
+    await submit(stub, { ...hold, calls: 2, tokens: 7 }, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });
+    await within(stub, async ({ submissions }) => {
+      const ref = { seq: 1, attempt: 1 };
+      submissions.nextStep(ref);
+      submissions.recordUsage(ref, { totalTokens: 7 });
+      await submissions.cancel("s");
+      expect(await submissions.inspect("joined")).toMatchObject({ mergedInto: "s" });
+      expect(await submissions.inspect("s")).toMatchObject({ usage: { totalTokens: 7 } });
+      for (const id of ["s", "joined"]) {
+        const again = await submissions.retry(id);
+        expect(again).toMatchObject({ accepted: true, status: "pending" });
+        expect(again).not.toHaveProperty("usage");
+        expect(again).not.toHaveProperty("mergedInto");
+        await submissions.cancel(again?.submissionId ?? "");
+      }
+    });
+  });
+
   it("does not retry an open or completed submission, and returns it", () =>
     within(givenLedger(), async ({ submissions }) => {
       await submissions.submit([message("x")], { submissionId: "s" });

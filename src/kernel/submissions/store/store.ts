@@ -98,11 +98,12 @@ export class SubmissionStore {
     const { submissionId, notBefore, isGenerated } = submission;
     if (notBefore !== undefined) this.open.reschedule();
     const seq = (isGenerated ? seqIn(submissionId) : null) ?? this.#newSeq();
+    // Only these columns: one that is submitted again is a whole row, with the due time, the usage and the end of the old one.
     const columns = NEW_COLUMNS.map((name) => [name, submission[name]]);
-    const row = { ...Object.fromEntries(columns), seq, createdAt: now };
-    insert(this.storage.sql, "perdure_submissions", row);
+    const row: NewSubmission = Object.fromEntries(columns);
+    insert(this.storage.sql, "perdure_submissions", { ...row, seq, createdAt: now });
     this.open.count(+1);
-    return acceptedRow(this.storage.sql, submission, seq, now);
+    return acceptedRow(this.storage.sql, row, seq, now);
   }
 
   find(submissionId: string): Submission | undefined {
