@@ -65,6 +65,8 @@ export type Entry = {
   isToBeUndone: boolean;
   /** Whether its answer is written. */
   isAnswered: boolean;
+  /** Whether a call of its tool is recorded. */
+  hasCalled: boolean;
   /** How many failed attempts were followed by another. */
   deferrals: number;
   /** How often its turn has failed. */
@@ -164,6 +166,7 @@ export function entryOf(request: Request, { debounce }: Rules, now: number): Ent
     mergedInto: undefined,
     isToBeUndone: false,
     isAnswered: false,
+    hasCalled: false,
     deferrals: 0,
     failed: 0,
     resets: 0,

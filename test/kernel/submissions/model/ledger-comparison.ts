@@ -217,6 +217,7 @@ export class LedgerComparison implements Subject<LedgerCommand, Snapshot> {
         messages: entry.messages,
         isToBeUndone: entry.isToBeUndone,
         isAnswered: entry.isAnswered,
+        hasCalled: entry.hasCalled,
         resets: entry.resets,
         deferrals: entry.deferrals,
       })),

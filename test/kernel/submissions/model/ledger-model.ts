@@ -101,12 +101,13 @@ export class LedgerModel {
     const again = this.find(`${id}:retry`);
     const known = isOpen(old) || old.status === "completed" ? old : again;
     if (known) return { submissionId: known.id, status: known.status, accepted: false };
-    const { turn, messages, rank, key } = old;
+    const { turn, messages, rank, key, hasCalled } = old;
     const request = { ...old.request, ...UNTIMED, id: `${id}:retry`, whenBusy: "enqueue" } as const;
     const entry = {
       ...entryOf(request, this.rules, now),
       turn,
       messages,
+      hasCalled,
       rank: Math.max(rank, LAST_URGENT),
       key,
     };
@@ -273,6 +274,7 @@ export class LedgerModel {
     this.#change(entry, "running");
     this.began.push(`${id}#${attempt}`);
     this.conversations.add(entry, messages);
+    entry.hasCalled ||= planned.effects;
     // L6 L7: an answer held in memory is lost in a crash, and another attempt follows. It is written at once where none may follow.
     const isLast = attempt - entry.resets >= this.#maxAttempts(entry);
     const isWritten = planned.effects || isLast;
@@ -318,7 +320,7 @@ export class LedgerModel {
     else this.conversations.add(entry, [replyId(entry.id)]);
     const mayRetry =
       turn.failure === "transient" &&
-      (!turn.effects || request.afterSideEffects !== "fail") &&
+      (!entry.hasCalled || request.afterSideEffects !== "fail") &&
       entry.attempts - entry.resets < this.#maxAttempts(entry);
     if (hasFailed && turn.failure === "reset") {
       this.orphans.add(entry);
@@ -398,10 +400,10 @@ export class LedgerModel {
   }
 
   #recover(entry: Entry): void {
-    const { turn, request } = entry;
+    const { hasCalled, request } = entry;
     const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
     const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
-    const mayRun = (!turn.effects || request.afterSideEffects !== "fail") && !isLast;
+    const mayRun = (!hasCalled || request.afterSideEffects !== "fail") && !isLast;
     if (entry.isAnswered) this.#settle(entry, "completed");
     else if (!mayRun) this.#settle(entry, "error");
     else {

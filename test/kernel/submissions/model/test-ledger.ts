@@ -53,12 +53,13 @@ type SeenSubmission = {
   mergedInto: string | null;
   isToBeUndone: boolean;
   isAnswered: boolean;
+  hasCalled: boolean;
   deferrals: number;
   resets: number;
   messages: readonly string[];
   turn: PlannedTurn;
 };
-type Flags = "isToBeUndone" | "isAnswered";
+type Flags = "isToBeUndone" | "isAnswered" | "hasCalled";
 type SeenRow = Omit<SeenSubmission, Flags | "messages" | "turn"> &
   Record<Flags, number> & { messages: string; retriedBy: string | null };
 
@@ -243,7 +244,7 @@ export class TestLedger {
         `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt, not_before AS notBefore,
            expires_at AS expiresAt, iif(debounce_key IS NULL, NULL, debounce_until) AS gathersUntil,
            merged_into AS mergedInto, rollback_state IS 'pending' AS isToBeUndone, output IS NOT NULL AS isAnswered, resets, messages,
-           retried_by AS retriedBy,
+           retried_by AS retriedBy, EXISTS (SELECT 1 FROM perdure_tool_calls c WHERE c.seq = s.seq) AS hasCalled,
            (SELECT COUNT(*) FROM perdure_attempts a WHERE a.seq = s.seq) AS deferrals
          FROM perdure_submissions s ORDER BY seq`,
       );
@@ -283,6 +284,7 @@ export class TestLedger {
       mergedInto: row.mergedInto === null ? null : this.#name(row.mergedInto),
       isToBeUndone: row.isToBeUndone === 1,
       isAnswered: row.isAnswered === 1,
+      hasCalled: row.hasCalled === 1,
       messages: read.map(({ id }) => id),
       turn: plannedTurnOf(read),
     };
