@@ -159,6 +159,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/operator/trace/native/native-spans.test.ts": 5,
   "test/testing/clock.test.ts": 4,
   "test/kernel/waits/webhooks.test.ts": 4,
+  "test/kernel/waits/malformed.test.ts": 4,
   "test/kernel/outbox/outbox.test.ts": 4,
   "test/kernel/submissions/turns/spending.test.ts": 4,
   "test/kernel/outbox/destinations/webhook.test.ts": 4,

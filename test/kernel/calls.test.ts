@@ -81,6 +81,21 @@ describe("callKernel()", () => {
       "Invalid submissionIds undefined: expected a list.",
     ],
     [
+      "checkWait",
+      [{ ...wait, kind: "batch", submissionIds: [] }],
+      'Missing option "workflow" in wait of a batch: expected an object.',
+    ],
+    [
+      "openWait",
+      [{ ...asked, kind: "batch", request: { refused: null } }],
+      "Invalid refused null: expected a list.",
+    ],
+    [
+      "openWait",
+      [{ ...asked, kind: "prompt", request: { messages: [null] } }],
+      "Invalid messages[0] null: expected an object with role and parts.",
+    ],
+    [
       "readWait",
       [{ ...wait, kind: "batch" }, 0],
       "Invalid submissionIds undefined: expected a list.",

@@ -1,8 +1,9 @@
 /** Errors of invalid calls. When a call throws one, nothing was stored. */
 
 import { checkBytes, type Json } from "../../core/json.ts";
+import { oneOf, readOptions } from "../../core/options/option-schemas.ts";
 import { InvalidFieldError } from "../../core/options/options.ts";
-import type { Closing } from "./protocol.ts";
+import type { Closing, WaitStatus } from "./protocol.ts";
 
 /** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
 export const MOST_BYTES = 1_500_000;
@@ -30,9 +31,12 @@ export function checkRequest(kind: string, request: Json): void {
   checkBytes(name, JSON.stringify(request), { maxBytes: MOST_BYTES, refuse });
 }
 
-/** @throws InvalidWaitError for a result that is too large */
-export function checkResult({ result }: Closing): void {
+const STATUS = oneOf<WaitStatus>(["completed", "rejected", "failed", "expired", "cancelled"]);
+
+/** @throws InvalidWaitError for an unknown status, or a result that is too large */
+export function checkClosing({ status, result }: Closing): void {
   const refuse = (message: string) => new InvalidWaitError("result", message);
+  readOptions(STATUS, status, "status", (field, message) => new InvalidWaitError(field, message));
   // JSON has no text for undefined, which is no result.
   checkBytes("result of a step", JSON.stringify(result) ?? "", { maxBytes: MOST_BYTES, refuse });
 }

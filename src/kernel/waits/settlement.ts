@@ -3,7 +3,7 @@
 import { emit, HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import type { Outbox } from "../outbox/index.ts";
 import type { Driver } from "./driver.ts";
-import { checkResult } from "./errors.ts";
+import { checkClosing } from "./errors.ts";
 import type { Closing, Ending, Wait } from "./protocol.ts";
 import { reportOf } from "./reports.ts";
 import type { WaitStore } from "./store.ts";
@@ -35,7 +35,7 @@ export class Settlement {
    * @returns the wait; undefined if it was closed before
    */
   settle(waitId: string, closing: Closing, { isForced }: { isForced: boolean }): Wait | undefined {
-    checkResult(closing);
+    checkClosing(closing);
     const rest = { isForced, now: this.loop.clock.now() };
     const all = this.store().transaction(() => this.#closeAndReport(waitId, closing, rest));
     if (all.length > 0) this.#settled(all, rest);
@@ -47,7 +47,7 @@ export class Settlement {
    * synchronous code.
    */
   settleWithin(waitId: string, ending: Ending): Wait | undefined {
-    checkResult(ending.closing);
+    checkClosing(ending.closing);
     const rest = { isForced: false, now: this.loop.clock.now() };
     const all = this.store().transaction(() => this.closeBy(waitId, ending, rest));
     if (all.length === 0) return undefined;

@@ -10,6 +10,7 @@ import {
 } from "../../../core/json.ts";
 import {
   count,
+  flag,
   optionsOf,
   readOptions,
   someOf,
@@ -64,6 +65,9 @@ export function approvalKind(notify: (approval: Approval) => void | Promise<void
     answersLaterRuns: () => false,
     // A person who was shown one request has not agreed to another.
     asksAnew: true,
+    check: async (request) => {
+      readOptions(REQUEST, request, "request of an approval", invalid);
+    },
     announce: (wait) => notify(approvalOf(wait)),
   };
 }
@@ -189,6 +193,11 @@ export class Approvals {
   }
 }
 
+const REQUEST = z.looseObject({
+  title: text({ empty: true }).nullable(),
+  schema: z.looseObject({}, { error: "expected a JSON Schema, or null" }).nullable(),
+  isOptional: flag().optional(),
+});
 const LIST = optionsOf<ListApprovalsOptions>()({
   status: someOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))], { min: 0 }).default([
     "pending",

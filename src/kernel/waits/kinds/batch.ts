@@ -7,7 +7,7 @@
 
 import * as z from "zod";
 import type { Failure } from "../../../core/failures.ts";
-import { count, list, readOptions } from "../../../core/options/option-schemas.ts";
+import { count, flag, list, readOptions, text } from "../../../core/options/option-schemas.ts";
 import { PART_LENGTH } from "../../../core/text.ts";
 import { InvalidSubmissionError } from "../../submissions/index.ts";
 import {
@@ -33,7 +33,16 @@ export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
 const BATCH_FAILED = "PromptBatchFailedError";
 
 const CONCURRENCY = count({ max: 100 });
-const LIST = list(z.unknown());
+const error = "expected an object";
+const ITEMS = list(z.looseObject({ idempotencyKey: text(), key: text() }, { error }));
+const REFUSED = list(z.looseObject({ submissionId: text(), problem: text() }, { error }));
+const IDS = list(text());
+const REPORT = z.looseObject({
+  workflow: z.looseObject({ name: text(), id: text() }, { error }),
+  eventType: text(),
+  proof: text().optional(),
+  failsFast: flag(),
+});
 
 /** A chunk of a batch. The request's `idempotencyKey` names the batch, in `[A-Za-z0-9_-]`. */
 export type BatchRequest = Pick<PromptRequest, "answer" | "thread" | "budget" | "retry"> & {
@@ -113,10 +122,12 @@ export class BatchKind implements WaitKind {
     checkId("batch", batch);
     const items: Asked[] =
       "refused" in request
-        ? request.refused.map(({ submissionId, problem: error }) => ({
-            submissionId,
-            repair: { batch, run, error },
-          }))
+        ? readOptions(REFUSED, request.refused, "refused", invalidSubmission).map(
+            ({ submissionId, problem }) => ({
+              submissionId,
+              repair: { batch, run, error: problem },
+            }),
+          )
         : this.#items(request, asked);
     const all = await this.submissions.accept(items, (chunk) => {
       const taken = chunk.filter((one) => one !== undefined);
@@ -137,7 +148,7 @@ export class BatchKind implements WaitKind {
     const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
     if (problem) throw new InvalidSubmissionError("workflow", problem);
     readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
-    readOptions(LIST, items, "items", invalidSubmission);
+    readOptions(ITEMS, items, "items", invalidSubmission);
     const common = { ...settings, run, thread, batch: { id, concurrency } };
     return items.map(({ idempotencyKey, key, messages }) => {
       const metadata = { workflow: { ...workflow, item: key } };
@@ -157,7 +168,8 @@ export class BatchKind implements WaitKind {
 
   /** The end, if there is nothing to wait for. If not, one event is sent when there is: it commits with the last end, or the first failure. */
   async check(wait: BatchRef): Promise<BatchEnd | null> {
-    readOptions(LIST, wait.submissionIds, "submissionIds", invalidSubmission);
+    readOptions(IDS, wait.submissionIds, "submissionIds", invalidSubmission);
+    readOptions(REPORT, wait, "wait of a batch", invalidSubmission);
     await this.submissions.ready();
     const { waitId: batch, workflow, submissionIds, failsFast } = wait;
     const to = destinationOf(workflow, wait.eventType, wait.proof);
@@ -174,7 +186,7 @@ export class BatchKind implements WaitKind {
 
   /** Ends of the given items, from the first on, as many as the result of a step can hold. */
   async read({ submissionIds }: BatchPart): Promise<BatchPage> {
-    readOptions(LIST, submissionIds, "submissionIds", invalidSubmission);
+    readOptions(IDS, submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const ends: PromptEnd[] = [];
     let length = 0;
@@ -197,7 +209,7 @@ export class BatchKind implements WaitKind {
 
   /** Cancels what is open. The first item without an answer has failed, also one that a later batch waits for now. */
   async close({ waitId: batch, submissionIds }: BatchPart): Promise<BatchEnd> {
-    readOptions(LIST, submissionIds, "submissionIds", invalidSubmission);
+    readOptions(IDS, submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const failure: Failure = { name: BATCH_TIMEOUT, message: "Workflow prompt wait timed out" };
     this.submissions.cancelBatch(batch, failure);

@@ -5,7 +5,7 @@
 
 import type { UIMessage } from "ai";
 import * as z from "zod";
-import { list, readOptions } from "../../../core/options/option-schemas.ts";
+import { list, readOptions, text } from "../../../core/options/option-schemas.ts";
 import type { Part } from "../../../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
 import type { SubmitMessagesOptions } from "../../submissions/index.ts";
@@ -125,7 +125,9 @@ function eventTypeOf(submissionId: string): string {
   return `perdure-prompt-${submissionId}`;
 }
 
-const MESSAGES = list(z.unknown());
+const MESSAGES = list(
+  z.looseObject({ id: text().nullish() }, { error: "expected an object with role and parts" }),
+);
 
 export function withIds(messages: readonly PromptMessage[]): UIMessage[] {
   readOptions(MESSAGES, messages, "messages", invalidSubmission);
