@@ -35,9 +35,12 @@ const OPERATED = {
   part: ["PARTS"],
 };
 for (const [file, names] of Object.entries(OPERATED)) {
-  const code = joined(file, names);
-  writeFileSync(path.join(root, `src/operator/${file}.generated.ts`), code);
+  // Core has the types.
+  const modules = Object.keys(MODULES).filter((module) => module !== "core");
+  const sources = modules.map((module) => `src/${module}/operated/${file}.ts`);
+  join(`src/operator/${file}.generated.ts`, sources, names);
 }
+join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"]);
 
 const app = path.join(root, "src/operator/dashboard/app");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
@@ -69,25 +72,31 @@ const css = style.outputFiles[0]?.text.trim() ?? "";
 const page = `// Written by scripts/generate.ts.\n\nexport const SCRIPT: string = ${JSON.stringify(code.replaceAll("</script", "<\\/script"))};\nexport const STYLE: string = ${JSON.stringify(css)};\n`;
 writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
 
-/** The code that spreads the constants of a name, of all modules, into one. Core has the types of `operated/`. */
-function joined(file: string, names: readonly string[]): string {
-  const all = Object.keys(MODULES).flatMap((module) => {
-    const source = path.join(root, `src/${module}/operated/${file}.ts`);
-    return module === "core" || !existsSync(source) ? [] : [{ module, source }];
+/** Writes a file with constants, each of which joins those of the same name in the sources that have one. */
+function join(target: string, sources: readonly string[], names: readonly string[]): void {
+  const all = sources.flatMap((source) => {
+    const file = path.join(root, source);
+    const code = existsSync(file) ? readFileSync(file, "utf8") : "";
+    const has = names.filter((name) => new RegExp(`^export const ${name}\\b`, "m").test(code));
+    return has.length > 0 ? [{ source, has }] : [];
   });
-  const imports = all.map(({ module }, at) =>
-    module === "operator"
-      ? `import * as m${at} from "./operated/${file}.ts";`
-      : `import * as m${at} from "../${module}/operated/${file}.ts";`,
-  );
-  const texts = all.map(({ source }) => readFileSync(source, "utf8"));
+  const from = path.posix.dirname(target);
+  const imports = all.map(({ source }, at) => {
+    const specifier = path.posix.relative(from, source);
+    return `import * as m${at} from "${specifier.startsWith(".") ? specifier : `./${specifier}`}";`;
+  });
   const constants = names.map((name) => {
-    const of = texts.flatMap((code, at) =>
-      new RegExp(`^export const ${name}\\b`, "m").test(code) ? [`...m${at}.${name}`] : [],
-    );
+    const of = all.flatMap(({ has }, at) => (has.includes(name) ? [`...m${at}.${name}`] : []));
     return `export const ${name} = { ${of.join(", ")} };`;
   });
-  return ["// Written by scripts/generate.ts.", ...imports, ...constants, ""].join("\n");
+  const lines = ["// Written by scripts/generate.ts.", ...imports, ...constants, ""];
+  writeFileSync(path.join(root, target), lines.join("\n"));
+}
+
+/** The sources of a folder. */
+function sourcesIn(folder: string): string[] {
+  const names = readdirSync(path.join(root, folder)).filter((name) => name.endsWith(".ts"));
+  return names.sort().map((name) => `${folder}/${name}`);
 }
 
 /** Without the line breaks between elements of templates, which htm leaves out as well. */

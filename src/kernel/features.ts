@@ -63,6 +63,9 @@ export type FeatureName = keyof typeof FEATURES;
 
 const ALL = Object.entries(FEATURES) as [FeatureName, Known][];
 
+/** The kinds of waits that features install. */
+export const STEP_KINDS = ALL.flatMap(([, { steps = {} }]) => Object.keys(steps));
+
 /** A value that an app installs. Code of a feature that no class names is not part of the Worker. */
 export type Feature<Name extends FeatureName = FeatureName, Installed = unknown> = {
   readonly feature: Name;

@@ -7,16 +7,17 @@ import { Capability } from "../core/lifecycle/capability.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { stepCalls } from "./calls.ts";
-import { type Feature, Features } from "./features.ts";
+import { type Feature, Features, STEP_KINDS } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "./outbox/index.ts";
 import { LEDGER_OPTIONS, type LedgerOptions, type Submissions } from "./submissions/internal.ts";
 import {
   type Approval,
   Approvals,
-  approvalKind,
-  BatchKind,
-  PromptKind,
+  KINDS,
+  type KindUses,
+  type StoredKind,
+  type WaitKind,
   Waits,
 } from "./waits/index.ts";
 import { type Watcher, Watchers } from "./watchers.ts";
@@ -130,15 +131,17 @@ export function kernelOf<Turns extends HostTurns>(
   const waits: Waits = new Waits({
     outbox,
     missingKind: (kind) => features.missing("steps", kind),
-    kinds: () => ({
-      prompt: new PromptKind(submissions),
-      batch: new BatchKind(submissions),
-      approval: approvalKind((approval) => {
+    ofFeatures: STEP_KINDS,
+    kinds: (own) => {
+      const onApproval = (approval: Approval) => {
         watchers.approval(approval);
         // The app is notified of an approval last: its work may take long.
         return host.onApproval(approval);
-      }),
-    }),
+      };
+      const uses = { waits: own, submissions, onApproval };
+      const kinds = Object.entries<(uses: KindUses) => WaitKind | StoredKind>(KINDS);
+      return Object.fromEntries(kinds.map(([name, kindOf]) => [name, kindOf(uses)]));
+    },
   });
   const approvals = new Approvals(waits);
   const workflows = new Workflows(agent, host.own, outbox, waits);

@@ -6,7 +6,7 @@ import { boundedJson } from "../core/operated/effect.ts";
 import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { listThreads as threadPage, withKeyPrefix } from "../kernel/submissions/internal.ts";
-import { hasOpenWait, STORED_KINDS } from "../kernel/waits/index.ts";
+import { hasOpenWait } from "../kernel/waits/index.ts";
 import { keyPrefix } from "../workflow/internal.ts";
 import { invalidOperation } from "./errors.ts";
 import { STATUSES } from "./operated/lists.ts";
@@ -122,16 +122,17 @@ async function current(operated: OperatedAgent, info: WorkflowInfo): Promise<Wor
   const live = await liveStatus(operated, info);
   const tracked = operated.host.getWorkflow(info.workflowId) ?? info;
   const status = live?.status ?? tracked.status;
-  return { ...summaryOf(tracked), status: statusOf(operated.storage.sql, { ...info, status }) };
+  return { ...summaryOf(tracked), status: statusOf(operated, { ...info, status }) };
 }
 
 /** The status as it is known; of an open workflow, what its steps say, so that lists and details agree. */
 function statusOf(
-  sql: SqlStorage,
+  { storage: { sql }, capabilities }: OperatedAgent,
   info: Pick<WorkflowInfo, "workflowName" | "workflowId" | "status">,
 ): string {
   if (!OPEN.includes(info.status)) return info.status;
-  if (STORED_KINDS.some((kind) => hasOpenWait(sql, keyPrefix(kind, info)))) return "waiting";
+  if (capabilities.waits.stored.some((kind) => hasOpenWait(sql, keyPrefix(kind, info))))
+    return "waiting";
   const hasAsked = withKeyPrefix(sql, keyPrefix("prompt", info), 1).length > 0;
   return hasAsked && info.status === "queued" ? "running" : info.status;
 }
@@ -158,7 +159,7 @@ export async function inspectWorkflow(
   const output = boundedJson({ output: live?.output }) as { output?: WorkflowDetails["output"] };
   return {
     ...summaryOf(operated.host.getWorkflow(workflowId) ?? tracked),
-    status: statusOf(operated.storage.sql, { ...tracked, status: live?.status ?? tracked.status }),
+    status: statusOf(operated, { ...tracked, status: live?.status ?? tracked.status }),
     ...(error && { error: { name: error.name, message: error.message } }),
     ...(output.output !== undefined && { output: output.output }),
     steps,

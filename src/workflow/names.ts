@@ -5,13 +5,12 @@
 
 import { headOf, type StepIdentity } from "../core/steps.ts";
 import { digest } from "../core/text.ts";
-import type { WaitKindName } from "../kernel/waits/index.ts";
 
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
 export type InstanceIdentity = StepIdentity & {
-  readonly kind: WaitKindName;
+  readonly kind: string;
   readonly workflowName: string;
   readonly workflowId: string;
 };
@@ -32,7 +31,7 @@ export function stepKey(identity: InstanceIdentity): string {
 
 /** With what the readable keys of all steps of one kind of an instance begin. Those of `promptAll()` have one of their own. */
 export function keyPrefix(
-  kind: WaitKindName,
+  kind: string,
   { workflowName, workflowId }: Pick<InstanceIdentity, "workflowName" | "workflowId">,
 ): string {
   const prefix =

@@ -7,7 +7,7 @@ import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { StepCalls, WaitKindName } from "../kernel/waits/index.ts";
+import type { StepCalls } from "../kernel/waits/index.ts";
 
 /** The agent of a workflow, for its steps. */
 export type StepAgent = CallsKernel<StepCalls>;
@@ -19,7 +19,7 @@ export type StepCall<Agent = StepAgent> = {
   readonly workflowName: string;
   readonly workflowId: string;
   /** Identifies this run of the workflow for a kind of wait, see {@link runOf}. */
-  readonly run: (kind: WaitKindName) => Promise<string>;
+  readonly run: (kind: string) => Promise<string>;
   readonly name: string;
   /** The names and keys that this run has used, see {@link useName}. */
   readonly used: Set<string>;

@@ -7,18 +7,12 @@ import type { WorkflowStep } from "cloudflare:workers";
 import { type Json, preview } from "../core/json.ts";
 import { partName } from "../core/steps.ts";
 import type { Part } from "../core/text.ts";
-import type {
-  Closing,
-  WaitKindName,
-  WaitReceipt,
-  WaitRef,
-  WaitStatus,
-} from "../kernel/waits/index.ts";
+import type { Closing, WaitReceipt, WaitRef, WaitStatus } from "../kernel/waits/index.ts";
 import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
 
 export type WaitAsk = {
-  readonly kind: WaitKindName;
+  readonly kind: string;
   readonly key: string | undefined;
   /** Defined by the kind. */
   readonly request: unknown;
@@ -190,7 +184,7 @@ export async function passWait(
 export async function refuseWait(
   { step, agent }: Pick<StepCall, "step" | "agent">,
   name: string,
-  kind: WaitKindName,
+  kind: string,
   waitIds: readonly string[],
 ): Promise<void> {
   await durably(step, name, async () => (await agent()).callKernel("refuseWait", kind, waitIds));

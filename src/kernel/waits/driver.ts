@@ -6,7 +6,7 @@
 import { Sweep } from "../../core/lifecycle/sweep.ts";
 import { HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
+import type { Closing, StoredKind, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
 
 /** A drive that runs for so long may never return: the object is no longer kept alive for it. */
@@ -44,7 +44,7 @@ export class Driver {
     private readonly close: (wait: Wait) => void,
   ) {}
 
-  has(name: string): name is StoredKindName {
+  has(name: string): boolean {
     return this.kinds.has(name);
   }
 
@@ -64,7 +64,7 @@ export class Driver {
   /** After a start of the object: a crash may have cut off any of them. */
   resume(): void {
     const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
-    const names = driven.map(([name]) => name as StoredKindName);
+    const names = driven.map(([name]) => name);
     for (const wait of this.store().live(names)) this.start(wait);
   }
 

@@ -53,7 +53,7 @@ export type WaitFacts = {
 
 /** Live waits, by their own index: the planner would walk all rows. */
 const LIVE = `FROM perdure_waits INDEXED BY perdure_waits_live
-  WHERE done_at IS NULL AND kind IN ('approval', 'agent-tool', 'codemode', 'webhook') AND settled_at IS NULL`;
+  WHERE done_at IS NULL AND kind IN (SELECT value FROM json_each(?1)) AND settled_at IS NULL`;
 
 const RENAMED = `
   SELECT now.wait_id AS waitId, now.workflow, now.instance, now.step, now.created_at AS createdAt, earlier.step AS before
@@ -70,18 +70,20 @@ const EXPIRED = `
   SELECT wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, settled_at AS expiredAt
   FROM perdure_waits WHERE seq > (SELECT MAX(seq) FROM perdure_waits) - ${MOST_LATEST} AND kind = 'approval' AND status = 'expired' AND settled_at > ? AND result ->> '$.isApproved' IS NULL`;
 
-export function waitFacts(sql: SqlStorage, now: number): WaitFacts {
+/** @param kinds those whose waits have rows */
+export function waitFacts(sql: SqlStorage, kinds: readonly string[], now: number): WaitFacts {
   const pending: OpenApproval[] = [];
   let open = 0;
   const rows = sql.exec<OpenApproval & { kind: string; expires: number }>(
     `SELECT kind, wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, expires_at AS expires
      ${LIVE} LIMIT ${MOST_READ}`,
+    JSON.stringify(kinds),
   );
   for (const { kind, expires, ...approval } of rows) {
     open++;
     if (kind === "approval") pending.push({ ...approval, expiresAt: expires - GRACE_MS });
   }
-  const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED).toArray();
+  const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED, JSON.stringify(kinds)).toArray();
   const expired = sql.exec<ExpiredApproval>(EXPIRED, now - DAY_MS).toArray();
   return { approvals: pending.length, open, pending, expired, renamed };
 }

@@ -1,14 +1,13 @@
 /** What other modules use of the waits. */
 
 export { InvalidApprovalError, InvalidWaitError, MOST_BYTES } from "./errors.ts";
-export { Approvals, approvalKind, approvalRequest, STATUS_OF } from "./kinds/approval.ts";
+export { Approvals, approvalRequest, STATUS_OF } from "./kinds/approval.ts";
 export type * from "./kinds/approval-types.ts";
 export type * from "./kinds/batch.ts";
-export { BatchKind } from "./kinds/batch.ts";
 export type * from "./kinds/prompt.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
+export { KINDS } from "./kinds.generated.ts";
 export type * from "./protocol.ts";
-export { STORED_KINDS } from "./protocol.ts";
 export { hasOpenWait, type StepRow, stepsWithPrefix } from "./steps.ts";
 export { type TracedWait, waitsOfWorkflow } from "./traced.ts";
 export { GRACE_MS, Waits } from "./waits.ts";

@@ -8,13 +8,9 @@ import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Part } from "../../core/text.ts";
 import type { InstanceOf } from "../outbox/index.ts";
-
-/** Kinds whose waits have a row in `perdure_waits`. */
-export const STORED_KINDS = ["approval", "agent-tool", "codemode", "webhook"] as const;
-export type StoredKindName = (typeof STORED_KINDS)[number];
-
-/** The kinds of waits. Waits of a prompt and of a batch are rows of the submission ledger. */
-export type WaitKindName = StoredKindName | "prompt" | "batch";
+import type { Submissions } from "../submissions/internal.ts";
+import type { Approval } from "./kinds/approval-types.ts";
+import type { Waits } from "./waits.ts";
 
 /** How a wait can end. */
 export type WaitStatus =
@@ -40,7 +36,8 @@ export type WaitWorkflow = {
 
 /** The request of a step to its agent. */
 export type WaitRequest<Request = unknown> = {
-  readonly kind: WaitKindName;
+  /** `approval`, `prompt`, ...: the names that the kinds have in `KINDS`, and those of features. */
+  readonly kind: string;
   /** Identifies the wait: workflow, instance, step and key. */
   readonly idempotencyKey: string;
   /** The run of the workflow; a restart begins a new one. */
@@ -55,7 +52,7 @@ export type WaitRequest<Request = unknown> = {
 };
 
 /** Names a wait that was opened. A kind may add what else it needs to find it. */
-export type WaitRef = { readonly kind: WaitKindName; readonly waitId: string };
+export type WaitRef = { readonly kind: string; readonly waitId: string };
 
 /** The agent's answer: which event to wait for, unless the wait has ended. */
 export type WaitReceipt<End = WaitEnd> = {
@@ -76,7 +73,7 @@ export type StepCalls = {
   /** A part of a large result, or null if it does not exist. */
   readWait(wait: WaitRef, part: number): Promise<object | null>;
   /** The step cannot take these results: a later run of the workflow asks again. */
-  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
+  refuseWait(kind: string, waitIds: readonly string[]): Promise<void>;
   /** The step's time is over. Returns the end, or null if there is none. */
   closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
   /** A run has ended, with its error or null. */
@@ -165,13 +162,21 @@ export interface StoredKind {
   announce?(wait: Wait): void | Promise<void>;
 }
 
-/** The kinds that an agent has. */
-export type WaitKinds = Readonly<Partial<Record<WaitKindName, WaitKind | StoredKind>>>;
+/** The kinds that an agent has, by their names. */
+export type WaitKinds = Readonly<Record<string, WaitKind | StoredKind>>;
+
+/** What a kind of this folder is made with. */
+export type KindUses = {
+  readonly waits: Waits;
+  readonly submissions: Submissions;
+  /** An approval was opened, decided, expired or cancelled. */
+  readonly onApproval: (approval: Approval) => void | Promise<void>;
+};
 
 /** A wait that has a row. */
 export type Wait = {
   readonly waitId: string;
-  readonly kind: StoredKindName;
+  readonly kind: string;
   /** The run of the workflow that asked last. */
   readonly run: string;
   readonly workflow: WaitWorkflow;

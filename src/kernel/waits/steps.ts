@@ -1,11 +1,11 @@
 /** The waits of a workflow, by the beginning of their idempotency keys, for operators. Found by the index of keys. */
 
 import { endOfPrefix } from "../../core/text.ts";
-import type { StoredKindName, Wait } from "./protocol.ts";
+import type { Wait } from "./protocol.ts";
 
 export type StepRow = {
   readonly waitId: string;
-  readonly kind: StoredKindName;
+  readonly kind: string;
   readonly status: Wait["status"];
   readonly step: string;
   readonly createdAt: number;

@@ -11,13 +11,7 @@ import type { Sweep } from "../../core/lifecycle/sweep.ts";
 import type { Page } from "../../core/page.ts";
 import { rowOf, valuesOf } from "../../core/sql.ts";
 import type { InstanceOf } from "../outbox/index.ts";
-import {
-  type Closing,
-  STORED_KINDS,
-  type StoredKindName,
-  type Wait,
-  type WaitWorkflow,
-} from "./protocol.ts";
+import type { Closing, Wait, WaitWorkflow } from "./protocol.ts";
 
 /** Numbered by their position; a published one is never edited. Columns that may be large come last. */
 const MIGRATIONS = [
@@ -66,7 +60,7 @@ export type NewWait = {
   readonly waitId: string;
   /** None for a wait inside another one. */
   readonly idempotencyKey: string | undefined;
-  readonly kind: StoredKindName;
+  readonly kind: string;
   readonly run: string;
   readonly workflow: WaitWorkflow;
   readonly parent: string | undefined;
@@ -77,7 +71,7 @@ export type NewWait = {
 };
 
 export type WaitQuery = {
-  readonly kind: StoredKindName;
+  readonly kind: string;
   readonly isOpen?: boolean;
   readonly statuses?: readonly Wait["status"][] | undefined;
   readonly instance?: string | undefined;
@@ -87,7 +81,15 @@ export type WaitQuery = {
 };
 
 export class WaitStore {
-  constructor(private readonly storage: DurableObjectStorage) {}
+  readonly #kinds: string;
+
+  /** @param kinds those whose waits have rows */
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    kinds: readonly string[],
+  ) {
+    this.#kinds = JSON.stringify(kinds);
+  }
 
   migrate(): void {
     migrate(this.storage, "waits", MIGRATIONS);
@@ -257,18 +259,18 @@ export class WaitStore {
   }
 
   /** Each kind that has live waits, and when the first of them is due. */
-  wakes(): { kind: StoredKindName; time: number }[] {
+  wakes(): { kind: string; time: number }[] {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
     const query = `SELECT value AS kind, (${first}) AS time FROM json_each(?)`;
-    const rows = this.storage.sql.exec(query, JSON.stringify(STORED_KINDS)).toArray();
-    return rows.filter(({ time }) => time !== null) as { kind: StoredKindName; time: number }[];
+    const rows = this.storage.sql.exec(query, this.#kinds).toArray();
+    return rows.filter(({ time }) => time !== null) as { kind: string; time: number }[];
   }
 
   /** Due waits, of each kind the earliest. */
   due(now: number, limit: number): Wait[] {
-    const ofKind = (kind: StoredKindName) =>
-      `SELECT * FROM (SELECT * ${LIVE} AND kind = '${kind}' AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)`;
-    return this.#select(STORED_KINDS.map(ofKind).join(" UNION ALL "), now, limit);
+    const first = `SELECT seq ${LIVE} AND kind = value AND wake_at <= ?2 ORDER BY wake_at LIMIT ?3`;
+    const query = `SELECT perdure_waits.* FROM json_each(?1) CROSS JOIN perdure_waits WHERE seq IN (${first}) ORDER BY wake_at`;
+    return this.#select(query, this.#kinds, now, limit);
   }
 
   ofInstance({ workflow, instance }: InstanceOf): Wait[] {
@@ -283,7 +285,7 @@ export class WaitStore {
     return this.#select(`SELECT * ${INSIDE} ?`, parent);
   }
 
-  live(kinds: readonly StoredKindName[]): Wait[] {
+  live(kinds: readonly string[]): Wait[] {
     const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
     return this.#select(query, JSON.stringify(kinds));
   }

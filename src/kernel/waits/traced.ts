@@ -1,14 +1,14 @@
 /** Reads the waits of a workflow instance for its trace. Writes nothing. */
 
 import type { InstanceOf } from "../outbox/index.ts";
-import type { StoredKindName, WaitStatus } from "./protocol.ts";
+import type { WaitStatus } from "./protocol.ts";
 
 /** How many of the newest waits are searched: no index leads from an instance to its closed waits. */
 const SEARCHED = 10_000;
 
 export type TracedWait = {
   readonly waitId: string;
-  readonly kind: StoredKindName;
+  readonly kind: string;
   readonly status: "open" | WaitStatus;
   readonly stepName: string;
   readonly createdAt: number;

@@ -17,11 +17,9 @@ import type {
   Closing,
   Ending,
   StoredKind,
-  StoredKindName,
   Wait,
   WaitEnd,
   WaitKind,
-  WaitKindName,
   WaitKinds,
   WaitPart,
   WaitReceipt,
@@ -52,22 +50,27 @@ export type WaitsOptions = {
   /** More can be added by `install()`. */
   readonly kinds: (waits: Waits) => WaitKinds;
   /** The error of a step whose kind is not installed. */
-  readonly missingKind?: (kind: WaitKindName) => Error | undefined;
+  readonly missingKind?: (kind: string) => Error | undefined;
+  /** The kinds of features, which may have left rows, installed or not. */
+  readonly ofFeatures?: readonly string[];
   readonly clock?: Clock;
 };
 
 export class Waits extends Capability implements WaitKind {
   readonly #outbox: Outbox;
   readonly #missingKind: WaitsOptions["missingKind"];
-  readonly #kinds = new Map<WaitKindName, WaitKind>();
+  readonly #kinds = new Map<string, WaitKind>();
   readonly #driver: Driver;
   readonly #settlement: Settlement;
+  readonly #ofFeatures: readonly string[];
   #opened: WaitStore | undefined;
 
-  constructor({ outbox, kinds, missingKind, clock = systemClock }: WaitsOptions) {
+  constructor(options: WaitsOptions) {
+    const { outbox, kinds, missingKind, ofFeatures = [], clock = systemClock } = options;
     super("perdure.waits", clock);
     this.#outbox = outbox;
     this.#missingKind = missingKind;
+    this.#ofFeatures = ofFeatures;
     this.#driver = new Driver(
       this.loop,
       () => this.#store,
@@ -75,27 +78,32 @@ export class Waits extends Capability implements WaitKind {
     );
     this.#settlement = new Settlement(this.loop, outbox, this.#driver, () => this.#store);
     for (const [name, kind] of Object.entries(kinds(this))) {
-      this.install(name as WaitKindName, kind);
+      this.install(name, kind);
     }
   }
 
   /** Adds a kind, in the constructor of its host, so that its open waits are driven from the start on. */
-  install(name: WaitKindName, kind: WaitKind | StoredKind): void {
+  install(name: string, kind: WaitKind | StoredKind): void {
     if ("open" in kind) this.#kinds.set(name, kind);
-    else this.#driver.kinds.set(name as StoredKindName, kind);
+    else this.#driver.kinds.set(name, kind);
+  }
+
+  /** The kinds whose waits have rows. */
+  get stored(): readonly string[] {
+    return [...new Set([...this.#driver.kinds.keys(), ...this.#ofFeatures])];
   }
 
   /** A kind, as the steps of workflows call it. */
-  kind(name: WaitKindName): WaitKind {
+  kind(name: string): WaitKind {
     return this.#kinds.get(name) ?? this;
   }
 
-  #missing(kind: WaitKindName): Error {
+  #missing(kind: string): Error {
     return this.#missingKind?.(kind) ?? missingKind(kind);
   }
 
   /** A deploy may have left a kind out. Its waits go on with a deploy that has it. */
-  #reportMissing(kind: WaitKindName, problem: string): void {
+  #reportMissing(kind: string, problem: string): void {
     if (this.#driver.has(kind)) return;
     console.warn(`[perdure] ${problem}: ${this.#missing(kind).message}`);
   }
@@ -362,7 +370,7 @@ export class Waits extends Capability implements WaitKind {
   }
 
   get #store(): WaitStore {
-    this.#opened ??= new WaitStore(this.lifecycle.storage);
+    this.#opened ??= new WaitStore(this.lifecycle.storage, this.stored);
     return this.#opened;
   }
 }

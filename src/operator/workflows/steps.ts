@@ -10,13 +10,7 @@ import {
   type KeyedRow,
   withKeyPrefix,
 } from "../../kernel/submissions/internal.ts";
-import {
-  STATUS_OF,
-  STORED_KINDS,
-  type StepRow,
-  stepsWithPrefix,
-  type WaitKindName,
-} from "../../kernel/waits/index.ts";
+import { STATUS_OF, type StepRow, stepsWithPrefix } from "../../kernel/waits/index.ts";
 import { keyPrefix } from "../../workflow/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
@@ -69,7 +63,7 @@ export async function restartPointOf(
   if (!own) return { name, count, startedAt: undefined };
   const first = platform.find((step) => isPartOf(step.name, name));
   // Without the events of the platform, the name is that of a step without a key.
-  const kind = own.kind as WaitKindName;
+  const { kind } = own;
   const part = first?.name ?? partName({ kind, stepName: name, key: undefined }, "submit");
   return { name: part, startedAt: Math.min(own.startedAt, first?.startedAt ?? own.startedAt) };
 }
@@ -79,14 +73,14 @@ export async function restartPointOf(
  * restart from the beginning: a prompt that has failed is tried again, an approval is asked for again.
  */
 export function endRun(
-  { storage }: OperatedAgent,
+  { storage, capabilities }: OperatedAgent,
   tracked: WorkflowInfo,
   since: number,
   run: string,
 ): void {
   const { sql } = storage;
   storage.transactionSync(() => {
-    for (const kind of STORED_KINDS)
+    for (const kind of capabilities.waits.stored)
       endRunIn(sql, "perdure_waits", keyPrefix(kind, tracked), since, run);
     for (const kind of ["prompt", "batch"] as const) {
       endRunIn(sql, "perdure_submissions", keyPrefix(kind, tracked), since, run);
@@ -99,9 +93,9 @@ function isPartOf(platformName: string, name: string): boolean {
   return platformName.startsWith(`${name}:`) || platformName.startsWith(`${name}~`);
 }
 
-function rowSteps({ storage }: OperatedAgent, tracked: WorkflowInfo): WorkflowStep[] {
+function rowSteps({ storage, capabilities }: OperatedAgent, tracked: WorkflowInfo): WorkflowStep[] {
   const { sql } = storage;
-  const waits = STORED_KINDS.flatMap((kind) =>
+  const waits = capabilities.waits.stored.flatMap((kind) =>
     stepsWithPrefix(sql, keyPrefix(kind, tracked), MAX_ROWS).map(stepOfWait),
   );
   const prompts = withKeyPrefix(sql, keyPrefix("prompt", tracked), MAX_ROWS).map(stepOfPrompt);

@@ -5,7 +5,8 @@
 
 import { describe, expect, it } from "vitest";
 import { Submissions } from "../../../src/kernel/submissions/submissions.ts";
-import { BatchKind, PromptKind } from "../../../src/kernel/waits/index.ts";
+import { PromptKind } from "../../../src/kernel/waits/index.ts";
+import { BatchKind } from "../../../src/kernel/waits/kinds/batch.ts";
 import { playMatrix } from "../../support/crash/matrix.ts";
 import { givenLedger, until } from "../../support/given.ts";
 import {

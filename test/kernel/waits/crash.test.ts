@@ -437,6 +437,7 @@ playMatrix(
       "Waits.read": READS,
       "Waits.find": READS,
       "Waits.kind": READS,
+      "Waits.stored": READS,
       "Waits.check": READS,
       "Waits.list": READS,
       "Waits.inside": READS,

@@ -18,7 +18,7 @@ export function traceOn(
   return within(stub, async ({ lifecycle }, { storage }) => {
     await lifecycle.start();
     // The object has no waits of its own.
-    new WaitStore(storage).migrate();
+    new WaitStore(storage, ["approval"]).migrate();
     const trace = submissionTrace({ host, storage }, submissionId, scope);
     if (!trace) throw new Error(`No trace of ${submissionId}`);
     expect(submissionTrace({ host, storage }, submissionId, scope)).toEqual(trace);

@@ -26,12 +26,13 @@ import {
   type TurnHost,
 } from "../../../src/kernel/submissions/internal.ts";
 import type { SubmissionsOptions } from "../../../src/kernel/submissions/options.ts";
-import { BatchKind, PromptKind } from "../../../src/kernel/waits/index.ts";
+import { PromptKind } from "../../../src/kernel/waits/index.ts";
 import type {
   BatchRef,
   BatchRepairs,
   BatchRequest,
 } from "../../../src/kernel/waits/kinds/batch.ts";
+import { BatchKind } from "../../../src/kernel/waits/kinds/batch.ts";
 import type { Script } from "../../../src/testing/index.ts";
 import { type AskedPrompt, asWait } from "../prompts.ts";
 import { MeteredObject } from "./metered-object.ts";

@@ -7,17 +7,14 @@ import type { OnProblem } from "../../../src/core/problems.ts";
 import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
 import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
 import { type Adapter, type Destination, Outbox } from "../../../src/kernel/outbox/index.ts";
-import { type Approval, Approvals, approvalKind, Waits } from "../../../src/kernel/waits/index.ts";
-import type { StoredKind, StoredKindName } from "../../../src/kernel/waits/protocol.ts";
+import { type Approval, Approvals, KINDS, Waits } from "../../../src/kernel/waits/index.ts";
+import type { StoredKind } from "../../../src/kernel/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestArrivals } from "./test-arrivals.ts";
 
 export type WaitsScript = {
   /** In place of a kind that does nothing. */
-  readonly kinds?: (
-    object: WaitsObject,
-    waits: Waits,
-  ) => Partial<Record<StoredKindName, StoredKind>>;
+  readonly kinds?: (object: WaitsObject, waits: Waits) => Readonly<Record<string, StoredKind>>;
   /** Before an event reaches the workflow. */
   readonly deliver?: () => Promise<void>;
   /** The hook of approvals. */
@@ -73,7 +70,7 @@ export class WaitsObject extends MeteredObject {
       },
     };
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
-    const approval = approvalKind((one) => script?.onApproval?.(one));
+    const approval = KINDS.approval({ onApproval: (one) => script?.onApproval?.(one) });
     const none = { answersLaterRuns: () => false };
     const own = { approval, "agent-tool": none };
     this.waits = new Waits({

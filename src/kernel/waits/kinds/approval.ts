@@ -20,7 +20,7 @@ import { invalidMessage } from "../../../core/options/options.ts";
 import type { Page } from "../../../core/page.ts";
 import { mismatchesOf } from "../../../core/schema/json-schema.ts";
 import { InvalidApprovalError } from "../errors.ts";
-import type { Closing, StoredKind, Wait } from "../protocol.ts";
+import type { Closing, KindUses, StoredKind, Wait } from "../protocol.ts";
 import { GRACE_MS, type Waits } from "../waits.ts";
 import type {
   Approval,
@@ -59,18 +59,18 @@ export function approvalRequest({
   return { title, data, schema };
 }
 
-/** Approvals as a kind of wait. A later run asks the person again. */
-export function approvalKind(notify: (approval: Approval) => void | Promise<void>): StoredKind {
-  return {
+export const KINDS = {
+  /** A later run asks the person again. */
+  approval: ({ onApproval }: Pick<KindUses, "onApproval">): StoredKind => ({
     answersLaterRuns: () => false,
     // A person who was shown one request has not agreed to another.
     asksAnew: true,
     check: async (request) => {
       readOptions(REQUEST, request, "request of an approval", invalid);
     },
-    announce: (wait) => notify(approvalOf(wait)),
-  };
-}
+    announce: (wait) => onApproval(approvalOf(wait)),
+  }),
+};
 
 function approvalOf(wait: Wait): Approval {
   const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;

@@ -23,7 +23,7 @@ import {
   type Submissions,
   shortEndOf,
 } from "../../submissions/internal.ts";
-import type { WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
+import type { KindUses, WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
 import { destinationOf } from "../reports.ts";
 import { type AnswerProblem, type PromptMessage, type PromptRequest, withIds } from "./prompt.ts";
 
@@ -229,3 +229,7 @@ export class BatchKind implements WaitKind {
     return { index, ...(row && { end: shortEndOf(row) }) };
   }
 }
+
+export const KINDS = {
+  batch: ({ submissions }: Pick<KindUses, "submissions">) => new BatchKind(submissions),
+};

@@ -18,7 +18,7 @@ import {
   type Submissions,
   shortEndOf,
 } from "../../submissions/internal.ts";
-import type { WaitKind, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
+import type { KindUses, WaitKind, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
 import { destinationOf } from "../reports.ts";
 
 /** `errorName` of the end of a prompt whose submission was deleted. */
@@ -140,3 +140,7 @@ function notFound(submissionId: string): PromptEnd {
     "The prompt is not run again. Restart the workflow to ask again.";
   return { submissionId, status: "error", error, errorName: NOT_FOUND, attempts: 0 };
 }
+
+export const KINDS = {
+  prompt: ({ submissions }: Pick<KindUses, "submissions">) => new PromptKind(submissions),
+};

@@ -60,7 +60,7 @@ export const PARTS = {
     answers: ["onTime"],
     facts: async ({ capabilities, storage }: Operated, now) => {
       await capabilities.submissions.ready();
-      return waitFacts(storage.sql, now);
+      return waitFacts(storage.sql, capabilities.waits.stored, now);
     },
     rules: WAIT_RULES,
     summary: ({ approvals, open, pending }) => ({
