@@ -144,7 +144,8 @@ type FailedEnd = Exclude<AgentToolEnd, { status: "completed" }>;
 
 function errorOf(end: FailedEnd | null, waitId: string, timeoutMs: number | undefined): Error {
   // A wait that was closed without a look at its run has no more than an error.
-  const { runId = waitId, error = "the end of the run is unknown" } = end ?? {};
+  const { runId = `unknown, of the wait ${waitId}`, error = "the end of the run is unknown" } =
+    end ?? {};
   if (timeoutMs !== undefined) return new AgentToolTimeoutError(runId, timeoutMs, error);
   if (end?.status === "interrupted") {
     const { reason, childStillRunning } = end;

@@ -17,8 +17,11 @@ const AT_A_TIME = 100;
 const LAST_LOOK_MS = 20_000;
 const KEPT_MS = 30 * 86_400_000;
 
-/** For a wait whose kind the agent no longer has: it stays open until its timeout, for a deploy that has the kind again. */
-const MISSING: StoredKind = { answersLaterRuns: ({ status }) => status === "completed" };
+/** For a wait whose kind the agent no longer has: a deploy that has it again drives the wait, or stops what runs for it. */
+const MISSING: StoredKind = {
+  answersLaterRuns: ({ status }) => status === "completed",
+  stop: async () => {},
+};
 
 /** A running drive or stop. */
 type Run = {
@@ -69,7 +72,8 @@ export class Driver {
   }
 
   /** Drives an open wait, or stops what runs for a closed one; once more if that is running already. Never fails. */
-  start({ waitId, status }: Wait): void {
+  start({ waitId, status, kind }: Wait): void {
+    if (!this.has(kind)) return;
     const id = runIdOf({ waitId, status });
     const running = this.#running.get(id);
     if (running) {
@@ -110,6 +114,7 @@ export class Driver {
     for (const wait of store.due(now, AT_A_TIME)) {
       const isOpen = wait.status === "open";
       if (isOpen && wait.expiresAt <= now) this.close(wait);
+      else if (!isOpen && !this.has(wait.kind)) this.#restMissing(wait, now);
       else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
       else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
       else this.start(wait);
@@ -129,6 +134,13 @@ export class Driver {
       );
       this.#restHung(run.waitId, now);
     }
+  }
+
+  /** What runs for a closed wait is forgotten with the wait, where no deploy has its kind again. */
+  #restMissing({ waitId, settledAt = 0 }: Wait, now: number): void {
+    const until = settledAt + KEPT_MS;
+    if (until > now) this.store().wakeAt(waitId, until);
+    else this.store().done(waitId, now);
   }
 
   /** An open one still expires at its time. */

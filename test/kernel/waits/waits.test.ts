@@ -480,6 +480,57 @@ describe("W5: what runs for a wait is stopped", () => {
     expect(cameTo(request.workflow.id)).toEqual([]);
   });
 
+  it("W5: when the kind is back, if its wait ended while a deploy had left it out", async () => {
+    silence();
+    const stopped: string[] = [];
+    const script: WaitsScript = {
+      kinds: () => ({
+        codemode: {
+          answersLaterRuns: () => true,
+          drive: async () => null,
+          stop: async ({ waitId }) => void stopped.push(waitId),
+        },
+      }),
+    };
+    const deploy = async (next: WaitsScript) => {
+      waitsScripts.set(stub.name ?? "", next);
+      await crash(stub);
+      await start(stub);
+    };
+    const stub = givenWaits(script);
+    const requests = [1, 2, 3].map(() => ask({ kind: "codemode" }));
+    const ids: string[] = [];
+    for (const request of requests) ids.push((await open(stub, request)).waitId);
+    const [cancelled = "", timedOut = "", forgotten = ""] = ids;
+    await deploy({});
+    const instance = requests[0]?.workflow.id ?? "";
+    await inside(stub, ({ waits }) => waits.cancelFor({ workflow: "W", instance }, "terminated"));
+    await expire(stub, timedOut);
+    waitsTime.aheadMs = 2 * DAY_MS;
+    await wake(stub);
+    await wake(stub);
+    await deploy(script);
+    await until(() => stopped.length === 3);
+    expect(stopped.sort()).toEqual([cancelled, timedOut, forgotten].sort());
+    await until(async () => (await rowsOf(stub)).every((row) => row.done_at !== null));
+  });
+
+  it("W5: L9: for 30 days, if the kind does not come back", async () => {
+    silence();
+    const kind = { answersLaterRuns: () => true, stop: async () => {} };
+    const stub = givenWaits({ kinds: () => ({ codemode: kind }) });
+    const { waitId } = await open(stub, ask({ kind: "codemode" }));
+    waitsScripts.set(stub.name ?? "", {});
+    await crash(stub);
+    await start(stub);
+    await expire(stub, waitId);
+    await wake(stub);
+    expect(await rowsOf(stub)).toMatchObject([{ status: "expired", done_at: null }]);
+    waitsTime.aheadMs = 31 * DAY_MS;
+    await wake(stub);
+    expect(await rowsOf(stub)).toMatchObject([{ done_at: expect.any(Number) }]);
+  });
+
   it("W5: a drive that ends after the wait was closed does not put off its stop", async () => {
     silence();
     let [stops, drives] = [0, 0];
