@@ -1,6 +1,6 @@
 /** What an agent has beside its submissions, by capability: `this.outbox.stats()` in its class, `capabilitiesOf(stub).outbox.stats()` elsewhere. */
 
-import { failureOf } from "../core/failures.ts";
+import { lacksMethod } from "../core/calls.ts";
 
 /** The verbs of each capability. */
 export const CAPABILITY_VERBS = {
@@ -69,10 +69,7 @@ export async function callAgent(stub: object, method: string, ...args: unknown[]
     const call = Reflect.get(stub, method) as (...args: unknown[]) => Promise<unknown>;
     return await Reflect.apply(call, stub, args);
   } catch (error) {
-    // The platform has no code for it, but its text names the method.
-    const { name, message } = failureOf(error);
-    const isMissing = name === "TypeError" && message.includes(JSON.stringify(method));
-    throw isMissing ? new NotDurableError({ cause: error }) : error;
+    throw lacksMethod(error, method) ? new NotDurableError({ cause: error }) : error;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
-import type { CallsKernel } from "../core/calls.ts";
+import { type CallsKernel, lacksMethod } from "../core/calls.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
@@ -164,16 +164,11 @@ const REFUSALS: ReadonlySet<string> = new Set([
 /** Whether the agent would refuse the call again. By its exact name: the app and the platform have errors with similar names. */
 function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
-  return REFUSALS.has(error.name) || isNoAgent(error);
-}
-
-/** The platform's own words for a method that a class does not have, or those of agents for a sub-agent. */
-function isNoAgent({ message }: Error): boolean {
-  return /does not implement the method|^Method ".+" not found on /.test(message);
+  return REFUSALS.has(error.name) || lacksMethod(error, "callKernel");
 }
 
 function reasonOf(error: Error): string {
-  if (!isNoAgent(error)) return error.message;
+  if (!lacksMethod(error, "callKernel")) return error.message;
   return `${error.message.replace(/[.]+$/, "")}. Its class has to extend DurableThink of perdure/think, or another host of Perdure.`;
 }
 

@@ -22,7 +22,7 @@ describe("a call of the agent", () => {
   );
 
   it.each([
-    'The RPC receiver does not implement the method "callKernel"',
+    'The RPC receiver does not implement the method "callKernel".',
     'Method "callKernel" not found on Triage.',
   ])("of an object that is no agent of Perdure is final, and says what to do: %s", async (text) => {
     const error = new TypeError(text);
@@ -31,8 +31,14 @@ describe("a call of the agent", () => {
     );
   });
 
-  it("is repeated after an error of the app or the platform, whatever that is called", async () => {
-    const error = new DOMException("The object is in no state for it", "InvalidStateError");
-    await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toBe(error);
-  });
+  it.each([
+    new DOMException("The object is in no state for it", "InvalidStateError"),
+    new TypeError('onApproval(): The RPC receiver does not implement the method "callKernel".'),
+    new Error('Method "callKernel" not found on Triage. Retried.'),
+  ])(
+    "is repeated after an error of the app or the platform, whatever that is called: %s",
+    async (error) => {
+      await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toBe(error);
+    },
+  );
 });

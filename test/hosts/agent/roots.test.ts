@@ -2,11 +2,12 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { virtualClock } from "../../../src/testing/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
-import { childOf } from "./roots-agents.ts";
+import { childOf, PlainRoot } from "./roots-agents.ts";
 
 it("S1: the tasks of a sub-agent run under a root without schedules(), also after a restart", async () => {
   using clock = virtualClock();
@@ -40,4 +41,21 @@ it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing",
   }
   expect(await child.listSubmissions()).toEqual([]);
   expect((await capabilitiesOf(child).schedules.runs("tick")).items).toEqual([]);
+});
+
+it("an agent without Perdure is told from one whose own code throws an error that quotes it", async () => {
+  const plain = env.PlainRoot.getByName(crypto.randomUUID());
+  for (const stub of [plain, await getSubAgentByName(plain as never, PlainRoot, "child")]) {
+    const error = await refusal(capabilitiesOf(stub as never).outbox.stats() as Promise<unknown>);
+    expect(error.name).toBe("NotDurableError");
+  }
+  const root = env.BareRoot.getByName(crypto.randomUUID());
+  const text =
+    'The stock has no "callKernel": The RPC receiver does not implement the method "callKernel".';
+  await runInDurableObject(root, (agent) => {
+    const list = () => Promise.reject(new TypeError(text));
+    Object.defineProperty(agent, "approvals", { value: { list } });
+  });
+  const error = await refusal(capabilitiesOf(root).approvals.list() as Promise<unknown>);
+  expect(error).toMatchObject({ name: "TypeError", message: text });
 });
