@@ -76,9 +76,11 @@ export type Feature<Name extends FeatureName = FeatureName, Installed = unknown>
   readonly install: (kernel: Kernel) => Installed;
 };
 
-/** Keeps the wakes of sub-agents that have a feature, in a root agent that has not. */
+/** Keeps the wakes of sub-agents that have a feature, in a root agent that has not. Those of a deleted one fire once, and lapse. */
 class WakesOfOthers extends Capability {
   override async onStart(): Promise<void> {}
+  // Each deletion of a sub-agent would read the job queue, for a feature that few roots leave to their sub-agents.
+  override async changeWakesOf(): Promise<void> {}
   protected override async drive(): Promise<null> {
     return null;
   }

@@ -3,10 +3,18 @@
 import { Agent, getSubAgentByName } from "agents";
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 
 /** Without schedules(). */
-export class BareRoot extends DurableAgent<Cloudflare.Env> {}
+export class BareRoot extends DurableAgent<Cloudflare.Env> {
+  readonly meter: Meter;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
+}
 
 /** Without Perdure. */
 export class PlainRoot extends Agent<Cloudflare.Env> {}

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { virtualClock } from "../../../src/testing/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
-import { childOf, PlainRoot } from "./roots-agents.ts";
+import { type BareRoot, childOf, PlainRoot, TickingChild } from "./roots-agents.ts";
 
 it("S1: the tasks of a sub-agent run under a root without schedules(), also after a restart", async () => {
   using clock = virtualClock();
@@ -27,6 +27,28 @@ it("S1: the tasks of a sub-agent run under a root without schedules(), also afte
   await again.schedules.pause("tick");
   const run = await again.schedules.trigger("tick", { key: "once" });
   expect(run).toMatchObject({ taskId: "tick" });
+});
+
+it("S1: a root reads no jobs of features that it does not install, when it deletes a sub-agent", async () => {
+  using clock = virtualClock();
+  const root = env.BareRoot.getByName(crypto.randomUUID());
+  await capabilitiesOf(await childOf(root)).schedules.list();
+  const reads = await runInDurableObject(root, async (agent: BareRoot) => {
+    agent.meter.reset();
+    await agent.deleteSubAgent(TickingChild, "child");
+    return agent.meter.statementsOf((query) =>
+      /SELECT .* FROM cf_agents_jobs WHERE cap/.test(query),
+    );
+  });
+  // Of submissions, the outbox and waits before the deletion and after it, and 3 of agents.
+  expect(reads).toBe(2 * 3 + 3);
+  // Its task's wake finds no agent.
+  await clock.advance("61 seconds");
+  await runDurableObjectAlarm(root);
+  const jobs = await runInDurableObject(root, (_, { storage }) =>
+    storage.sql.exec("SELECT id FROM cf_agents_jobs WHERE id LIKE 'perdure.%'").toArray(),
+  );
+  expect(jobs).toEqual([]);
 });
 
 it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {
