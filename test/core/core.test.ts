@@ -291,6 +291,29 @@ describe("wake", () => {
     expect(log).toEqual(["armed", "1000", "2000"]);
   });
 
+  it("L1: a root that does not answer within 5 seconds is asked again by the next call", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const toRoot = vi.fn(() => new Promise<void>(() => {}));
+    const routed = { storage: {}, routes: { source: { key: "child" }, toRoot } };
+    const wake = new Wake(
+      () => routed as unknown as LifecycleServices,
+      "test.wake",
+      async () => null,
+      atZero,
+    );
+    await Promise.all([
+      expect(wake.reach()).rejects.toMatchObject({ name: "RootAgentError", retryable: true }),
+      vi.advanceTimersByTimeAsync(5_000),
+    ]);
+    expect(() => wake.check()).toThrow("No answer within 5000 ms. Call again.");
+    toRoot.mockResolvedValue();
+    await vi.advanceTimersByTimeAsync(5_000);
+    await wake.reach();
+    wake.check();
+    expect(toRoot).toHaveBeenCalledTimes(3);
+  });
+
   const inCapability = <T>(
     stub: Ledger,
     work: (wakeCapability: WakeCapability, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,

@@ -17,7 +17,7 @@ import type {
 } from "agents/lifecycle";
 import { type Clock, LAST_ALARM } from "../clock.ts";
 import { failureOf } from "../failures.ts";
-import { TimeoutError, withTimeout } from "../timeout.ts";
+import { withTimeout } from "../timeout.ts";
 
 /** Messages between the wakes of one module in the root agent and its sub-agents. */
 type WakeMessage =
@@ -51,19 +51,35 @@ const TOLERANCE_MS = 30_000;
 /** When the wakes of a sub-agent that is being deleted fire. If a crash prevents their removal, they find no sub-agent. */
 const EXPEDITED_MS = 30_000;
 
-/** How long the root agent may take to answer: it may be starting, and wait for the caller. */
-const REACH_MS = 1_000;
+/** How long a sub-agent waits for the answer of its root. */
+const REACH_MS = 5_000;
 
-/** The root of a sub-agent cannot keep its wakes, so a crash would leave accepted work without one. Nothing was stored. */
+/** The root of a sub-agent does not keep its wakes, so a crash would leave accepted work without one. Nothing was stored. */
 export class RootAgentError extends Error {
   override readonly name = "RootAgentError";
-  constructor(cause: unknown) {
+  /** Whether the same call may succeed later: the root could not be reached. False: its class has no Perdure. */
+  readonly retryable: boolean;
+
+  constructor(cause: unknown, capability: string) {
+    const { message } = failureOf(cause);
+    // The text of agents, which has no code for it.
+    const hasNone =
+      message === `Lifecycle capability "${capability}" cannot receive routed messages`;
     super(
-      `The root of this sub-agent cannot wake it: ${failureOf(cause).message}. Make the class of the root extend DurableThink, DurableAgent or DurableChatAgent.`,
+      hasNone
+        ? "The root of this sub-agent cannot wake it, because the root's class has no Perdure. Make the class of the root extend DurableThink, DurableAgent or DurableChatAgent."
+        : `The root of this sub-agent could not be reached, so nothing would wake the sub-agent after a crash: ${message.replace(/\.*$/, "")}. Call again.`,
       { cause },
     );
+    this.retryable = !hasNone;
   }
 }
+
+/** What a sub-agent knows of its root, by the sub-agent's storage. Its modules ask once together: a root has the same modules. */
+const roots = new WeakMap<
+  DurableObjectStorage,
+  { asked?: Promise<void>; refusal?: RootAgentError }
+>();
 
 export class Wake {
   /** When the job fires. null: no job. undefined: not read since the last start. */
@@ -72,8 +88,6 @@ export class Wake {
   #pushedAt = Number.NEGATIVE_INFINITY;
   /** Whether the job was pushed or removed since the last drive began. */
   #hasChanged = false;
-  /** Resolves when the root has answered that it keeps wakes. */
-  #reached: Promise<void> | undefined;
   /** The push in flight. Nothing is armed before it ends. */
   #pushing: Promise<void> | undefined;
 
@@ -102,10 +116,10 @@ export class Wake {
 
   /**
    * Sets a lost alarm again, without which stored jobs do not run. Call it at each start. Writes nothing where the alarm
-   * is set. The root does it for its sub-agents, whose jobs are in its queue.
+   * is set. The root does it for its sub-agents, whose jobs are in its queue: a sub-agent asks whether it keeps them.
    */
   async restore(): Promise<void> {
-    if (this.#isRouted()) return;
+    if (this.#isRouted()) return roots.has(this.services().storage) ? undefined : this.#ask();
     const { jobs, storage } = this.services();
     const alarm = await storage.getAlarm();
     const now = this.clock.now();
@@ -129,16 +143,37 @@ export class Wake {
     };
   }
 
-  /** Checks once that the root of a sub-agent keeps its wakes. Call it before work is accepted. @throws RootAgentError */
+  /** Checks that the root of a sub-agent keeps its wakes. Call it before work is accepted. @throws RootAgentError */
   async reach(): Promise<void> {
     if (!this.#isRouted()) return;
-    this.#reached ??= this.#toRoot({ verb: "ping" }).catch((error: unknown) => {
-      this.#reached = undefined;
-      throw error;
-    });
-    await withTimeout(this.#reached, REACH_MS).catch((error: unknown) => {
-      if (!(error instanceof TimeoutError)) throw error;
-    });
+    await this.#ask();
+    this.check();
+  }
+
+  /** {@link reach} for a caller that cannot wait: what the root has answered so far. @throws RootAgentError */
+  check(): void {
+    const { refusal } = roots.get(this.services().storage) ?? {};
+    if (!refusal) return;
+    // The next call has the answer.
+    if (refusal.retryable) void this.#ask();
+    throw refusal;
+  }
+
+  /** Asks the root, unless it has answered since the last start. Never rejects. */
+  async #ask(): Promise<void> {
+    const { storage, routes } = this.services();
+    const root = roots.get(storage) ?? {};
+    roots.set(storage, root);
+    root.asked ??= withTimeout(routes.toRoot({ verb: "ping" }), REACH_MS).then(
+      () => {
+        delete root.refusal;
+      },
+      (error: unknown) => {
+        root.refusal = new RootAgentError(error, this.capability);
+        if (root.refusal.retryable) delete root.asked;
+      },
+    );
+    await root.asked;
   }
 
   /** @throws RootAgentError */
@@ -146,7 +181,7 @@ export class Wake {
     try {
       await this.services().routes.toRoot(message);
     } catch (error) {
-      throw new RootAgentError(error);
+      throw new RootAgentError(error, this.capability);
     }
   }
 

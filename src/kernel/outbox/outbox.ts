@@ -165,6 +165,7 @@ export class Outbox extends Capability {
    * @throws InvalidEventError for an event that JSON cannot hold or that is too large, or an id that an event for another
    *   destination has; nothing is stored
    * @throws OutboxFullError when `maxWaiting` entries wait; nothing is stored
+   * @throws RootAgentError in a sub-agent whose root cannot wake it; nothing is stored
    */
   put(destination: Destination, event: unknown, options?: { id?: string }): string;
   /**
@@ -188,6 +189,7 @@ export class Outbox extends Capability {
     const payload = payloadOf(event, this.#context.limits.maxEventBytes);
     const unfit = this.#destinations.problemOfEvent(to, payload);
     if (unfit) throw new InvalidEventError(unfit);
+    this.wake.check();
     const id = deliveryId(options);
     this.#insert(id, to, payload, true);
     this.#dispatcher.flushSoon();

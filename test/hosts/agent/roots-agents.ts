@@ -2,6 +2,7 @@
 
 import { Agent, getSubAgentByName } from "agents";
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
+import { method } from "../../../src/kernel/outbox/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 
@@ -33,6 +34,15 @@ export class TickingChild extends DurableAgent<Cloudflare.Env> {
     return defineScheduledTasks({
       tick: { schedule: "every minute", handler: () => this.#tick() },
     });
+  }
+  /** Puts an event into the outbox, without waiting for anything. */
+  put(id: string): string {
+    return this.outbox.put(method("note"), "noted", { id });
+  }
+  note() {}
+  /** Starts a workflow in the same way. */
+  start(): Promise<string> {
+    return this.runWorkflow("PROMPT_WORKFLOW", {});
   }
   async #tick() {
     await this.ctx.storage.put("ticks", (await this.ticks()) + 1);

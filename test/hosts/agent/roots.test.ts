@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { virtualClock } from "../../../src/testing/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { type BareRoot, childOf, PlainRoot, TickingChild } from "./roots-agents.ts";
@@ -51,18 +52,85 @@ it("S1: a root reads no jobs of features that it does not install, when it delet
   expect(jobs).toEqual([]);
 });
 
-it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {
-  const child = await childOf(env.PlainRoot.getByName(crypto.randomUUID()));
+/** What each call of a sub-agent that stores work is refused with. */
+async function refusalsOf(child: Awaited<ReturnType<typeof childOf>>) {
+  const refused: string[] = [];
   for (const work of [
+    () => child.put("one"),
+    () => child.start(),
     () => child.submitMessages([message("hello")]),
     () => capabilitiesOf(child).schedules.trigger("tick"),
   ]) {
     const error = await refusal(work() as Promise<unknown>);
-    expect(error).toMatchObject({ name: "RootAgentError" });
-    expect(error.message).toContain("Make the class of the root extend DurableThink");
+    expect(error.name).toBe("RootAgentError");
+    refused.push(error.message);
   }
   expect(await child.listSubmissions()).toEqual([]);
   expect((await capabilitiesOf(child).schedules.runs("tick")).items).toEqual([]);
+  expect((await capabilitiesOf(child).outbox.stats()).waiting).toBe(0);
+  return refused;
+}
+
+/** Handles what sub-agents send to the modules of their root. */
+const onRoutes = (
+  root: DurableObjectStub<BareRoot>,
+  handle: (verb: string, route: () => Promise<number | null>) => Promise<number | null>,
+) =>
+  runInDurableObject(root, (agent: BareRoot) => {
+    for (const capability of agent[CAPABILITIES].waking) {
+      const onRoute = capability.onRoute.bind(capability);
+      capability.onRoute = (context) =>
+        handle((context.payload as { verb: string }).verb, () => onRoute(context));
+    }
+  });
+
+it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {
+  const child = await childOf(env.PlainRoot.getByName(crypto.randomUUID()));
+  for (const refused of await refusalsOf(child)) {
+    expect(refused).toContain(
+      "class has no Perdure. Make the class of the root extend DurableThink",
+    );
+  }
+});
+
+it("L1: a sub-agent refuses work while its root cannot be reached, stores nothing, and accepts it afterwards", async () => {
+  const root = env.BareRoot.getByName(crypto.randomUUID());
+  let isLost = true;
+  await onRoutes(root, (_, route) =>
+    isLost ? Promise.reject(new Error("Network connection lost.")) : route(),
+  );
+  const child = await childOf(root);
+  for (const refused of await refusalsOf(child)) {
+    expect(refused).toMatch(/could not be reached.*: Network connection lost\. Call again\.$/);
+  }
+  isLost = false;
+  expect(await child.submitMessages([message("hello")])).toMatchObject({ accepted: true });
+  expect(await child.put("one")).toBe("one");
+});
+
+it("L1: a call that cannot wait for the root refuses work until the root has answered", async () => {
+  const root = env.BareRoot.getByName(crypto.randomUUID());
+  let isLost = true;
+  await onRoutes(root, (_, route) => (isLost ? Promise.reject(new Error("lost")) : route()));
+  const child = await childOf(root);
+  await child.ticks();
+  isLost = false;
+  await refusal(child.put("one") as unknown as Promise<unknown>);
+  await until(async () => (await child.put("one")) === "one");
+});
+
+it("L1: a sub-agent that accepts work asks its root once", async () => {
+  const root = env.BareRoot.getByName(crypto.randomUUID());
+  const verbs: string[] = [];
+  await onRoutes(root, (verb, route) => {
+    verbs.push(verb);
+    return route();
+  });
+  const child = await childOf(root);
+  await child.put("one");
+  await child.submitMessages([message("hello")]);
+  await capabilitiesOf(child).schedules.trigger("tick");
+  expect(verbs.filter((verb) => verb === "ping")).toHaveLength(1);
 });
 
 it("an agent without Perdure is told from one whose own code throws an error that quotes it", async () => {
