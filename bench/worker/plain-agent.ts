@@ -28,7 +28,7 @@ export class PlainAgent extends Agent<Env> {
     const turns = new SdkTurns({
       source: setup,
       sessions,
-      ledger: () => this.#ledger,
+      ledger: () => this.#ledger.turns,
     });
     this.#ledger = ledgerOf((turn) => turns.run(turn), outbox);
     this.#prompts = new PromptKind(this.#ledger);

@@ -5,6 +5,7 @@
  */
 
 import type { UIMessage } from "ai";
+import type { Clock } from "../core/clock.ts";
 import { count, optionsOf, readOptions } from "../core/options/option-schemas.ts";
 import type { Feature, ReplyWatcher, Watcher } from "../kernel/index.ts";
 import { ReplyChunks } from "../kernel/index.ts";
@@ -59,7 +60,8 @@ export function followers(settings: FollowerSettings = {}): Feature<"followers",
 
 /** What followers read of the object. */
 type Followed = {
-  readonly submissions: Pick<Submissions, "inspect" | "now" | "ready">;
+  readonly submissions: Pick<Submissions, "inspect" | "ready">;
+  readonly clock: Pick<Clock, "now">;
   readonly historyOf: (thread: string) => ThreadHistory;
   readonly threads: { message(thread: string, id: string): Promise<UIMessage | undefined> };
   readonly approvals: { inspect(approvalId: string): Promise<Approval | null> };
@@ -156,13 +158,13 @@ export class Followers implements Watcher {
   /** The events of a thread's open and later submissions, without an end. @throws TooManyFollowersError, InvalidFollowError */
   async thread(thread: string, options: FollowOptions): Promise<ReadableStream<Uint8Array>> {
     const from = fromOf("followThread()", options);
-    const { submissions, historyOf } = this.kernel;
+    const { submissions, historyOf, clock } = this.kernel;
     checkThread(thread);
     await submissions.ready();
     const history = historyOf(thread);
     const position =
       from === undefined
-        ? ThreadPosition.now(history, submissions.now())
+        ? ThreadPosition.now(history, clock.now())
         : ThreadPosition.after(history, from);
     const follower = this.#add(new Follower((turn) => turn.thread === thread));
     return this.#stream(follower, this.#threadEvents(follower, position));

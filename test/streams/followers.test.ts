@@ -41,9 +41,9 @@ function given(most = 1_000, submissions = [running()], aliveMs?: number) {
     {
       submissions: {
         inspect: async (id) => (all.get(id) ?? null) as never,
-        now: () => 0,
         ready: async () => {},
       },
+      clock: { now: () => 0 },
       historyOf: () => historyOf(all) as never,
       threads: { message: async () => undefined },
       approvals: { inspect: async () => null },

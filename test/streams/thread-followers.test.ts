@@ -52,9 +52,9 @@ class World {
       {
         submissions: {
           inspect: async (id: string) => this.#inspected(store.find(id)) as never,
-          now: () => this.now,
           ready: async () => {},
         },
+        clock: { now: () => this.now },
         historyOf: (thread: string) => new ThreadHistory(storage.sql, thread),
         threads: {
           message: async (_, id) => ({

@@ -70,7 +70,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   }
 
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
-    const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
+    const seq = this.ledger.store.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
     const runs = this.running(seq);
     for (const requestId of runs) this.agent.abortRequest(requestId, reason);
@@ -119,7 +119,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     const owned = options && this.#own(options);
     const turn: ChatTurn = { owned, isOver: false };
     this.#current = turn;
-    if (!owned) this.ledger.busy(MAIN);
+    if (!owned) this.ledger.turns.busy(MAIN);
     else {
       const { plan } = owned.attempt;
       owned.note = await owned.attempt.note();
@@ -127,7 +127,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     }
     await this.#waitForMcp();
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));
-    const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.busy(MAIN));
+    const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.turns.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
     return response && watchedResponse(response, heartbeat, hidesAnswer);
   }
@@ -166,7 +166,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   /** Whether the last message is the submission's, or that of one that has joined it. */
   #isLast({ seq }: Left, messages: readonly UIMessage[]): boolean {
     const last = messages.findLast(({ role }) => role !== "assistant");
-    return last !== undefined && this.ledger.findByMessage(new Set([last.id]))?.seq === seq;
+    return last !== undefined && this.ledger.store.findByMessage(new Set([last.id]))?.seq === seq;
   }
 
   /** Whether the turn continues a submission that was cancelled while its recovery waited. */
@@ -180,7 +180,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     return {
       ...run,
       abortSignal,
-      hasBudget: () => this.ledger.budgetOf(run.attempt.ref) !== undefined,
+      hasBudget: () => this.ledger.store.get(run.attempt.ref.seq)?.budget !== undefined,
       isDurable: false,
       note: undefined,
       model: undefined,
@@ -228,7 +228,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
       const run = this.left(submission, false);
       const owned = { ...this.#ownedOf(run, undefined), isDurable: true };
       const end = endOf(owned, { requestId, status: "completed", message });
-      this.ledger.end(owned.attempt.ref, end);
+      this.ledger.turns.end(owned.attempt.ref, end);
       return { continue: false };
     });
   }

@@ -126,7 +126,7 @@ export class HarnessHost extends HostBase implements TurnHost {
     const watcher = this.parts.watchers.reply(turn, ref.attempt, base);
     const show = chunksOf(turn.submissionId, watch.state, (chunk) => watcher.chunk(chunk));
     watch.start(async (events) => {
-      this.submissions.heartbeat(ref);
+      this.submissions.turns.heartbeat(ref);
       show(events);
     });
     const stop = async () => {
@@ -147,7 +147,7 @@ export class HarnessHost extends HostBase implements TurnHost {
     const { text = "" } = result;
     const end = { outcome: "completed", text, messageId: reply.messageId } as const;
     if (!plan) return end;
-    const answering = new Answering(planOf(plan), (it) => this.submissions.answer(ref, it));
+    const answering = new Answering(planOf(plan), (it) => this.submissions.turns.answer(ref, it));
     answering.conclude(text);
     return endWithAnswer(end, answering);
   }
@@ -169,10 +169,10 @@ export class HarnessHost extends HostBase implements TurnHost {
   #follow(turn: SubmittedTurn, session: HarnessSession, operationId: string): void {
     const { submissions } = this;
     const { submissionId, thread } = turn;
-    const found = submissions.engine.ledger.store.find(submissionId);
+    const found = submissions.store.find(submissionId);
     if (found?.status !== "running" || this.#followed.has(submissionId)) return;
     const ref = { seq: found.seq, attempt: found.attempts };
-    const plan = submissions.attemptPlanOf(found);
+    const plan = submissions.store.attempts.planOf(found);
     const stop = new AbortController();
     this.#followed.set(submissionId, { thread, stop });
     const follow = async () => {
@@ -188,7 +188,7 @@ export class HarnessHost extends HostBase implements TurnHost {
         // It is known. A repetition makes the harness continue it at once.
         await session.submit(inputOf(turn), { operationId });
         const result = await endOfOperation(session, operationId, stop.signal);
-        submissions.end(ref, await this.#end({ session, ref, plan, result }));
+        submissions.turns.end(ref, await this.#end({ session, ref, plan, result }));
       } finally {
         await watched.stop();
       }
@@ -206,7 +206,7 @@ export class HarnessHost extends HostBase implements TurnHost {
   /** After a crash, a harness continues operations whose submissions have ended: those are aborted. */
   async #abortEnded(): Promise<void> {
     await this.submissions.ready();
-    const { store } = this.submissions.engine.ledger;
+    const { store } = this.submissions.ledger;
     const harness = this.options.harness();
     for (const { id, busy } of await harness.sessions.list()) {
       const session = harness.session(id);

@@ -4,7 +4,7 @@
  */
 
 import type { LanguageModel, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
-import type { ToolCalls, TurnLedger } from "../../kernel/submissions/internal.ts";
+import type { ToolCalls, TurnEngine } from "../../kernel/submissions/internal.ts";
 import {
   type AttemptPlan,
   type AttemptRef,
@@ -25,6 +25,12 @@ import { noted } from "./tools.ts";
 
 /** The end of a turn that has ended here. */
 export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>;
+
+/** What an attempt calls of the ledger. */
+export type TurnLedger = Pick<
+  TurnEngine,
+  "nextStep" | "detachJoined" | "recordUsage" | "toolCalls" | "heartbeat" | "answer"
+>;
 
 export type AttemptOptions = {
   readonly ledger: TurnLedger;

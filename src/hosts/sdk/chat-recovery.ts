@@ -16,7 +16,7 @@ import { settledCalls, toolOf } from "./reply.ts";
 export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
 /** A submission that was left running when the object last went down. */
-export type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
+export type Left = NonNullable<ReturnType<Submissions["store"]["findByMessage"]>>;
 
 export function refOf({ seq, attempts }: Left): AttemptRef {
   return { seq, attempt: attempts };
@@ -45,14 +45,14 @@ export class ChatRecovery {
 
   /** The object starts: its own recovery starts about now. */
   start(): void {
-    this.#startedAt = this.submissions.now();
+    this.#startedAt = this.submissions.ledger.clock.now();
   }
 
   /** Ends all open submissions of the conversation, and stores that turns which began before do not come back. */
   reset(): void {
     // By the clock of `createdAt`. It commits with the ends.
     this.#kv.put(RESET_AT, Date.now());
-    this.submissions.reset();
+    this.submissions.turns.reset();
   }
 
   /** Whether the conversation was reset, and maybe cleared, after the turn had begun. */
@@ -61,7 +61,7 @@ export class ChatRecovery {
   }
 
   get #kv(): SyncKvStorage {
-    return this.submissions.engine.ledger.store.storage.kv;
+    return this.submissions.store.storage.kv;
   }
 
   /**
@@ -83,10 +83,11 @@ export class ChatRecovery {
     const hasOpenCall = parts.filter((part) => toolOf(part) !== undefined).length > partial.length;
     // In place of the call, the chat would show the model an error.
     const isRepeated =
-      hasOpenCall && submissions.hasInterruptedSteps(left, [...settled, ...partial]);
+      hasOpenCall &&
+      submissions.store.toolCalls.hasInterruptedSteps(left.seq, [...settled, ...partial]);
     // Otherwise the chat is about to store this part.
     if (decision.persist !== false && !isRepeated) settled.push(...partial);
-    if (!isDeclined && submissions.mayContinue(left, settled)) {
+    if (!isDeclined && submissions.turns.mayContinue(left, settled)) {
       if (!isRepeated) return decision;
       // The ledger runs a new attempt. In a sub-agent it would wait for the chat's recovery, which continues nothing now.
       if (this.agent.parentPath.length > 0) this.#startedAt = Number.NEGATIVE_INFINITY;
@@ -95,7 +96,7 @@ export class ChatRecovery {
     const why = isDeclined
       ? "onChatRecovery declined to continue it"
       : "its tools have had effects, so it is not run again";
-    submissions.end(refOf(left), interrupted(why, ctx.requestId));
+    submissions.turns.end(refOf(left), interrupted(why, ctx.requestId));
     return { ...decision, continue: false };
   }
 
@@ -103,7 +104,7 @@ export class ChatRecovery {
   async isOpen(): Promise<boolean> {
     const { agent, submissions } = this;
     if (agent.parentPath.length > 0) {
-      return submissions.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+      return submissions.ledger.clock.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
     }
     // Turns, and their recoveries, are durable Tasks of the agent. The app may have tasks of its own.
     for (const definition of [this.turnTask, CHAT_RECOVERY_TASK_NAME]) {
@@ -119,7 +120,10 @@ export class ChatRecovery {
   async caughtUp(): Promise<void> {
     const { agent, submissions } = this;
     const left = { definition: this.turnTask, status: OPEN };
-    for (const until = submissions.now() + CATCH_UP_MS; submissions.now() < until; ) {
+    for (
+      const until = submissions.ledger.clock.now() + CATCH_UP_MS;
+      submissions.ledger.clock.now() < until;
+    ) {
       const turns = await agent.tasks.list(left);
       if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));

@@ -103,7 +103,7 @@ export abstract class RecoveredTurns<
   /** The submission whose messages are the last in the conversation. */
   protected asked(messages: readonly UIMessage[] = this.agent.messages): Left | undefined {
     const asked = lastAsked(messages);
-    return asked.length > 0 ? this.ledger.findByMessage(idsOf(asked)) : undefined;
+    return asked.length > 0 ? this.ledger.store.findByMessage(idsOf(asked)) : undefined;
   }
 
   /** The turn that has just begun, for its first hook. */
@@ -119,7 +119,7 @@ export abstract class RecoveredTurns<
   /** The turn of a submission that was left running when the object last went down. It asks the same again. */
   protected left(left: Left, isRecovered: boolean): OwnedTurn {
     const { messages: asked, isAnswered, submissionId } = left;
-    const plan = this.ledger.attemptPlanOf(left);
+    const plan = this.ledger.store.attempts.planOf(left);
     const attempt = this.#attempt({ ref: refOf(left), plan, isAnswered }, asked);
     return { attempt, submissionId, asked, isRecovered, isReported: false };
   }
@@ -131,7 +131,7 @@ export abstract class RecoveredTurns<
   ): Attempt {
     const { ledger, conversation } = this;
     const settled = messages && (() => conversation.settledCalls(idsOf(messages)));
-    return new Attempt({ ...asked, ledger, settled });
+    return new Attempt({ ...asked, ledger: ledger.turns, settled });
   }
 
   /**
@@ -180,7 +180,7 @@ export abstract class RecoveredTurns<
     if (owned.isReported) return;
     const { ref } = owned.attempt;
     try {
-      this.ledger.end(ref, this.endOf(owned, ended));
+      this.ledger.turns.end(ref, this.endOf(owned, ended));
       owned.isReported = true;
     } catch (cause) {
       // The hook must not fail: run() reports the same end again.
@@ -203,7 +203,7 @@ export abstract class RecoveredTurns<
     const { requestId } = ctx;
     const { ledger, recovery, conversation } = this;
     const ref = refOf(submission);
-    if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId });
+    if (submission.isAnswered) ledger.turns.end(ref, { outcome: "completed", requestId });
     // The end of the conversation belongs to another run of the submission.
     if (this.#isSuperseded(ref, requestId)) return DROPPED;
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
@@ -232,7 +232,7 @@ export abstract class RecoveredTurns<
         const submission = this.asked();
         const ref = submission?.status === "running" ? refOf(submission) : undefined;
         if (ref && !this.#isSuperseded(ref, ctx.requestId))
-          this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
+          this.ledger.turns.end(ref, interrupted(ctx.reason, ctx.requestId));
         await custom.onExhausted?.(shown(ctx));
       },
     });

@@ -43,8 +43,8 @@ export class SdkHost<Ledger extends Submissions = Submissions>
     this.turns = new SdkTurns({
       source,
       sessions,
-      ledger: () => this.submissions,
-      maxThreadMessages: () => this.submissions.maxThreadMessages,
+      ledger: () => this.submissions.turns,
+      maxThreadMessages: () => this.submissions.ledger.limits.maxThreadMessages,
       watch: (turn, attempt) => parts.watchers.reply(turn, attempt),
     });
   }

@@ -14,11 +14,10 @@ import {
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
-  type TurnLedger,
   TurnRefused,
 } from "../../kernel/submissions/internal.ts";
 import { textOf } from "./answer-text.ts";
-import { Attempt, type EndedTurn } from "./attempt.ts";
+import { Attempt, type EndedTurn, type TurnLedger } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
 import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";

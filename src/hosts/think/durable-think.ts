@@ -85,14 +85,14 @@ export class DurableThink<
   override cancelChat(requestId: string, reason?: string): void {
     checkId("requestId", requestId);
     super.cancelChat(requestId, reason);
-    this[CAPABILITIES].submissions.stopTurn(requestId, reason);
+    this[CAPABILITIES].submissions.turns.stopTurn(requestId, reason);
   }
 
   /** The same, for subclasses. */
   protected override abortRequest(requestId: string, reason?: unknown): void {
     super.abortRequest(requestId, reason);
     const text = reason === undefined ? reason : String(reason);
-    this[CAPABILITIES].submissions.stopTurn(requestId, text);
+    this[CAPABILITIES].submissions.turns.stopTurn(requestId, text);
   }
 
   /** The attachments of a turn's reply, by the same ids; of the latest turn by default. @throws as {@link cancelChat} */

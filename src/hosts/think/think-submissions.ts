@@ -140,7 +140,7 @@ export class ThinkPromptKind extends PromptKind {
     const { request, idempotencyKey } = asked;
     const key = "thinkKey" in request ? request.thinkKey : undefined;
     const known = key === undefined ? null : await this.ledger.think.find({ idempotencyKey: key });
-    const { store } = this.ledger.engine.ledger;
+    const { store } = this.ledger;
     if (!known || store.findByKey(idempotencyKey)) return super.open(asked);
     return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
   }

@@ -1,11 +1,10 @@
-/** The ledger calls a `TurnHost` to run turns; the host calls `TurnLedger` while a turn runs. */
+/** The ledger calls a `TurnHost` to run turns; the host calls `TurnEngine` while a turn runs. */
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
 import type { AttemptPlan } from "./turns/attempt-plan.ts";
-import type { CalledModel, EndedCall } from "./turns/timeline.ts";
-import type { SubmissionInspection, TokenUsage, WhenBusy } from "./types.ts";
+import type { SubmissionInspection, WhenBusy } from "./types.ts";
 
 /** The agent's own conversation. */
 export const MAIN = "main";
@@ -79,39 +78,6 @@ export type Turn = {
 
 /** A submission at one attempt. The ledger ignores calls for an earlier attempt. */
 export type AttemptRef = { readonly seq: number; readonly attempt: number };
-
-/** Calls of a host while a turn runs. */
-export interface TurnLedger {
-  /**
-   * Call it before each model call. Returns messages of submissions that join the turn; the host appends them.
-   *
-   * @param canJoin false where messages could no longer come before the reply
-   * @param called the model, for the trace of a call that fails
-   * @throws TurnRefused when the attempt has ended or was given up
-   * @throws BudgetExceededError when the turn has no tokens left
-   */
-  nextStep(ref: AttemptRef, canJoin?: boolean, called?: CalledModel): UIMessage[];
-  /** The messages that {@link nextStep} returned could not be stored: their submissions wait for turns of their own. */
-  detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void;
-  /** A model call has ended, with the usage that the model reports. */
-  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void;
-  /**
-   * Records the tool calls of one run of the turn: an attempt, or a recovery of one.
-   *
-   * @param settled returns the ended calls in the stored replies to the turn. Omit it for the first run of the first attempt
-   */
-  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls;
-  /** The turn has made progress, e.g. a part of an answer has come. */
-  heartbeat(ref: AttemptRef): void;
-  /** The host runs a turn of its own in this thread: the submission that waits for it has not stalled. */
-  busy(thread: string): void;
-  /**
-   * Records the answer, once. It is written with the end of the turn at the latest. Returns whether this call recorded it.
-   *
-   * @throws AnswerTooLargeError for one over 16 MiB of JSON
-   */
-  answer(ref: AttemptRef, output: unknown): boolean;
-}
 
 /** The tool calls of one run of a turn. */
 export interface ToolCalls {

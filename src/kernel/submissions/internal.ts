@@ -20,7 +20,6 @@ export {
   type Turn,
   type TurnEnd,
   type TurnHost,
-  type TurnLedger,
   TurnRefused,
 } from "./host.ts";
 export * from "./index.ts";
@@ -52,4 +51,5 @@ export {
 } from "./tracing.ts";
 export type { AttemptPlan } from "./turns/attempt-plan.ts";
 export type { AttemptTimeline, ModelCall } from "./turns/timeline.ts";
+export type { TurnEngine } from "./turns/turn-engine.ts";
 export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";

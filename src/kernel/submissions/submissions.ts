@@ -1,4 +1,4 @@
-/** The public verbs of the ledger. The engine runs turns, the store writes, a host knows the conversation. */
+/** The public verbs of the ledger. `turns` has what hosts call while turns run; the store writes. */
 
 import type { UIMessage } from "ai";
 import { systemClock } from "../../core/clock.ts";
@@ -7,16 +7,7 @@ import { Capability } from "../../core/lifecycle/capability.ts";
 import { hook, readOptions } from "../../core/options/option-schemas.ts";
 import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
-import {
-  type AttemptRef,
-  isIsolated,
-  MAIN,
-  type SettledCall,
-  type ToolCalls,
-  type TurnEnd,
-  type TurnHost,
-  type TurnLedger,
-} from "./host.ts";
+import { isIsolated, MAIN, type TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { type Asked, type IntakeResult, resultOf, type Taken, takeAll } from "./intake/intake.ts";
@@ -25,11 +16,8 @@ import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
-import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
-import { afterSideEffects } from "./turns/retry.ts";
-import type { CalledModel, EndedCall } from "./turns/timeline.ts";
-import { ToolReplay } from "./turns/tool-replay.ts";
-import { TurnEngine } from "./turns/turn-engine.ts";
+import type { SubmissionStore } from "./store/store.ts";
+import { TURN_RESET, TurnEngine } from "./turns/turn-engine.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
@@ -42,16 +30,15 @@ import type {
   SubmitItem,
   SubmitMessagesOptions,
   SubmitMessagesResult,
-  TokenUsage,
   WaitForSubmissionOptions,
 } from "./types.ts";
 
-const TURN_RESET = { name: "TurnResetError", message: "Submission was skipped by turn reset." };
 const ON_PROBLEM = hook().optional();
 
-export class Submissions extends Capability implements TurnLedger {
-  readonly #ledger: Ledger;
-  readonly #engine: TurnEngine;
+export class Submissions extends Capability {
+  readonly ledger: Ledger;
+  /** For hosts, and for the waits. */
+  readonly turns: TurnEngine;
 
   /** @throws InvalidOptionError */
   constructor(
@@ -59,21 +46,21 @@ export class Submissions extends Capability implements TurnLedger {
     outbox: Outbox,
     { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
-    super("perdure.submissions", clock, () => this.#engine.watch());
+    super("perdure.submissions", clock, () => this.turns.watch());
     readOptions(ON_PROBLEM, onProblem, "onProblem");
-    this.#ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
-    this.#engine = new TurnEngine(this.#ledger, (of) =>
+    this.ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
+    this.turns = new TurnEngine(this.ledger, (of) =>
       this.cancelFor(of, "The workflow that waited for it was terminated"),
     );
   }
 
   override async onStart(): Promise<void> {
     await super.onStart();
-    await this.#engine.start();
+    await this.turns.start();
   }
 
   protected override drive(): Promise<number | null> {
-    return this.#engine.drive();
+    return this.turns.drive();
   }
 
   /**
@@ -132,16 +119,11 @@ export class Submissions extends Capability implements TurnLedger {
   ): Promise<Taken[]> {
     await this.lifecycle.ready();
     await this.wake.reach();
-    return takeAll(this.#engine, items, { commit, verb, find: (id) => this.#find(id) });
+    return takeAll(this.turns, items, { commit, verb, find: (id) => this.#find(id) });
   }
 
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
     return [];
-  }
-
-  /** For the waits: the ledger's rows, and what commits with them. */
-  get engine(): TurnEngine {
-    return this.#engine;
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -171,15 +153,15 @@ export class Submissions extends Capability implements TurnLedger {
 
   async stats(): Promise<SubmissionStats> {
     await this.lifecycle.ready();
-    return this.#store.open.stats();
+    return this.store.open.stats();
   }
 
   /** Submissions, newest first. @throws InvalidSubmissionError, UnknownCursorError, ListScanLimitError */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const page = inspectPage(this.#store.history.list(readList(options)));
+    const page = inspectPage(this.store.history.list(readList(options)));
     const { before } = options;
-    if (page.length > 0 || before === undefined || this.#store.find(before)) return page;
+    if (page.length > 0 || before === undefined || this.store.find(before)) return page;
     throw new UnknownCursorError(before);
   }
 
@@ -187,7 +169,7 @@ export class Submissions extends Capability implements TurnLedger {
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
     const result = await this.#cancel(submissionId, reason);
-    if (result.outcome === "cancelled") await this.#ledger.hooks.whenNotified(result.submissionId);
+    if (result.outcome === "cancelled") await this.ledger.hooks.whenNotified(result.submissionId);
     return result;
   }
 
@@ -198,7 +180,7 @@ export class Submissions extends Capability implements TurnLedger {
     if (isTerminal(found.status)) {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
     }
-    const { submission, hadBegun } = this.#engine.cancel(found, cancellationOf(reason));
+    const { submission, hadBegun } = this.turns.cancel(found, cancellationOf(reason));
     const isSaid = hadBegun || (await this.#hasLeftMessages(found));
     return {
       outcome: "cancelled",
@@ -212,7 +194,7 @@ export class Submissions extends Capability implements TurnLedger {
   /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
   async #hasLeftMessages(submission: Submission): Promise<boolean> {
     if (submission.attempts === 0) return false;
-    const { host } = this.#ledger;
+    const { host } = this.ledger;
     try {
       return (await host.inspectConversation(submission)).applied !== "none";
     } catch (error) {
@@ -221,26 +203,21 @@ export class Submissions extends Capability implements TurnLedger {
     }
   }
 
-  /** For hosts: aborts the turn that a submission runs in. Its host reports how it ended. */
-  stopTurn(submissionId: string, reason?: string): void {
-    this.#engine.stopTurn(submissionId, reason);
-  }
-
   /** Cancels everything that a workflow instance waits for. */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const id of this.#store.open.forWorkflow(of)) await this.#cancel(id, reason);
+    for (const id of this.store.open.forWorkflow(of)) await this.#cancel(id, reason);
     const failure = { name: CANCELLED, message: reason };
-    for (const batch of this.#store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
+    for (const batch of this.store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
   }
 
   /** For the waits: cancels what is open in a batch; pending items first, so that none of them starts in place of a running one. */
   cancelBatch(batch: string, failure: Failure): void {
-    const { batches } = this.#store;
+    const { batches } = this.store;
     // The row stays until the last item has ended, so that a crash in between leaves it to be found.
     batches.unwait(batch);
-    while (this.#engine.settlement.abortWaiting(batch, failure) > 0);
-    for (const running of batches.running(batch)) this.#engine.cancel(running, failure);
+    while (this.turns.settlement.abortWaiting(batch, failure) > 0);
+    for (const running of batches.running(batch)) this.turns.cancel(running, failure);
     batches.forget(batch);
   }
 
@@ -271,7 +248,7 @@ export class Submissions extends Capability implements TurnLedger {
     await this.lifecycle.ready();
     const found = this.#find(id);
     if (!found) return null;
-    const { hooks, host } = this.#ledger;
+    const { hooks, host } = this.ledger;
     if (isTerminal(found.status) && !hooks.isAnnouncing(found.submissionId))
       return this.#inspected(found);
     if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
@@ -284,29 +261,14 @@ export class Submissions extends Capability implements TurnLedger {
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
-    return found !== undefined && this.#store.history.deleteOne(found.submissionId);
+    return found !== undefined && this.store.history.deleteOne(found.submissionId);
   }
 
   /** Deletes ended submissions, the oldest first. Returns how many. */
   async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
     const { ended, limit, completedBefore } = readDeletion(options);
-    return ended.length === 0 ? 0 : this.#store.history.delete(ended, completedBefore, limit);
-  }
-
-  /** For hosts: ends all that is open in the main thread, because its conversation is reset. May be called before the start. */
-  reset(): void {
-    this.#engine.reset(MAIN, TURN_RESET);
-  }
-
-  /** For hosts: the ledger's time, epoch milliseconds. */
-  now(): number {
-    return this.#ledger.clock.now();
-  }
-
-  /** For hosts: how many messages of a named thread are kept. */
-  get maxThreadMessages(): number {
-    return this.#ledger.limits.maxThreadMessages;
+    return ended.length === 0 ? 0 : this.store.history.delete(ended, completedBefore, limit);
   }
 
   /** For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages. */
@@ -323,90 +285,30 @@ export class Submissions extends Capability implements TurnLedger {
 
   async #clear(thread: string, failure: Failure, empty: () => Promise<void>): Promise<void> {
     await this.lifecycle.ready();
-    this.#engine.clear(thread, failure);
+    this.turns.clear(thread, failure);
     await empty();
-  }
-
-  /** For hosts: the submission that one of these messages came with, open or recent. */
-  findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
-    return this.#store.findByMessage(messageIds);
-  }
-
-  /** For hosts: what the latest attempt of a submission asks. */
-  attemptPlanOf(submission: Submission): AttemptPlan | undefined {
-    return attemptPlanOf(submission.answer, this.#store.attempts.priors(submission));
-  }
-
-  nextStep(ref: AttemptRef, canJoin = true, called?: CalledModel): UIMessage[] {
-    return this.#engine.nextStep(ref, canJoin, called);
-  }
-
-  detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void {
-    this.#engine.detachJoined(ref, messages);
-  }
-
-  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void {
-    this.#engine.heartbeat(ref);
-    this.#engine.budgets.add(ref, usage, call);
-  }
-
-  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {
-    return new ToolReplay(this.#ledger, ref, () => this.#engine.heartbeat(ref), settled);
-  }
-
-  /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation. */
-  mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
-    if (afterSideEffects(retry) !== "fail") return true;
-    return this.#store.toolCalls.missing(seq, settled).every(({ callKey }) => callKey !== null);
-  }
-
-  /** For hosts: whether a call of a durable tool was interrupted, which is to be made again. */
-  hasInterruptedSteps({ seq }: Submission, settled: readonly SettledCall[]): boolean {
-    return this.#store.toolCalls.hasInterruptedSteps(seq, settled);
-  }
-
-  /** For hosts: the tokens that a submission may use, if they are limited. */
-  budgetOf({ seq }: AttemptRef): number | undefined {
-    return this.#store.get(seq)?.budget;
-  }
-
-  heartbeat(ref: AttemptRef): void {
-    this.#engine.heartbeat(ref);
-  }
-
-  busy(thread: string): void {
-    this.#engine.busy(thread);
-  }
-
-  answer(ref: AttemptRef, output: unknown): boolean {
-    return this.#store.answers.record(ref, JSON.stringify(output));
-  }
-
-  /** For hosts: the turn has ended. A later end of the same attempt changes nothing. */
-  end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
-    this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
   #inspected(found: Submission): SubmissionInspection {
     const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
-    return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);
+    return inspect(found, hasEarlier ? this.store.attempts.failed(found.seq) : undefined);
   }
 
   /** Finds a submission by its id, or by the id that its host gave its turn. */
   #find(id: string): Submission | undefined {
     checkId("submissionId", id);
-    const found = this.#store.find(id);
+    const found = this.store.find(id);
     if (found) return found;
-    const ofTurn = this.#ledger.host.submissionOf(id) ?? this.#store.history.ofTurn(id);
-    return ofTurn === undefined ? undefined : this.#store.find(ofTurn);
+    const ofTurn = this.ledger.host.submissionOf(id) ?? this.store.history.ofTurn(id);
+    return ofTurn === undefined ? undefined : this.store.find(ofTurn);
   }
 
   /** Waits until the status hook has returned for what was accepted. */
   async #whenNotified({ accepted, submissionId }: SubmitMessagesResult): Promise<void> {
-    if (accepted) await this.#ledger.hooks.whenNotified(submissionId);
+    if (accepted) await this.ledger.hooks.whenNotified(submissionId);
   }
 
-  get #store() {
-    return this.#ledger.store;
+  get store(): SubmissionStore {
+    return this.ledger.store;
   }
 }

@@ -40,7 +40,7 @@ async function inTurn(
       execute: (_input, { step, idempotencyKey }) => execute(step, idempotencyKey),
     });
     const call = async (isAgain = false) => {
-      const calls = object.submissions.toolCalls(ref, isAgain ? () => [] : undefined);
+      const calls = object.submissions.turns.toolCalls(ref, isAgain ? () => [] : undefined);
       const { act: recorded } = recordedOf({ act }, calls);
       return recorded?.execute?.({ order: "1" }, options as never);
     };
@@ -197,7 +197,7 @@ describe("a call of a durable tool", () => {
           return catches ? refused.catch(() => "failed") : refused;
         },
       });
-      const calls = object.submissions.toolCalls(ref);
+      const calls = object.submissions.turns.toolCalls(ref);
       const { act: recorded } = recordedOf({ act }, calls);
       const call = recorded?.execute?.({ order: "1" }, options as never);
       await Promise.resolve(call).then(done.resolve, done.resolve);
@@ -229,7 +229,7 @@ describe("a call of a durable tool", () => {
           return "done";
         },
       });
-      const calls = object.submissions.toolCalls(ref, () => []);
+      const calls = object.submissions.turns.toolCalls(ref, () => []);
       const { act: recorded } = recordedOf({ act }, calls);
       const output = Promise.resolve(recorded?.execute?.({ order: "1" }, options as never));
       if (keys.length === 0) await output.catch(() => {});
@@ -280,7 +280,7 @@ describe("a call of a durable tool", () => {
             return "done";
           },
         });
-        const calls = object.submissions.toolCalls(ref, () => []);
+        const calls = object.submissions.turns.toolCalls(ref, () => []);
         const { act: recorded } = recordedOf({ act }, calls);
         if (attempt > 0 && when === "before") {
           slow.resolve();
@@ -328,7 +328,7 @@ describe("a call of a durable tool", () => {
           await step.do("after", () => void ran.push("after"));
         },
       });
-      const { act: recorded } = recordedOf({ act }, object.submissions.toolCalls(ref));
+      const { act: recorded } = recordedOf({ act }, object.submissions.turns.toolCalls(ref));
       const call = recorded?.execute?.({ order: "1" }, options as never);
       await Promise.resolve(call).then(late.resolve, late.resolve);
       return { outcome: "aborted" };
@@ -355,7 +355,7 @@ describe("a call of a durable tool", () => {
 });
 
 async function stepIn({ submissions }: LedgerObject, ref: AttemptRef): Promise<void> {
-  const decision = await submissions
+  const decision = await submissions.turns
     .toolCalls(ref)
     .start({ toolCallId: "c", toolName: "act", input: {}, isDurable: true });
   if (decision.action === "run") await decision.steps?.run("one", async () => "1");

@@ -8,14 +8,10 @@ import { Lifecycle } from "agents/lifecycle";
 import { Sessions } from "agents/sessions";
 import { type ToolSet, tool, type UIMessage } from "ai";
 import { z } from "zod";
+import type { TurnLedger } from "../../../src/hosts/sdk/attempt.ts";
 import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
-import type {
-  SubmittedTurn,
-  Turn,
-  TurnEnd,
-  TurnLedger,
-} from "../../../src/kernel/submissions/host.ts";
+import type { SubmittedTurn, Turn, TurnEnd } from "../../../src/kernel/submissions/host.ts";
 import {
   attemptPlanOf,
   type PriorAttempt,

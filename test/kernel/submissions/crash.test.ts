@@ -5,6 +5,7 @@
 
 import { describe, expect, it } from "vitest";
 import { Submissions } from "../../../src/kernel/submissions/submissions.ts";
+import { TurnEngine } from "../../../src/kernel/submissions/turns/turn-engine.ts";
 import { PromptKind } from "../../../src/kernel/waits/index.ts";
 import { BatchKind } from "../../../src/kernel/waits/kinds/batch.ts";
 import { playMatrix } from "../../support/crash/matrix.ts";
@@ -33,6 +34,7 @@ playMatrix(
   {
     owners: {
       Submissions,
+      TurnEngine,
       PromptKind,
       BatchKind,
     },
@@ -42,21 +44,22 @@ playMatrix(
       "Submissions.inspect": READS,
       "Submissions.list": READS,
       "Submissions.listElsewhere": READS,
-      "Submissions.maxThreadMessages": READS,
       "Submissions.stats": READS,
-      "Submissions.engine": "holds what the waits use",
-      "Submissions.findByMessage": READS,
-      "Submissions.mayContinue": READS,
-      "Submissions.hasInterruptedSteps": READS,
-      "Submissions.budgetOf": READS,
-      "Submissions.now": READS,
-      "Submissions.attemptPlanOf": READS,
+      "Submissions.store": "the rows",
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.waitInsideTurn": "waits in memory, and writes nothing",
       "Submissions.accept": "is played by submitMany(), PromptKind.open() and BatchKind.open()",
       "Submissions.submitAll": "is played by submit() and submitMany()",
-      "Submissions.stopTurn": "aborts a turn in memory; its end is played by cancel()",
-      "Submissions.busy": "remembers a time in memory, and writes nothing",
+      "TurnEngine.start": "each start of the object calls it",
+      "TurnEngine.onAccepted": "is played by submit() and submitMany()",
+      "TurnEngine.cancel": "is played by Submissions.cancel()",
+      "TurnEngine.clear": "is played by clearThread() and clearMain()",
+      "TurnEngine.stopTurn": "aborts a turn in memory; its end is played by cancel()",
+      "TurnEngine.busy": "remembers a time in memory, and writes nothing",
+      "TurnEngine.mayContinue": READS,
+      "TurnEngine.factSource": READS,
+      "TurnEngine.drive": "the alarm, which wakes every scenario",
+      "TurnEngine.watch": "ends stalled turns, as the alarm does",
       "PromptKind.check": READS,
       "PromptKind.read": READS,
       "PromptKind.cancelFor": "calls Submissions.cancelFor()",

@@ -46,8 +46,8 @@ async function stall(stub: Ledger): Promise<void> {
 
 describe("L2: an attempt that is over", () => {
   const steps: [string, (object: LedgerObject, ref: AttemptRef) => unknown][] = [
-    ["call of the model", ({ submissions }, ref) => submissions.nextStep(ref)],
-    ["tool", ({ submissions }, ref) => submissions.toolCalls(ref).start(act())],
+    ["call of the model", ({ submissions }, ref) => submissions.turns.nextStep(ref)],
+    ["tool", ({ submissions }, ref) => submissions.turns.toolCalls(ref).start(act())],
   ];
 
   /** The first turn of "s" comes to its next step when the wait opens. Returns the wait and what became of the step. */
@@ -56,7 +56,7 @@ describe("L2: an attempt that is over", () => {
     const late: { refusal?: unknown; isDone?: true } = {};
     await playing(stub, "s", async (turn, object) => {
       const ref = turn.begin();
-      object.submissions.nextStep(ref);
+      object.submissions.turns.nextStep(ref);
       if (ref.attempt > 1) return { outcome: "completed" };
       await wait.pass();
       try {
@@ -138,7 +138,9 @@ describe("L2: a deleted submission", () => {
     const next = { submissionId: "next", thread: "b", answer };
     await submit(stub, { delayMs: 50, answer: "its own" }, next);
     await expectState(stub, "next", "running", { attempts: late.attempt });
-    expect(await within(stub, ({ submissions }) => submissions.answer(late, "late"))).toBe(false);
+    expect(await within(stub, ({ submissions }) => submissions.turns.answer(late, "late"))).toBe(
+      false,
+    );
     await expectState(stub, "next", "completed", { output: "its own" });
   });
 
@@ -148,7 +150,7 @@ describe("L2: a deleted submission", () => {
     await submit(stub, hold, { submissionId: "next", thread: "b" });
     const before = await expectState(stub, "next", "running", { attempts: late.attempt });
     await within(stub, ({ submissions }) =>
-      submissions.end(late, { outcome: "completed", messageId: "late" }),
+      submissions.turns.end(late, { outcome: "completed", messageId: "late" }),
     );
     expect(await stub.inspect("next")).toEqual(before);
   });

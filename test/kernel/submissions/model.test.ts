@@ -144,9 +144,9 @@ describe("bugs that such sequences have found", () => {
     await within(stub, ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
-        submissions.answer(ref, "done");
+        submissions.turns.answer(ref, "done");
         await sleep(20);
-        await until(() => submissions.nextStep(ref).length > 0);
+        await until(() => submissions.turns.nextStep(ref).length > 0);
         return forever();
       };
     });
@@ -176,7 +176,7 @@ describe("bugs that such sequences have found", () => {
     await within(stub, ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
-        const isAnswered = submissions.answer(ref, { ok: ref.attempt });
+        const isAnswered = submissions.turns.answer(ref, { ok: ref.attempt });
         if (ref.attempt === 1) throw new Error("Network connection lost.");
         return endWithAnswer({ outcome: "completed" }, { isAnswered, problem: undefined });
       };

@@ -405,7 +405,7 @@ describe("submitMany", () => {
         many.map(({ options }) => options.submissionId),
       );
       expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
-      submissions.reset();
+      submissions.turns.reset();
     }));
 
   it.each<[string, object, object, RegExp]>([
@@ -580,8 +580,8 @@ describe("retry of a failed submission", () => {
     await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });
     await within(stub, async ({ submissions }) => {
       const ref = { seq: 1, attempt: 1 };
-      submissions.nextStep(ref);
-      submissions.recordUsage(ref, { totalTokens: 7 });
+      submissions.turns.nextStep(ref);
+      submissions.turns.recordUsage(ref, { totalTokens: 7 });
       await submissions.cancel("s");
       expect(await submissions.inspect("joined")).toMatchObject({ mergedInto: "s" });
       expect(await submissions.inspect("s")).toMatchObject({ usage: { totalTokens: 7 } });
@@ -616,7 +616,7 @@ describe("list", () => {
         },
       }));
       await submissions.submitMany(many);
-      submissions.reset();
+      submissions.turns.reset();
       const ids: string[] = [];
       for (let before: string | undefined; ; ) {
         const page = await submissions.list({ limit: 60, ...(before && { before }) });

@@ -152,9 +152,9 @@ describe("L2: a late finisher changes nothing", () => {
     const late = () =>
       within(next, ({ submissions }) => {
         for (const outcome of ["completed", "aborted", "skipped"] as const) {
-          submissions.end({ seq: 1, attempt: 1 }, { outcome, messageId: "late" });
+          submissions.turns.end({ seq: 1, attempt: 1 }, { outcome, messageId: "late" });
         }
-        expect(submissions.answer({ seq: 1, attempt: 1 }, "late")).toBe(false);
+        expect(submissions.turns.answer({ seq: 1, attempt: 1 }, "late")).toBe(false);
       });
     await late();
     await expectState(next, "s", "completed", { attempts: 2, messageId: "reply-s" });
@@ -178,7 +178,7 @@ describe("L2: a late finisher changes nothing", () => {
     const next = await crashOne(stub);
     await within(next, async ({ lifecycle, submissions }) => {
       await lifecycle.start();
-      submissions.end({ seq: 1, attempt: 0 }, { outcome: "completed" });
+      submissions.turns.end({ seq: 1, attempt: 0 }, { outcome: "completed" });
     });
     expect(await next.inspect("s")).toMatchObject({ status: "running", attempts: 1 });
     isRecovering = false;
@@ -380,7 +380,7 @@ describe("L7: the result stays readable", () => {
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         asked++;
-        submissions.answer(begin(), "the answer");
+        submissions.turns.answer(begin(), "the answer");
         return forever();
       };
     });

@@ -171,13 +171,13 @@ describe("findings of the storage", () => {
     await agent.submissionStats();
     const severityAt = (bytes: number) =>
       inside(agent, async (object) => {
-        const { engine } = operatedOf(object[CAPABILITIES]).capabilities.submissions;
-        const source = await engine.factSource();
+        const { turns } = operatedOf(object[CAPABILITIES]).capabilities.submissions;
+        const source = await turns.factSource();
         const sql = new Proxy(source.sql, {
           get: (own, key) =>
             key === "databaseSize" ? bytes : (own.exec.bind(own) as SqlStorage["exec"]),
         });
-        const spy = vi.spyOn(engine, "factSource").mockResolvedValue({ ...source, sql });
+        const spy = vi.spyOn(turns, "factSource").mockResolvedValue({ ...source, sql });
         const { findings } = await object.operations.healthReport();
         spy.mockRestore();
         return findings.map(({ severity, title }) => [severity, title]);

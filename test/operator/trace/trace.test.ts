@@ -50,10 +50,10 @@ it("a model call has the model, the provider, its tokens and its own duration", 
   const stub = givenLedger();
   await playing(stub, "s", async (turn, { submissions }) => {
     const ref = turn.begin();
-    submissions.nextStep(ref);
+    submissions.turns.nextStep(ref);
     await new Promise((resolve) => setTimeout(resolve, 40));
     const call = { model: "gpt-4o", provider: "openai", durationMs: 10.4 };
-    submissions.recordUsage(ref, { inputTokens: 3, outputTokens: 4, totalTokens: 7 }, call);
+    submissions.turns.recordUsage(ref, { inputTokens: 3, outputTokens: 4, totalTokens: 7 }, call);
     return { outcome: "completed", text: "done" };
   });
   await submit(stub, "hello", { submissionId: "s" });
@@ -74,7 +74,7 @@ it("a model call has the model, the provider, its tokens and its own duration", 
 it("a model call that fails has the model, the provider and the kind of its error", async () => {
   const stub = givenLedger();
   await playing(stub, "s", async (turn, { submissions }) => {
-    submissions.nextStep(turn.begin(), true, { model: "gpt-4o", provider: "openai" });
+    submissions.turns.nextStep(turn.begin(), true, { model: "gpt-4o", provider: "openai" });
     return { outcome: "error", failure: { name: "AI_APICallError", message: "too long" } };
   });
   await submit(stub, "hello", { submissionId: "s", retry: { maxAttempts: 1 } });
@@ -173,8 +173,8 @@ it("a tool that runs has no end, and one that a crash interrupted ends with its 
   let stub = givenLedger();
   await playing(stub, "s", async (turn, { submissions }) => {
     const ref = turn.begin();
-    submissions.nextStep(ref);
-    await submissions.toolCalls(ref).start(act());
+    submissions.turns.nextStep(ref);
+    await submissions.turns.toolCalls(ref).start(act());
     return new Promise(() => {});
   });
   await submit(stub, hold, { submissionId: "s", retry: { maxAttempts: 1 } });

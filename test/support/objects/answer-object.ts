@@ -58,7 +58,7 @@ export class AnswerObject extends MeteredObject {
       };
     },
     sessions: this.sessions,
-    ledger: () => this.submissions,
+    ledger: () => this.submissions.turns,
   });
   readonly submissions: Submissions;
 

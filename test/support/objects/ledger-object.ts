@@ -118,16 +118,16 @@ class ScriptedTurns implements TurnHost {
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
     for (let call = 0; call < (script.calls ?? 1); call++) {
-      for (const joined of this.ledger().nextStep(ref)) {
+      for (const joined of this.ledger().turns.nextStep(ref)) {
         this.say(thread, joined.id, JSON.stringify(joined.parts));
       }
       await pause(script.delayMs ?? 0, script.isDeaf ? undefined : signal);
-      if (script.tokens) this.ledger().recordUsage(ref, { totalTokens: script.tokens });
+      if (script.tokens) this.ledger().turns.recordUsage(ref, { totalTokens: script.tokens });
       if (script.acts) await this.#act(ref, call);
     }
     failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
-      plan !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
+      plan !== undefined && !script.ignoreTools && this.ledger().turns.answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
     const text = script.text ?? "done";
     this.say(thread, messageId, text);
@@ -137,7 +137,7 @@ class ScriptedTurns implements TurnHost {
   }
 
   async #act(ref: AttemptRef, call: number): Promise<void> {
-    const decision = await this.ledger().toolCalls(ref).start(act(call));
+    const decision = await this.ledger().turns.toolCalls(ref).start(act(call));
     if (decision.action === "run") decision.end({ output: "done" });
   }
 
@@ -308,7 +308,7 @@ export class LedgerObject extends MeteredObject {
   }
 
   reset() {
-    this.submissions.reset();
+    this.submissions.turns.reset();
   }
 
   /** How many rows a table has. */

@@ -58,7 +58,7 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
   }
 
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
-    const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
+    const seq = this.ledger.store.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
     const recovering = this.recovering(seq);
     if (recovering) this.agent.cancelChat(recovering, reason);
@@ -169,7 +169,7 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     const owned = this.#current();
     if (owned) owned.attempt.heartbeat();
     // Side turns come here, too; no submission waits for them in this thread.
-    else if (this.ids.own) this.ledger.busy(MAIN);
+    else if (this.ids.own) this.ledger.turns.busy(MAIN);
   }
 
   #current(): OwnedTurn | undefined {

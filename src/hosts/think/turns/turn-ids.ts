@@ -55,7 +55,7 @@ export class TurnIds {
   #recognise(requestId: string): void {
     if (this.#known.has(requestId)) return;
     const asked = idsOf(lastAsked(this.agent.messages));
-    const submission = asked.size > 0 ? this.submissions.findByMessage(asked) : undefined;
+    const submission = asked.size > 0 ? this.submissions.store.findByMessage(asked) : undefined;
     this.set(requestId, submission?.submissionId ?? null);
   }
 

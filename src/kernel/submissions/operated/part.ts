@@ -11,7 +11,7 @@ export const PARTS = {
   submissions: operatedPart({
     answers: ["starts", "succeeds"],
     facts: async ({ capabilities }: Operated, now) =>
-      submissionFacts(await capabilities.submissions.engine.factSource(), now),
+      submissionFacts(await capabilities.submissions.turns.factSource(), now),
     rules: [...START_RULES, ...FAILURE_RULES, ...RECENT_RULES],
     summary: ({ counts, hourly, countedFrom, open }) => {
       const isBusy = counts.pending + counts.running > 0;

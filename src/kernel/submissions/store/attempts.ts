@@ -2,7 +2,7 @@
 
 import { readFailure, storedFailure } from "../../../core/failures.ts";
 import { insert } from "../../../core/sql.ts";
-import type { PriorAttempt } from "../turns/attempt-plan.ts";
+import { type AttemptPlan, attemptPlanOf, type PriorAttempt } from "../turns/attempt-plan.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { type FailedEnd, json, type Submission } from "./rows.ts";
 
@@ -69,6 +69,11 @@ export class Attempts {
       error: readFailure(prior.error).message,
       given: given ?? undefined,
     }));
+  }
+
+  /** What the latest attempt asks. */
+  planOf(of: Pick<Submission, "seq" | "attempts" | "answer">): AttemptPlan | undefined {
+    return attemptPlanOf(of.answer, this.priors(of));
   }
 }
 

@@ -18,7 +18,6 @@ import {
 } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import { isExpired, type Seen, type Submission } from "../store/rows.ts";
-import { attemptPlanOf } from "./attempt-plan.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { inTurnSpan, type LiveTurn, liveTurn } from "./live-turn.ts";
 import type { Interruption, Recovery } from "./recovery.ts";
@@ -328,7 +327,7 @@ export class TurnRunner {
     const messages = [claimed, ...joined].flatMap((submission) => submission.messages);
     live.submission = { ...claimed, messages };
     live.attempt = claimed.attempts;
-    live.plan = attemptPlanOf(claimed.answer, store.attempts.priors(claimed));
+    live.plan = store.attempts.planOf(claimed);
     live.heartbeatAt = clock.now();
     this.budgets.open(claimed);
     this.ledger.announce(claimed);

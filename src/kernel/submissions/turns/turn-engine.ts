@@ -1,6 +1,6 @@
 /**
  * Keeps the ledger going: runs what was accepted, lets the next turn start when one has ended, recovers interrupted
- * turns, and holds a wake as long as anything is open.
+ * turns, and holds a wake as long as anything is open. Hosts call it while a turn runs.
  */
 
 import type { UIMessage } from "ai";
@@ -10,24 +10,40 @@ import { HEARTBEAT_MS } from "../../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../../core/timeout.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import type { FactSource } from "../facts.ts";
-import { type AttemptRef, TurnRefused } from "../host.ts";
+import {
+  type AttemptRef,
+  MAIN,
+  type SettledCall,
+  type ToolCalls,
+  type TurnEnd,
+  TurnRefused,
+} from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
 import type { Submission, Summary } from "../store/rows.ts";
+import type { TokenUsage } from "../types.ts";
 import { TokenBudgets } from "./budgets.ts";
 import { Recovery, type Released } from "./recovery.ts";
+import { afterSideEffects } from "./retry.ts";
 import { TurnRunner } from "./runner.ts";
 import { Settlement } from "./settlement.ts";
-import type { CalledModel } from "./timeline.ts";
+import type { CalledModel, EndedCall } from "./timeline.ts";
+import { ToolReplay } from "./tool-replay.ts";
 import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
 const RECOVERY_WAIT_MS = 1_000;
 
+/** Ends what was open when the conversation was reset or cleared. */
+export const TURN_RESET = {
+  name: "TurnResetError",
+  message: "Submission was skipped by turn reset.",
+};
+
 export class TurnEngine {
-  readonly budgets: TokenBudgets;
+  readonly #budgets: TokenBudgets;
   readonly settlement: Settlement;
   readonly #recovery: Recovery;
   readonly #runner: TurnRunner;
@@ -44,14 +60,14 @@ export class TurnEngine {
     const { outbox, clock } = ledger;
     const waiterOf = (batch: string) => ledger.store.batches.waiterOf(batch);
     this.#liveness = new WorkflowLiveness(outbox, clock, waiterOf, cancelFor);
-    this.budgets = new TokenBudgets(ledger);
-    this.settlement = new Settlement(ledger, this.budgets, (changed) => this.#onChanged(changed));
-    this.#recovery = new Recovery(ledger, this.budgets, this.settlement, (one) =>
+    this.#budgets = new TokenBudgets(ledger);
+    this.settlement = new Settlement(ledger, this.#budgets, (changed) => this.#onChanged(changed));
+    this.#recovery = new Recovery(ledger, this.#budgets, this.settlement, (one) =>
       this.#release(one),
     );
     this.#runner = new TurnRunner(
       ledger,
-      this.budgets,
+      this.#budgets,
       this.settlement,
       this.#recovery,
       this.#liveness,
@@ -161,7 +177,7 @@ export class TurnEngine {
    * Aborts the turn that a submission runs in, its own or the one that it joined. An interrupted turn ends at once.
    * Without such a turn it does nothing. It may be called before the start.
    */
-  stopTurn(submissionId: string, reason: string | undefined): void {
+  stopTurn(submissionId: string, reason?: string): void {
     if (!this.#hasStarted) return;
     const { store } = this.ledger;
     const found = store.find(submissionId);
@@ -191,22 +207,24 @@ export class TurnEngine {
   }
 
   /**
-   * Ends all that is open in a thread: a live turn as `aborted`; pending and interrupted submissions as `skipped`. Reads the
-   * rows, so that it may be called before the start, when no interrupted turn is known yet.
+   * Ends all that is open in the main thread, because its conversation is reset: a live turn as `aborted`; pending and
+   * interrupted submissions as `skipped`. Reads the rows, so that it may be called before the start, when no interrupted turn is
+   * known yet.
    */
-  reset(thread: string, failure: Failure): void {
+  reset(): void {
     const { store, host } = this.ledger;
+    const { name, message } = TURN_RESET;
     if (!this.#hasStarted) store.migrate();
-    this.settlement.skipPending(thread, failure);
-    const live = this.#runner.current(thread);
-    if (live !== undefined) this.#runner.abort(live, failure.message);
+    this.settlement.skipPending(MAIN, TURN_RESET);
+    const live = this.#runner.current(MAIN);
+    if (live !== undefined) this.#runner.abort(live, message);
     for (const running of store.open.running()) {
-      if (running.thread !== thread || running.mergedInto !== undefined) continue;
+      if (running.thread !== MAIN || running.mergedInto !== undefined) continue;
       const isLive = running.seq === live;
-      const aborted = { status: "aborted", failure: { name: failure.name } } as const;
-      const ending = isLive ? aborted : ({ status: "skipped", failure } as const);
+      const aborted = { status: "aborted", failure: { name } } as const;
+      const ending = isLive ? aborted : ({ status: "skipped", failure: TURN_RESET } as const);
       if (!this.settlement.settle(running, ending)) continue;
-      if (!isLive) host.stop(running, failure.message);
+      if (!isLive) host.stop(running, message);
       if (this.#hasStarted) this.#release(running);
     }
   }
@@ -219,12 +237,19 @@ export class TurnEngine {
     return found && !isTerminal(found.status) ? found : undefined;
   };
 
-  /** A model call comes next: checks the attempt and its budget, and returns the messages that join the turn. */
-  nextStep(ref: AttemptRef, canJoin: boolean, called?: CalledModel): UIMessage[] {
+  /**
+   * Call it before each model call. Returns messages of submissions that join the turn; the host appends them.
+   *
+   * @param canJoin false where messages could no longer come before the reply
+   * @param called the model, for the trace of a call that fails
+   * @throws TurnRefused when the attempt has ended or was given up
+   * @throws BudgetExceededError when the turn has no tokens left
+   */
+  nextStep(ref: AttemptRef, canJoin = true, called?: CalledModel): UIMessage[] {
     if (!this.ledger.store.isRunning(ref)) throw new TurnRefused();
     this.heartbeat(ref);
-    this.budgets.check(ref);
-    this.budgets.callStarted(ref, called);
+    this.#budgets.check(ref);
+    this.#budgets.callStarted(ref, called);
     return canJoin ? this.#join(ref) : [];
   }
 
@@ -242,7 +267,7 @@ export class TurnEngine {
     return joined.flatMap(({ messages }) => messages);
   }
 
-  /** The messages that joined a turn could not be stored: their submissions wait for turns of their own. */
+  /** The messages that {@link nextStep} returned could not be stored: their submissions wait for turns of their own. */
   detachJoined({ seq }: AttemptRef, messages: readonly UIMessage[]): void {
     const { store } = this.ledger;
     const target = store.get(seq);
@@ -250,6 +275,42 @@ export class TurnEngine {
     for (const joined of target ? store.open.joinedTo(target.submissionId) : []) {
       if (joined.messages.some(({ id }) => ids.has(id))) this.#recovery.detachJoined(joined);
     }
+  }
+
+  /** A model call has ended, with the usage that the model reports. */
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void {
+    this.heartbeat(ref);
+    this.#budgets.add(ref, usage, call);
+  }
+
+  /**
+   * Records the tool calls of one run of the turn: an attempt, or a recovery of one.
+   *
+   * @param settled returns the ended calls in the stored replies to the turn. Omit it for the first run of the first attempt
+   */
+  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {
+    return new ToolReplay(this.ledger, ref, () => this.heartbeat(ref), settled);
+  }
+
+  /** Whether the host's own recovery may continue an interrupted turn, with these calls in its conversation. */
+  mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
+    if (afterSideEffects(retry) !== "fail") return true;
+    const missing = this.ledger.store.toolCalls.missing(seq, settled);
+    return missing.every(({ callKey }) => callKey !== null);
+  }
+
+  /**
+   * Records the answer, once. It is written with the end of the turn at the latest. Returns whether this call recorded it.
+   *
+   * @throws AnswerTooLargeError for one over 16 MiB of JSON
+   */
+  answer(ref: AttemptRef, output: unknown): boolean {
+    return this.ledger.store.answers.record(ref, JSON.stringify(output));
+  }
+
+  /** The turn has ended. A later end of the same attempt changes nothing. */
+  end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
+    this.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
   /** The host runs a turn of its own in this thread: the submission that waits for it has not stalled. */
@@ -265,7 +326,8 @@ export class TurnEngine {
     return { sql: loop.lifecycle.storage.sql, limits, progressAt };
   }
 
-  heartbeat({ seq }: Pick<AttemptRef, "seq">): void {
+  /** The turn has made progress, e.g. a part of an answer has come. */
+  heartbeat({ seq }: AttemptRef): void {
     this.#runner.heartbeat(seq);
     this.#recovery.heartbeat(seq);
   }

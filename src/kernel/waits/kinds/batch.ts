@@ -103,7 +103,7 @@ export class BatchKind implements WaitKind {
   constructor(private readonly submissions: Submissions) {}
 
   get #ledger() {
-    return this.submissions.engine.ledger;
+    return this.submissions.ledger;
   }
 
   get #store() {
@@ -137,7 +137,7 @@ export class BatchKind implements WaitKind {
       if (isOpen) this.#store.batches.add(batch, of);
     });
     // An earlier batch may have lost its last open item to this one, and its workflow is notified.
-    if (all.some((taken) => taken?.accepted === false)) this.submissions.engine.settlement.flush();
+    if (all.some((taken) => taken?.accepted === false)) this.submissions.turns.settlement.flush();
     return { submissionIds: all.map((taken) => taken?.submission.submissionId ?? null) };
   }
 

@@ -79,7 +79,7 @@ export class PromptKind implements WaitKind {
 
   async refuse(submissionIds: readonly string[]): Promise<void> {
     await this.submissions.ready();
-    this.submissions.engine.ledger.store.refuse(submissionIds);
+    this.submissions.store.refuse(submissionIds);
   }
 
   close({ waitId }: WaitRef): Promise<PromptEnd | null> {
@@ -116,7 +116,7 @@ export class PromptKind implements WaitKind {
 
   async #find(submissionId: string): Promise<Submission | undefined> {
     await this.submissions.ready();
-    return this.submissions.engine.ledger.store.find(submissionId);
+    return this.submissions.store.find(submissionId);
   }
 }
 

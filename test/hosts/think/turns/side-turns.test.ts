@@ -6,9 +6,9 @@ import type {
   TurnContext,
 } from "@cloudflare/think";
 import { describe, expect, it } from "vitest";
+import type { TurnLedger } from "../../../../src/hosts/sdk/attempt.ts";
 import { SdkTurns } from "../../../../src/hosts/sdk/sdk-turns.ts";
 import { type SideTurnHooks, thinkSource } from "../../../../src/hosts/think/side-turns.ts";
-import type { TurnLedger } from "../../../../src/kernel/submissions/host.ts";
 import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
@@ -21,7 +21,6 @@ const ledger: TurnLedger = {
     start: async () => ({ action: "run", end: () => undefined }),
   }),
   heartbeat: () => undefined,
-  busy: () => undefined,
   answer: () => true,
 };
 

@@ -49,14 +49,14 @@ async function answered(object: LedgerObject, run: Run): Promise<string[]> {
 
 const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
   "a prompt, and its answer": {
-    verbs: ["Submissions.answer", "PromptKind.open"],
+    verbs: ["TurnEngine.answer", "PromptKind.open"],
     steps: [(object, run) => prompt(object, run, { delayMs: 5, answer: { ok: true } })],
     soonAfter: /SET status = \?/,
     ends: { k: "completed" },
     also: answered,
   },
   "a prompt, and an answer in parts": {
-    verbs: ["Submissions.answer"],
+    verbs: ["TurnEngine.answer"],
     // With the script, which has the answer in it, more than a row takes.
     steps: [(object, run) => prompt(object, run, { delayMs: 5, answer: "x".repeat(1_100_000) })],
     soonAfter: /INTO perdure_answer_parts/,

@@ -36,7 +36,7 @@ function whenBusy(
   rest: Partial<LedgerPlan> = {},
 ): LedgerPlan {
   return {
-    verbs: ["Submissions.submit", "Submissions.nextStep"],
+    verbs: ["Submissions.submit", "TurnEngine.nextStep"],
     steps: [
       first(how === "steer" ? IN_STEPS : BUSY),
       async (object) => {
@@ -106,21 +106,21 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
   "submit, and steer": whenBusy("steer", { a: "completed", b: "completed" }),
   "submit, steer, and the host cannot say it": {
     ...whenBusy("steer", { a: "completed", b: "completed" }),
-    verbs: ["Submissions.detachJoined"],
+    verbs: ["TurnEngine.detachJoined"],
     born: (object) => {
       const { turns, submissions } = object;
       const run = turns.run.bind(turns);
       turns.run = async (turn) => {
         if (turn.submissionId !== "a") return run(turn);
         // What would have joined is kept pending, at each step.
-        const nextStep = submissions.nextStep.bind(submissions);
-        object.submissions.nextStep = (ref, canJoin) => {
+        const nextStep = submissions.turns.nextStep.bind(submissions.turns);
+        object.submissions.turns.nextStep = (ref, canJoin) => {
           const joined = nextStep(ref, canJoin);
-          if (joined.length > 0) submissions.detachJoined(ref, joined);
+          if (joined.length > 0) submissions.turns.detachJoined(ref, joined);
           return [];
         };
         return run(turn).finally(() => {
-          object.submissions.nextStep = nextStep;
+          object.submissions.turns.nextStep = nextStep;
         });
       };
     },
@@ -199,7 +199,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     said: ["m-high", "reply-high", "m-low", "reply-low"],
   },
   "submit with a budget, which is used up": {
-    verbs: ["Submissions.submit", "Submissions.recordUsage"],
+    verbs: ["Submissions.submit", "TurnEngine.recordUsage"],
     steps: [first({ delayMs: 5, calls: 3, tokens: 100 }, { budget: { tokens: 150 } })],
     ends: { a: "error" },
     also: async (object) => {
@@ -208,7 +208,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     },
   },
   "submit, and a tool acts": {
-    verbs: ["Submissions.submit", "Submissions.toolCalls"],
+    verbs: ["Submissions.submit", "TurnEngine.toolCalls"],
     steps: [first({ delayMs: 5, acts: true })],
   },
   "submit, and a transient failure": {
@@ -225,7 +225,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     ends: { a: "completed" },
   },
   "submit, and the host reports the end itself": {
-    verbs: ["Submissions.end", "Submissions.heartbeat"],
+    verbs: ["TurnEngine.end", "TurnEngine.heartbeat"],
     steps: [first(SHORT)],
     ends: { a: "completed" },
     said: ["m-a", "reply-a"],
@@ -233,10 +233,10 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
       turns.run = async (turn) => {
         const ref = turn.begin();
         turns.say(turn.thread, "m-a", "said");
-        submissions.heartbeat(ref);
+        submissions.turns.heartbeat(ref);
         await new Promise((resolve) => setTimeout(resolve, 5));
         turns.say(turn.thread, "reply-a", "done");
-        submissions.end(ref, { outcome: "completed", messageId: "reply-a" });
+        submissions.turns.end(ref, { outcome: "completed", messageId: "reply-a" });
         return { outcome: "reported" };
       };
     },
@@ -328,7 +328,7 @@ const AFTERWARDS: Readonly<Record<string, LedgerPlan>> = {
     ends: { b: "completed", c: "completed" },
   },
   "reset the conversation": {
-    verbs: ["Submissions.reset"],
+    verbs: ["TurnEngine.reset"],
     hasLapsing: true,
     steps: [
       first(SHORT, FAR),

@@ -84,7 +84,7 @@ export class HeldTurns {
 
   /** Its tool has an effect, unless an earlier attempt has recorded the call. */
   async #callTool(ref: ReturnType<Turn["begin"]>, attempt: string): Promise<void> {
-    const calls = this.submissions.toolCalls(ref, ref.attempt > 1 ? () => [] : undefined);
+    const calls = this.submissions.turns.toolCalls(ref, ref.attempt > 1 ? () => [] : undefined);
     const decision = await calls.start(act());
     if (decision.action !== "run") return;
     const name = idOf(attempt);
@@ -134,7 +134,7 @@ export class HeldTurns {
       if (call > 0) await this.#hold(attempt, turnstile, planned.ignoresAbort ? undefined : signal);
       await this.#callModel(thread, ref);
       if (call === 0 && planned.answers && failed >= planned.fails) {
-        isAnswered = this.submissions.answer(ref, { of: name });
+        isAnswered = this.submissions.turns.answer(ref, { of: name });
       }
     }
     if (failed < planned.fails) {
@@ -148,7 +148,7 @@ export class HeldTurns {
 
   /** Messages that join are stored a little later, as in a host that awaits something before it writes. */
   async #callModel(thread: string, ref: ReturnType<Turn["begin"]>): Promise<void> {
-    const messages = this.submissions.nextStep(ref);
+    const messages = this.submissions.turns.nextStep(ref);
     const names = new Set(messages.map(({ id }) => idOf(id)));
     for (const id of names) this.sql.exec("INSERT INTO joined VALUES (?)", id);
     if (messages.length > 0) await sleep(0);

@@ -123,7 +123,7 @@ it("an answer whose turn takes its time to end: 1 row", async () => {
   const stub = givenLedger();
   ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
   await playing(stub, "s", async ({ begin }, { submissions }) => {
-    submissions.answer(begin(), "x");
+    submissions.turns.answer(begin(), "x");
     await sleep(20);
     return { outcome: "completed" };
   });

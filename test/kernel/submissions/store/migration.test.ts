@@ -26,7 +26,7 @@ describe("storage without steps of tools", () => {
       const query = "SELECT version FROM perdure_schema WHERE module = 'submissions'";
       expect(sql.exec(query).one()).toEqual({ version: MIGRATIONS.length });
       sql.exec("UPDATE perdure_submissions SET status = 'running', settled_at = NULL");
-      const calls = object.submissions.toolCalls({ seq: 1, attempt: 1 }, () => []);
+      const calls = object.submissions.turns.toolCalls({ seq: 1, attempt: 1 }, () => []);
       const call = { toolCallId: "again", toolName: "act", input: {}, isDurable: true };
       expect(await calls.start(call)).toMatchObject({
         action: "fail",

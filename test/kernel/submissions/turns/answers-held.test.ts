@@ -46,7 +46,7 @@ function givenAnswering(after: After, options: LedgerOptions = {}): Ledger {
   births.set(stub.name ?? "", (object) => {
     object.turns.run = async (turn) => {
       const ref = turn.begin();
-      expect(object.submissions.answer(ref, ref.attempt)).toBe(true);
+      expect(object.submissions.turns.answer(ref, ref.attempt)).toBe(true);
       return after(ref, turn, object);
     };
   });
@@ -116,9 +116,9 @@ describe("L7: an answer that waits for the end of its turn", () => {
 
   it("L2: the first answer of an attempt is held, and none of another attempt", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
-      expect(submissions.answer(ref, "second")).toBe(false);
+      expect(submissions.turns.answer(ref, "second")).toBe(false);
       for (const attempt of [ref.attempt - 1, ref.attempt + 1]) {
-        expect(submissions.answer({ ...ref, attempt }, "stale")).toBe(false);
+        expect(submissions.turns.answer({ ...ref, attempt }, "stale")).toBe(false);
       }
       return { outcome: "completed" };
     });
@@ -175,7 +175,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
       const query = "SELECT messages FROM perdure_submissions";
       const { messages } = storage.sql.exec<{ messages: string }>(query).one();
       const [asked] = JSON.parse(messages) as { id: string }[];
-      return submissions.findByMessage(new Set([asked?.id ?? ""]))?.isAnswered;
+      return submissions.store.findByMessage(new Set([asked?.id ?? ""]))?.isAnswered;
     });
     expect(found).toBe(true);
   });
@@ -215,9 +215,9 @@ describe("L6: a crash between an answer and the end of its turn", () => {
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
-        await submissions.toolCalls(ref).start(act());
+        await submissions.turns.toolCalls(ref).start(act());
         effects++;
-        expect(submissions.answer(ref, "of an effect")).toBe(true);
+        expect(submissions.turns.answer(ref, "of an effect")).toBe(true);
         return forever();
       };
     });
@@ -229,7 +229,7 @@ describe("L6: a crash between an answer and the end of its turn", () => {
 
   it("L2: nor a tool that runs after the answer, which is written before it does", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
-      await submissions.toolCalls(ref).start(act());
+      await submissions.turns.toolCalls(ref).start(act());
       return forever();
     });
     await answered(stub, isolated);

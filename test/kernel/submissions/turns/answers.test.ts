@@ -47,7 +47,7 @@ function answering(stub: Ledger, output: Json): Promise<void> {
       const ref = begin();
       // What was accepted and claimed is stored by now, whatever becomes of the answer.
       await sleep(10);
-      const isAnswered = submissions.answer(ref, output);
+      const isAnswered = submissions.turns.answer(ref, output);
       return isAnswered
         ? { outcome: "completed" }
         : { outcome: "error", failure: { name: "NotTakenError", message: "not taken" } };
@@ -250,11 +250,11 @@ describe("O4: all of an answer is stored, or nothing", () => {
     const stub = givenLedger();
     await playing(stub, "s", async ({ begin }, { submissions }) => {
       const ref = begin();
-      expect(submissions.answer({ ...ref, attempt: ref.attempt - 1 }, MIXED)).toBe(false);
-      expect(submissions.answer(ref, MIXED)).toBe(true);
-      expect(submissions.answer(ref, `${MIXED}, again`)).toBe(false);
-      expect(submissions.answer(ref, "short")).toBe(false);
-      expect(submissions.answer(ref, "x".repeat(ANSWER_BYTES))).toBe(false);
+      expect(submissions.turns.answer({ ...ref, attempt: ref.attempt - 1 }, MIXED)).toBe(false);
+      expect(submissions.turns.answer(ref, MIXED)).toBe(true);
+      expect(submissions.turns.answer(ref, `${MIXED}, again`)).toBe(false);
+      expect(submissions.turns.answer(ref, "short")).toBe(false);
+      expect(submissions.turns.answer(ref, "x".repeat(ANSWER_BYTES))).toBe(false);
       return { outcome: "completed" };
     });
     await submit(stub, "x", { ...ANSWERED, submissionId: "s" });
@@ -265,7 +265,7 @@ describe("O4: all of an answer is stored, or nothing", () => {
   it("O4, L5: the answer of a cancelled submission is not sent, and its parts are deleted with it", async () => {
     const stub = givenLedger();
     await playing(stub, "s", async ({ begin, signal }, { submissions }) => {
-      submissions.answer(begin(), MIXED);
+      submissions.turns.answer(begin(), MIXED);
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
       return { outcome: "aborted" };
     });

@@ -99,7 +99,7 @@ describe("whenBusy: steer", () => {
       const ref = turn.begin();
       for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");
       for (;;) {
-        const joined = submissions.nextStep(ref);
+        const joined = submissions.turns.nextStep(ref);
         if (turns.conversation().length > 1 && joined.length > 0) await hasJoined.pass();
         for (const { id } of joined) turns.say(turn.thread, id, "joined");
         await sleep(10);
@@ -131,8 +131,8 @@ describe("whenBusy: steer", () => {
     await playing(stub, "s", async (turn, { turns, submissions }) => {
       const ref = turn.begin();
       for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");
-      await submissions.toolCalls(ref).start(act());
-      while (submissions.nextStep(ref).length === 0) await sleep(10);
+      await submissions.turns.toolCalls(ref).start(act());
+      while (submissions.turns.nextStep(ref).length === 0) await sleep(10);
       await hasJoined.pass();
       return { outcome: "completed" };
     });
@@ -157,8 +157,8 @@ describe("whenBusy: steer", () => {
     await expectState(stub, "s", "running");
     let failures = 0;
     await within(stub, ({ submissions }) => {
-      const nextStep = submissions.nextStep.bind(submissions);
-      submissions.nextStep = (ref) => {
+      const nextStep = submissions.turns.nextStep.bind(submissions.turns);
+      submissions.turns.nextStep = (ref) => {
         const joined = nextStep(ref);
         if (joined.length === 0) return joined;
         failures++;
@@ -183,8 +183,8 @@ describe("whenBusy: steer", () => {
     await submit(stub, talkative, { submissionId: "s" });
     await expectState(stub, "s", "running");
     await within(stub, ({ submissions, turns }) => {
-      const nextStep = submissions.nextStep.bind(submissions);
-      submissions.nextStep = (ref) => {
+      const nextStep = submissions.turns.nextStep.bind(submissions.turns);
+      submissions.turns.nextStep = (ref) => {
         const joined = nextStep(ref);
         if (joined.length > 0) throw new Error("Network connection lost");
         return joined;
@@ -223,7 +223,7 @@ describe("whenBusy: steer", () => {
     await stub.submit([joining], steer);
     await expectState(stub, "steer", "running", { mergedInto: "s" });
     const found = await within(stub, ({ submissions }) =>
-      submissions.findByMessage(new Set([joining.id])),
+      submissions.store.findByMessage(new Set([joining.id])),
     );
     expect(found?.submissionId).toBe("s");
   });

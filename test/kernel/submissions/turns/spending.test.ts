@@ -121,9 +121,9 @@ describe("L7: tokens as a model reports them", () => {
       turns.run = async (turn) => {
         const ref = turn.begin();
         for (const [call, report] of reports.entries()) {
-          submissions.nextStep(ref);
+          submissions.turns.nextStep(ref);
           calls.push(call);
-          submissions.recordUsage(ref, report as TokenUsage);
+          submissions.turns.recordUsage(ref, report as TokenUsage);
         }
         return { outcome: "completed" };
       };
@@ -327,7 +327,7 @@ describe("L6: the watchdog", () => {
     await submit(stub, "x", { submissionId: "s" });
     for (let minute = 4; minute < 20; minute += 4) {
       time.aheadMs = minute * 60_000;
-      await within(stub, ({ submissions }) => submissions.busy("main"));
+      await within(stub, ({ submissions }) => submissions.turns.busy("main"));
       await wakeNow(stub);
     }
     await expectState(stub, "s", "pending", { attempts: 0 });
@@ -375,7 +375,7 @@ describe("L6: the watchdog", () => {
     await expectState(stub, "s", "running");
     for (let minute = 4; minute < 20; minute += 4) {
       time.aheadMs = minute * 60_000;
-      await within(stub, ({ submissions }) => submissions.heartbeat({ seq: 1, attempt: 1 }));
+      await within(stub, ({ submissions }) => submissions.turns.heartbeat({ seq: 1, attempt: 1 }));
       await wakeNow(stub);
     }
     await expectState(stub, "s", "running", { attempts: 1 });
@@ -387,7 +387,7 @@ describe("L6: the watchdog", () => {
     let finish = () => {};
     await within(stub, ({ turns, submissions }) => {
       turns.run = async (turn) => {
-        await submissions.toolCalls(turn.begin()).start(act());
+        await submissions.turns.toolCalls(turn.begin()).start(act());
         await new Promise<void>((resolve) => {
           finish = resolve;
         });
@@ -414,7 +414,7 @@ describe("L6: the watchdog", () => {
     const next = await crashOne(stub);
     await wakeNow(next);
     time.aheadMs = 590_000;
-    await within(next, ({ submissions }) => submissions.heartbeat({ seq: 1, attempt: 1 }));
+    await within(next, ({ submissions }) => submissions.turns.heartbeat({ seq: 1, attempt: 1 }));
     time.aheadMs = 1_180_000;
     await wakeNow(next);
     await expectState(next, "s", "running", { attempts: 1 });

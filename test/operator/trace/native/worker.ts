@@ -60,7 +60,7 @@ export class TracedObject extends DurableObject<Cloudflare.Env> {
         spans: { agentName: "Traced", agentId: "one" },
       }),
       sessions: this.sessions,
-      ledger: () => this.submissions,
+      ledger: () => this.submissions.turns,
     });
     return {
       start: () => {},
