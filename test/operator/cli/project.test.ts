@@ -16,7 +16,7 @@ import { type InitOptions, init } from "../../../src/operator/cli/init/init.ts";
 import { Sources } from "../../../src/operator/cli/project/classes.ts";
 import { ProjectError, parseConfig, readConfig } from "../../../src/operator/cli/project/config.ts";
 import { OperatorError } from "../../../src/operator/client.ts";
-import { checked, filesOf, problemsOf, project, removeProjects } from "./fixtures.ts";
+import { checked, configOf, filesOf, problemsOf, project, removeProjects } from "./fixtures.ts";
 
 afterEach(removeProjects);
 
@@ -96,6 +96,24 @@ it("init edits a wrangler.toml, and says what it leaves to do", () => {
     'Add { tag = "v2", new_sqlite_classes = ["Assistant"] } to migrations.',
   ]);
   expect(() => parseConfig("/x/wrangler.toml", edited.text)).not.toThrow();
+});
+
+it("init creates a class again that a later migration has deleted or renamed", () => {
+  for (const later of [
+    { deleted_classes: ["Assistant"] },
+    { renamed_classes: [{ from: "Assistant", to: "Other" }] },
+  ]) {
+    const migrations = [
+      { tag: "v1", new_sqlite_classes: ["Assistant"] },
+      { tag: "v2", ...later },
+    ];
+    const folder = project({
+      "wrangler.json": JSON.stringify({ ...JSON.parse(configOf([])), migrations }),
+      "src/index.ts": "export default {}",
+    });
+    run(folder);
+    expect(problemsOf(checked(folder))).toEqual([]);
+  }
 });
 
 it("init refuses a bad name, an existing file and a broken configuration, and writes nothing", () => {

@@ -7,10 +7,12 @@ import { instantMs } from "../../../core/options/instant.ts";
 import type { Exports, Sources } from "../project/classes.ts";
 import {
   type ClassBinding,
+  FLAG,
   isRecord,
+  nextTag,
   objectsIn,
-  recordsOf,
   type Settings,
+  storageOf,
   textOf,
   textsOf,
   workflowsIn,
@@ -61,9 +63,9 @@ export function checkFlags({ settings, file }: Project): CheckResult[] {
   const check = "flags";
   const results: CheckResult[] = [];
   const flags = textsOf(settings.compatibility_flags);
-  if (!flags.includes("nodejs_compat")) {
-    const remedy = `Add "nodejs_compat" to "compatibility_flags" in ${path.basename(file)}.`;
-    results.push({ check, level: "error", text: "The flag nodejs_compat is missing", remedy });
+  if (!flags.includes(FLAG)) {
+    const remedy = `Add "${FLAG}" to "compatibility_flags" in ${path.basename(file)}.`;
+    results.push({ check, level: "error", text: `The flag ${FLAG} is missing`, remedy });
   }
   const date = settings.compatibility_date;
   const isDate =
@@ -76,7 +78,7 @@ export function checkFlags({ settings, file }: Project): CheckResult[] {
     const remedy = `Set it to today's date in ${path.basename(file)}.`;
     results.push({ check, level: "error", text, remedy });
   }
-  return results.length > 0 ? results : [ok(check, `nodejs_compat, ${date}`)];
+  return results.length > 0 ? results : [ok(check, `${FLAG}, ${date}`)];
 }
 
 export function checkBindings(project: Project): CheckResult[] {
@@ -165,41 +167,6 @@ export function checkMigrations(project: Project): CheckResult[] {
     results.push({ check, level: "error", text, remedy });
   }
   return results.length > 0 || wanted.length === 0 ? results : [ok(check, wanted.join(", "))];
-}
-
-/** Which classes exist after all migrations, or by `exports`. */
-function storageOf(settings: Settings) {
-  const sqlite = new Set<string>();
-  const other = new Set<string>();
-  const problems: string[] = [];
-  const tags = new Set<unknown>();
-  for (const step of recordsOf(settings.migrations)) {
-    if (tags.has(step.tag))
-      problems.push(`Two migrations have the tag ${JSON.stringify(step.tag)}`);
-    tags.add(step.tag);
-    for (const name of textsOf(step.new_sqlite_classes)) sqlite.add(name);
-    for (const name of textsOf(step.new_classes)) other.add(name);
-    for (const { from, to } of recordsOf(step.renamed_classes)) {
-      for (const kind of [sqlite, other]) if (kind.delete(from as string)) kind.add(to as string);
-    }
-    // What another Worker has created is not known here.
-    for (const { to } of recordsOf(step.transferred_classes)) sqlite.add(to as string);
-    for (const name of textsOf(step.deleted_classes))
-      for (const kind of [sqlite, other]) kind.delete(name);
-  }
-  for (const [name, each] of Object.entries(isRecord(settings.exports) ? settings.exports : {})) {
-    if (!isRecord(each) || each.type !== "durable-object") continue;
-    (each.storage === "legacy-kv" ? other : sqlite).add(name);
-  }
-  return { sqlite, other, problems };
-}
-
-/** The tag of the next migration: v3 after v2. */
-export function nextTag(settings: Settings): string {
-  const numbers = recordsOf(settings.migrations).map(({ tag }) =>
-    Number(/^v(\d+)$/.exec(String(tag))?.[1] ?? 0),
-  );
-  return `v${Math.max(0, ...numbers) + 1}`;
 }
 
 /** Optional peers that an entry nevertheless needs. */

@@ -1,8 +1,17 @@
 /** Adds an agent to a Wrangler configuration, and leaves the rest of the text as it is, with its comments. */
 
 import { applyEdits, type Edit, type JSONPath, modify } from "jsonc-parser";
-import { nextTag } from "../doctor/checks.ts";
-import { isRecord, recordsOf, textOf, textsOf, type WranglerConfig } from "../project/config.ts";
+import { stringify as tomlText } from "smol-toml";
+import {
+  FLAG,
+  isRecord,
+  nextTag,
+  recordsOf,
+  storageOf,
+  textOf,
+  textsOf,
+  type WranglerConfig,
+} from "../project/config.ts";
 
 export type Edited = {
   readonly text: string;
@@ -12,7 +21,11 @@ export type Edited = {
   readonly byHand: readonly string[];
 };
 
-const FLAG = "nodejs_compat";
+/** A setting that is missing: a value, or an item of a list. */
+type Addition = { readonly what: string; readonly at: readonly string[] } & (
+  | { readonly value: string | object; readonly item?: never }
+  | { readonly item: string | object; readonly value?: never }
+);
 
 /** @param main of the Worker, where the configuration names none */
 export function addAgent(
@@ -21,89 +34,76 @@ export function addAgent(
   date: string,
   main = "src/worker.ts",
 ): Edited {
-  const { settings } = config;
-  const byHand: string[] = [];
-  const environments = isRecord(settings.env) ? Object.keys(settings.env) : [];
-  if (environments.length > 0) {
-    byHand.push(
-      `Add the binding ${name} to durable_objects.bindings of each environment that has the agent (${environments.join(", ")}): environments inherit no bindings.`,
-    );
-  }
-  const { text, added } =
-    config.format === "toml"
-      ? addToToml(config, name, date, main, byHand)
-      : addToJsonc(config, name, date, main);
-  return { text, added, byHand };
+  const environments = Object.keys(isRecord(config.settings.env) ? config.settings.env : {});
+  const inherited = `Add the binding ${name} to durable_objects.bindings of each environment that has the agent (${environments.join(", ")}): environments inherit no bindings.`;
+  const missing = additionsTo(config, name, date, main);
+  const { byHand, ...edited } =
+    config.format === "toml" ? addToToml(config, missing) : addToJsonc(config, missing);
+  return { ...edited, byHand: environments.length > 0 ? [inherited, ...byHand] : byHand };
 }
 
-function wanted({ settings }: WranglerConfig, name: string) {
-  const objects = isRecord(settings.durable_objects)
-    ? settings.durable_objects.bindings
-    : undefined;
-  const steps = recordsOf(settings.migrations);
-  const isCreated = steps.some((step) => textsOf(step.new_sqlite_classes).includes(name));
-  const exports = isRecord(settings.exports) ? settings.exports : undefined;
-  const flags = textsOf(settings.compatibility_flags);
-  return {
-    flag: !flags.includes(FLAG),
-    date: textOf(settings.compatibility_date) === undefined,
-    main: textOf(settings.main) === undefined,
-    binding: !recordsOf(objects).some((each) => each.class_name === name),
-    /** Wrangler takes either migrations or exports. */
-    export: exports !== undefined && exports[name] === undefined,
-    migration: exports === undefined && !isCreated,
-    tag: nextTag(settings),
-  };
+function additionsTo(
+  { settings }: WranglerConfig,
+  name: string,
+  date: string,
+  main: string,
+): Addition[] {
+  const { compatibility_flags: flags, compatibility_date: since, exports } = settings;
+  const bindings = recordsOf(valueAt(settings, ["durable_objects", "bindings"]));
+  const isBound = bindings.some((each) => each.class_name === name);
+  const isStored = storageOf(settings).sqlite.has(name);
+  const tag = nextTag(settings);
+  const step = { tag, new_sqlite_classes: [name] };
+  const created = `the migration ${tag}, which creates the class ${name}`;
+  const stored = { type: "durable-object", storage: "sqlite" };
+  const all: [isThere: boolean, Addition][] = [
+    [textOf(settings.main) !== undefined, { what: `main ${main}`, at: ["main"], value: main }],
+    [
+      textOf(since) !== undefined,
+      { what: `compatibility_date ${date}`, at: ["compatibility_date"], value: date },
+    ],
+    [
+      textsOf(flags).includes(FLAG),
+      { what: `the flag ${FLAG}`, at: ["compatibility_flags"], item: FLAG },
+    ],
+    [
+      isBound,
+      {
+        what: `the binding ${name}`,
+        at: ["durable_objects", "bindings"],
+        item: { name, class_name: name },
+      },
+    ],
+    // Wrangler takes either migrations or exports.
+    isRecord(exports)
+      ? [
+          isStored || exports[name] !== undefined,
+          { what: `the class ${name} in "exports"`, at: ["exports", name], value: stored },
+        ]
+      : [isStored, { what: created, at: ["migrations"], item: step }],
+  ];
+  return all.flatMap(([isThere, addition]) => (isThere ? [] : [addition]));
 }
 
-function addToJsonc(config: WranglerConfig, name: string, date: string, main: string) {
-  const add = wanted(config, name);
-  const added: string[] = [];
-  let { text } = config;
-  const put = (at: JSONPath, value: unknown, what: string, isArrayInsertion = false) => {
-    const edits = modify(text, at, value, { isArrayInsertion });
-    text = applyEdits(
-      text,
-      edits.map((edit) => ({ ...edit, content: spaced(text, edit) })),
+function valueAt(settings: unknown, at: readonly string[]): unknown {
+  return at.reduce((value, key) => (isRecord(value) ? value[key] : undefined), settings);
+}
+
+function addToJsonc({ text, settings }: WranglerConfig, additions: readonly Addition[]): Edited {
+  const edited = additions.reduce((all, { at, value, item }) => {
+    // An insertion at the end of a list does not make a missing one.
+    const list = valueAt(settings, at);
+    const isItem = item !== undefined && Array.isArray(list);
+    const path: JSONPath = isItem ? [...at, list.length] : [...at];
+    const edits = modify(all, path, isItem ? item : (value ?? [item]), {
+      isArrayInsertion: isItem,
+    });
+    return applyEdits(
+      all,
+      edits.map((edit) => ({ ...edit, content: spaced(all, edit) })),
     );
-    added.push(what);
-  };
-  /** Adds to a list, and makes it where there is none: an insertion at its end does not. */
-  const push = (at: JSONPath, list: unknown, value: unknown, what: string) =>
-    Array.isArray(list) ? put([...at, list.length], value, what, true) : put(at, [value], what);
-  const { settings } = config;
-  if (add.main) put(["main"], main, `main ${main}`);
-  if (add.date) put(["compatibility_date"], date, `compatibility_date ${date}`);
-  if (add.flag)
-    push(["compatibility_flags"], settings.compatibility_flags, FLAG, `the flag ${FLAG}`);
-  if (add.binding) {
-    const objects = isRecord(settings.durable_objects)
-      ? settings.durable_objects.bindings
-      : undefined;
-    push(
-      ["durable_objects", "bindings"],
-      objects,
-      { name, class_name: name },
-      `the binding ${name}`,
-    );
-  }
-  if (add.export) {
-    put(
-      ["exports", name],
-      { type: "durable-object", storage: "sqlite" },
-      `the class ${name} in "exports"`,
-    );
-  }
-  if (add.migration) {
-    const step = { tag: add.tag, new_sqlite_classes: [name] };
-    push(
-      ["migrations"],
-      settings.migrations,
-      step,
-      `the migration ${add.tag}, which creates the class ${name}`,
-    );
-  }
-  return { text, added };
+  }, text);
+  return { text: edited, added: additions.map(({ what }) => what), byHand: [] };
 }
 
 /** An inserted text with spaces, and on a line of its own where its neighbour has one. A formatter would change other lines. */
@@ -120,54 +120,37 @@ function spaced(text: string, { offset, content }: Edit): string {
   return isNewLine ? `,\n${indent}${readable.slice(2)}` : readable;
 }
 
-function addToToml(
-  config: WranglerConfig,
-  name: string,
-  date: string,
-  main: string,
-  byHand: string[],
-) {
-  const add = wanted(config, name);
-  const added: string[] = [];
+/** Adds tables at the end, and other values at the start: a key after the first table would belong to that table. */
+function addToToml({ text, settings }: WranglerConfig, additions: readonly Addition[]): Edited {
   const top: string[] = [];
   const end: string[] = [];
-  if (add.main) {
-    top.push(`main = "${main}"`);
-    added.push(`main ${main}`);
+  const byHand: string[] = [];
+  const added: string[] = [];
+  for (const { what, at, value, item } of additions) {
+    const isTable = typeof (value ?? item) === "object";
+    const list = valueAt(settings, at);
+    // TOML lets nothing be added to a list that is written as a value, nor to a table of such values.
+    const isFixed = isTable ? !isOfTables(text, at, list) : list !== undefined;
+    if (isFixed) byHand.push(`Add ${inline(value ?? item)} to ${at.join(".")}.`);
+    else {
+      const block = at.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value ?? [item]);
+      (isTable ? end : top).push(tomlText(block).trim());
+      added.push(what);
+    }
   }
-  if (add.date) {
-    top.push(`compatibility_date = "${date}"`);
-    added.push(`compatibility_date ${date}`);
-  }
-  if (add.flag && config.settings.compatibility_flags === undefined) {
-    top.push(`compatibility_flags = ["${FLAG}"]`);
-    added.push(`the flag ${FLAG}`);
-  } else if (add.flag) byHand.push(`Add "${FLAG}" to compatibility_flags.`);
-  if (add.binding && isInline(config, "durable_objects", "bindings")) {
-    byHand.push(`Add { name = "${name}", class_name = "${name}" } to durable_objects.bindings.`);
-  } else if (add.binding) {
-    end.push(`[[durable_objects.bindings]]\nname = "${name}"\nclass_name = "${name}"`);
-    added.push(`the binding ${name}`);
-  }
-  if (add.export)
-    byHand.push(`Add [exports.${name}] with type = "durable-object" and storage = "sqlite".`);
-  if (add.migration && isInline(config, "migrations")) {
-    byHand.push(`Add { tag = "${add.tag}", new_sqlite_classes = ["${name}"] } to migrations.`);
-  } else if (add.migration) {
-    end.push(`[[migrations]]\ntag = "${add.tag}"\nnew_sqlite_classes = ["${name}"]`);
-    added.push(`the migration ${add.tag}, which creates the class ${name}`);
-  }
-  // A key after the first table would belong to that table.
-  const text = [...top, config.text.trimEnd(), ...end.map((block) => `\n${block}`)].join("\n");
-  return { text: added.length > 0 ? `${text}\n` : config.text, added };
+  const blocks = [...top, text.trimEnd(), ...end.map((block) => `\n${block}`)];
+  return { text: added.length > 0 ? `${blocks.join("\n")}\n` : text, added, byHand };
 }
 
-/** Whether a list is written as a value. TOML does not let a table be added to it. */
-function isInline({ text, settings }: WranglerConfig, ...at: string[]): boolean {
-  let value: unknown = settings;
-  for (const key of at) value = isRecord(value) ? value[key] : undefined;
-  return (
-    Array.isArray(value) &&
-    !new RegExp(`^\\s*\\[\\[\\s*${at.join("\\s*\\.\\s*")}\\s*\\]\\]`, "m").test(text)
-  );
+/** Whether `[[a.b]]` can be added: there is no such list, or it has this form already. */
+function isOfTables(text: string, at: readonly string[], list: unknown): boolean {
+  const head = new RegExp(`^\\s*\\[\\[\\s*${at.join("\\s*\\.\\s*")}\\s*\\]\\]`, "m");
+  return list === undefined ? at[0] !== "exports" : head.test(text);
+}
+
+/** As TOML writes it in one line. */
+function inline(value: unknown): string {
+  if (!isRecord(value)) return JSON.stringify(value);
+  const pairs = Object.entries(value).map(([key, one]) => `${key} = ${JSON.stringify(one)}`);
+  return `{ ${pairs.join(", ")} }`;
 }

@@ -126,6 +126,44 @@ export const objectsIn = (settings: Settings) =>
 /** The Workflows that are declared. */
 export const workflowsIn = (settings: Settings) => classesOf(settings.workflows, "binding");
 
+/** The flag that agents need. */
+export const FLAG = "nodejs_compat";
+
+/** Which classes exist after all migrations, or by `exports`. */
+export function storageOf(settings: Settings) {
+  const sqlite = new Set<string>();
+  const other = new Set<string>();
+  const problems: string[] = [];
+  const tags = new Set<unknown>();
+  for (const step of recordsOf(settings.migrations)) {
+    if (tags.has(step.tag))
+      problems.push(`Two migrations have the tag ${JSON.stringify(step.tag)}`);
+    tags.add(step.tag);
+    for (const name of textsOf(step.new_sqlite_classes)) sqlite.add(name);
+    for (const name of textsOf(step.new_classes)) other.add(name);
+    for (const { from, to } of recordsOf(step.renamed_classes)) {
+      for (const kind of [sqlite, other]) if (kind.delete(from as string)) kind.add(to as string);
+    }
+    // What another Worker has created is not known here.
+    for (const { to } of recordsOf(step.transferred_classes)) sqlite.add(to as string);
+    for (const name of textsOf(step.deleted_classes))
+      for (const kind of [sqlite, other]) kind.delete(name);
+  }
+  for (const [name, each] of Object.entries(isRecord(settings.exports) ? settings.exports : {})) {
+    if (!isRecord(each) || each.type !== "durable-object") continue;
+    (each.storage === "legacy-kv" ? other : sqlite).add(name);
+  }
+  return { sqlite, other, problems };
+}
+
+/** The tag of the next migration: v3 after v2. */
+export function nextTag(settings: Settings): string {
+  const numbers = recordsOf(settings.migrations).map(({ tag }) =>
+    Number(/^v(\d+)$/.exec(String(tag))?.[1] ?? 0),
+  );
+  return `v${Math.max(0, ...numbers) + 1}`;
+}
+
 function classesOf(list: unknown, nameKey: string): ClassBinding[] {
   return recordsOf(list).flatMap((each) => {
     const [binding, className] = [textOf(each[nameKey]), textOf(each.class_name)];
