@@ -208,14 +208,6 @@ function attachmentsOf(parts: readonly Part[], maxBytes: number): EmailAttachmen
       bytes,
     };
     kept += bytes;
-    return kept > maxBytes ? about : { ...about, content: base64Of(content) };
+    return kept > maxBytes ? about : { ...about, content: content.toBase64() };
   });
-}
-
-function base64Of(bytes: Uint8Array): string {
-  const chunks: string[] = [];
-  for (let at = 0; at < bytes.length; at += 8_192) {
-    chunks.push(String.fromCharCode(...bytes.subarray(at, at + 8_192)));
-  }
-  return btoa(chunks.join(""));
 }

@@ -5,6 +5,8 @@
  * `<` in HTML take minutes. So only its readers of addresses and of encoded words are used.
  */
 
+import { Buffer } from "node:buffer";
+
 /** A header of an e-mail, without line breaks. */
 export type Header = { readonly name: string; readonly value: string };
 
@@ -87,19 +89,9 @@ export function headerOf(headers: readonly Header[], name: string): string | und
 }
 
 /** One character for each byte. */
-function binaryOf(raw: Uint8Array): string {
-  const chunks: string[] = [];
-  for (let at = 0; at < raw.length; at += 8_192) {
-    chunks.push(String.fromCharCode(...raw.subarray(at, at + 8_192)));
-  }
-  return chunks.join("");
-}
+const binaryOf = (raw: Uint8Array) => Buffer.from(raw).toString("latin1");
 
-function bytesOf(binary: string): Uint8Array {
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
-  return bytes;
-}
+const bytesOf = (binary: string): Uint8Array => new Uint8Array(Buffer.from(binary, "latin1"));
 
 /** Headers, and what follows their empty line. */
 function blockOf(text: string, maxBytes: number): { headers: Header[]; body: string } {
