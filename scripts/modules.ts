@@ -39,7 +39,7 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   "inbound/webhooks": {
     contents: "receivers for Workers: each sender, links, e-mail, queues, cron; without Zod",
     imports: ["core", "inbound"],
-    typesOnly: ["kernel/outbox", "kernel/submissions", "kernel/waits"],
+    typesOnly: ["kernel/outbox", "kernel/submissions", "kernel/waits", "replies"],
   },
   scheduler: {
     contents: "the feature `schedules()`: language, calendar, tasks, runs",

@@ -4,6 +4,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
+import type { ReplyDestination } from "../../replies/index.ts";
 import { thrownText } from "../offer.ts";
 import type { Verdict } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
@@ -70,36 +71,6 @@ export type Incoming = {
   readonly tolerance: number;
 };
 
-/** A destination of replies, as the outbox has it. Tokens are names of secrets in env. */
-export type Reply =
-  | {
-      readonly kind: "slack";
-      readonly token: string;
-      readonly channel: string;
-      readonly thread?: string;
-    }
-  | { readonly kind: "slack"; readonly responseUrl: string }
-  | {
-      readonly kind: "discord";
-      readonly token: string;
-      readonly channel: string;
-      readonly replyTo?: string;
-    }
-  | { readonly kind: "discord"; readonly application: string; readonly interaction: string }
-  | {
-      readonly kind: "telegram";
-      readonly token: string;
-      readonly chat: string | number;
-      readonly thread?: number;
-      readonly replyTo?: number;
-    }
-  | {
-      readonly kind: "github-comment";
-      readonly token: string;
-      readonly repository: string;
-      readonly issue: number;
-    };
-
 /** The answer to a request, if the preset has none of its own. */
 export type Outcome = {
   readonly status: number;
@@ -151,7 +122,7 @@ export type Preset = {
   /** The arrival's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
   identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */
-  reply?(body: Json, type: string): Reply | undefined;
+  reply?(body: Json, type: string): ReplyDestination | undefined;
   /** The answer in the sender's form, e.g. TwiML. Undefined: JSON with the verdict. Called once the body is parsed. */
   answer?(outcome: Outcome, body: Json, arrival?: Arrival): Response | undefined;
 };

@@ -1,7 +1,8 @@
 /** GitHub: https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries */
 
+import type { ReplyDestination } from "../../../replies/index.ts";
 import { payloadOf } from "../form.ts";
-import { endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
+import { endpoint, type PresetOf, secretName } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
 /** The fields that most of GitHub's deliveries have. Pass a `schema` for more. */
@@ -57,7 +58,7 @@ export const github: PresetOf<GitHubBody, GitHubToken> = (options) =>
 function commentsOf(
   { repository, issue, pull_request }: Partial<GitHubBody>,
   token: string | undefined,
-): Reply | undefined {
+): ReplyDestination | undefined {
   const number = (issue ?? pull_request)?.number;
   if (token === undefined || !repository || number === undefined) return undefined;
   return { kind: "github-comment", token, repository: repository.full_name, issue: number };

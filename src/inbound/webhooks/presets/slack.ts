@@ -1,9 +1,10 @@
 /** Slack: https://docs.slack.dev/authentication/verifying-requests-from-slack */
 
 import type { Json } from "../../../core/json.ts";
+import type { ReplyDestination } from "../../../replies/index.ts";
 import type { ApprovalClicks } from "../click.ts";
 import { payloadOf } from "../form.ts";
-import { aFunction, endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
+import { aFunction, endpoint, type PresetOf, secretName } from "../preset.ts";
 import { checkHmac, checkTime } from "../verify.ts";
 
 export type SlackEvent = {
@@ -126,7 +127,10 @@ type Raw = {
 };
 
 /** A command's or a click's own URL, or the thread of the message. In a direct message, the conversation itself. */
-function replyOf({ response_url, event }: Raw, token: string | undefined): Reply | undefined {
+function replyOf(
+  { response_url, event }: Raw,
+  token: string | undefined,
+): ReplyDestination | undefined {
   if (response_url) return { kind: "slack", responseUrl: response_url };
   if (!event || !token) return undefined;
   const place = event.assistant_thread ?? event.message ?? event.item ?? event;

@@ -1,7 +1,8 @@
 /** Telegram: https://core.telegram.org/bots/api#setwebhook */
 
 import type { Json } from "../../../core/json.ts";
-import { endpoint, type PresetOf, type Reply, secretName } from "../preset.ts";
+import type { ReplyDestination } from "../../../replies/index.ts";
+import { endpoint, type PresetOf, secretName } from "../preset.ts";
 import { checkToken } from "../verify.ts";
 
 export type TelegramMessage = {
@@ -70,7 +71,7 @@ type Message = Partial<TelegramMessage> & { readonly business_connection_id?: st
 type Event = (Message & { readonly message?: Message }) | undefined;
 
 /** The chat of the message, or of the message that has the button. Where there is none, as of a poll, no reply. */
-function chatOf(event: Event, token: string): Reply | undefined {
+function chatOf(event: Event, token: string): ReplyDestination | undefined {
   const message = event?.message ?? event;
   const chat = message?.chat?.id;
   // A chat of a business account takes no messages by its id alone.
