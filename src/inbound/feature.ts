@@ -1,7 +1,8 @@
 /** The feature that accepts arrivals: the log with its replays, and what steps of workflows wait for. */
 
-import type { Feature } from "../kernel/index.ts";
-import { arrivalVerbs } from "./arrival-verbs.ts";
+import type { Feature, Kernel, RunWorkflow } from "../kernel/index.ts";
+import type { SubmitItem } from "../kernel/submissions/internal.ts";
+import type { TransactionalVerb } from "./acceptance.ts";
 import { Inbound } from "./inbound.ts";
 import type { Links } from "./links.ts";
 import { readSettings } from "./options.ts";
@@ -45,4 +46,42 @@ export function inbound(settings: InboundSettings = {}): Feature<"inbound", Inst
       return { log, stepWaits };
     },
   };
+}
+
+/**
+ * The verbs that an arrival calls in one transaction with its log, by their names. Those that the app's class overrides are
+ * ordinary methods. Arguments come from a handler and can be anything.
+ */
+function arrivalVerbs({
+  submissions,
+  workflows,
+  storage,
+  isBuiltIn,
+}: Pick<Kernel, "submissions" | "workflows" | "storage" | "isBuiltIn">): Readonly<
+  Record<string, TransactionalVerb>
+> {
+  const submitMessages: TransactionalVerb = async ([messages, options], commit) => {
+    const item = { messages, options } as SubmitItem;
+    await submissions.submitAll([item], { commit: ([result]) => commit(result) });
+  };
+  const submitMany: TransactionalVerb = async ([items], commit) => {
+    await submissions.submitAll(items as SubmitItem[], { verb: "submitMany()", commit });
+  };
+  const runWorkflow: TransactionalVerb = async (args, commit) => {
+    const [name, params, options] = args as [string, unknown, RunWorkflow];
+    const { id, isDead, ended } = storage.transactionSync(() => {
+      const start = workflows.put(name, params, options);
+      if (start.error) throw start.error;
+      if (!start.isDead) commit(start.id);
+      return { ...start, ended: start.end() };
+    });
+    // It is sent again before it is recorded, so that a crash in between leaves it to the next arrival.
+    if (isDead) return commit(await ended);
+    // The start is stored, and the sender's time is short.
+    ended.catch((error: unknown) => {
+      console.error(`[perdure] workflow ${name} ${id}, which an arrival has started:`, error);
+    });
+  };
+  const verbs = Object.entries({ submitMessages, submitMany, runWorkflow });
+  return Object.fromEntries(verbs.filter(([name]) => isBuiltIn(name)));
 }

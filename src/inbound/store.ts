@@ -18,9 +18,9 @@ import type {
   LoggedWait,
 } from "./types.ts";
 
-/** All columns but the body. */
-const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, stored_at, duplicates, has_conflict,
-  replay_of, error, calls`;
+/** All columns but the body, with the names of their fields. */
+const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at AS receivedAt, stored_at AS storedAt, duplicates,
+  has_conflict AS hasConflict, replay_of AS replayOf, error, calls`;
 
 /** Arrivals between two deletions. @internal */
 export const PRUNE_EVERY = 64;
@@ -185,7 +185,9 @@ export class InboundStore {
   inspect(source: string, id: string): (InspectedArrival & StoredArrival) | undefined {
     const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE source = ? AND id = ?`;
     const [row] = this.storage.sql.exec<RowWithBody>(query, source, id).toArray();
-    return row && { ...toArrival(row), ...bodyOf(row) };
+    if (!row) return undefined;
+    const { body, ...rest } = row;
+    return { ...toArrival(rest), ...bodyOf(body) };
   }
 
   /**
@@ -262,7 +264,9 @@ export class InboundStore {
     for (const { seq } of seqs) {
       const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE seq = ?`;
       const [row] = this.storage.sql.exec<RowWithBody>(query, seq).toArray();
-      if (row) yield { ...rawArrivalOf(row), ...bodyOf(row) };
+      if (!row) continue;
+      const { source, id, type, bytes, hash, receivedAt, body } = row;
+      yield { source, id, type, bytes, hash, receivedAt, ...bodyOf(body) };
     }
   }
 
@@ -366,44 +370,25 @@ export class InboundStore {
   }
 }
 
-type Row = {
-  seq: number;
-  source: string;
-  id: string;
-  type: string;
-  verdict: StoredVerdict;
-  bytes: number;
-  hash: string;
-  received_at: number;
-  stored_at: number;
-  duplicates: number;
-  has_conflict: number;
-  replay_of: string | null;
-  error: string | null;
-  calls: string;
+type Row = Omit<StoredArrival, "hasConflict" | "replayOf" | "error" | "calls"> & {
+  readonly hasConflict: number;
+  readonly replayOf: string | null;
+  readonly error: string | null;
+  readonly calls: string;
 };
-type RowWithBody = Row & { body: string | null };
+type RowWithBody = Row & { readonly body: string | null };
 
-function rawArrivalOf({ source, id, type, bytes, hash, received_at }: Row): RawArrival {
-  return { source, id, type, bytes, hash, receivedAt: received_at };
-}
-
-function toArrival(row: Row): StoredArrival {
-  const { seq, verdict, stored_at, duplicates, has_conflict, replay_of, error, calls } = row;
+function toArrival({ hasConflict, replayOf, error, calls, ...rest }: Row): StoredArrival {
   return {
-    ...rawArrivalOf(row),
-    seq,
-    verdict,
-    storedAt: stored_at,
-    duplicates,
-    hasConflict: has_conflict === 1,
-    ...(replay_of !== null && { replayOf: replay_of }),
+    ...rest,
+    hasConflict: hasConflict === 1,
+    ...(replayOf !== null && { replayOf }),
     calls: JSON.parse(calls) as LoggedArrival["calls"],
     ...(error !== null && { error: JSON.parse(error) as InboundFailure }),
   };
 }
 
-function bodyOf({ body }: RowWithBody): { body?: Json } {
+function bodyOf(body: string | null): { body?: Json } {
   return body === null ? {} : { body: JSON.parse(body) as Json };
 }
 
