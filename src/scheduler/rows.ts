@@ -10,101 +10,67 @@ export type Tally = {
   readonly skipped: number;
 };
 
-/** The state of one task. Of what the code declares it holds a fingerprint only. */
-export type TaskRow = {
-  readonly taskId: string;
-  /** Of the options that decide the task's times. */
-  readonly fingerprint: string;
-  /** Where intervals count from, epoch milliseconds. */
-  readonly anchor: number;
-  /** The next occurrence to fire; null when there is none. */
-  readonly nextAt: number | null;
-  /** No open run of the task has an earlier occurrence; null when it never had one. */
-  readonly openFrom: number | null;
-  readonly pausedAt: number | null;
-  readonly pausedBy: "hand" | "failure" | null;
-  readonly pausedNote: string | null;
-  /** Occurrences that have fired, skipped ones too. */
-  readonly fired: number;
-  /** Runs that the schedule has started. */
-  readonly runs: number;
-  /** Failed runs since the last one that did not fail. */
-  readonly failures: number;
-  readonly missed: number;
-  /** Runs that were deleted from the history, by how they ended. */
-  readonly prunedCompleted: number;
-  readonly prunedFailed: number;
-  readonly prunedSkipped: number;
-  /** When a paused task was found to be no longer declared; null for a declared one. Only its pause is kept then. */
-  readonly omittedAt: number | null;
-};
-
-/** A task that has never fired. */
-export const EMPTY_TASK: TaskRow = {
+/** The state of a task that has never fired. Of what the code declares it holds a fingerprint only. */
+export const EMPTY_TASK = {
   taskId: "",
+  /** Of the options that decide the task's times. */
   fingerprint: "",
+  /** Where intervals count from, epoch milliseconds. */
   anchor: 0,
-  nextAt: null,
-  openFrom: null,
-  pausedAt: null,
-  pausedBy: null,
-  pausedNote: null,
+  /** The next occurrence to fire; null when there is none. */
+  nextAt: null as number | null,
+  /** No open run of the task has an earlier occurrence; null when it never had one. */
+  openFrom: null as number | null,
+  pausedAt: null as number | null,
+  pausedBy: null as "hand" | "failure" | null,
+  pausedNote: null as string | null,
+  /** Occurrences that have fired, skipped ones too. */
   fired: 0,
+  /** Runs that the schedule has started. */
   runs: 0,
+  /** Failed runs since the last one that did not fail. */
   failures: 0,
   missed: 0,
+  /** Runs that were deleted from the history, by how they ended. */
   prunedCompleted: 0,
   prunedFailed: 0,
   prunedSkipped: 0,
-  omittedAt: null,
+  /** When a paused task was found to be no longer declared; null for a declared one. Only its pause is kept then. */
+  omittedAt: null as number | null,
 };
+
+export type TaskRow = Readonly<typeof EMPTY_TASK>;
 
 export const TASK_FIELDS = Object.keys(EMPTY_TASK) as (keyof TaskRow)[];
 
-/** Identifies a run within its object. */
-export type RunKey = {
-  readonly taskId: string;
-  readonly occurrence: number;
-  /** Empty for a run of an occurrence. */
-  readonly triggerKey: string;
-};
-
-export type Run = RunKey & {
-  readonly cause: RunCause;
-  readonly status: RunStatus;
-  /** Epoch milliseconds. */
-  readonly firedAt: number;
-  /** How long after its occurrence and jitter it fired, in milliseconds. */
-  readonly lagMs: number;
-  readonly attempts: number;
-  /** Not attempted before this; 0 for at once. */
-  readonly notBefore: number;
-  readonly endedAt: number | null;
-  readonly submissionId: string | null;
-  /** Of the last failed attempt. */
-  readonly errorName: string | null;
-  readonly errorMessage: string | null;
-  /** Why it was skipped or cancelled. */
-  readonly reason: string | null;
-};
-
 /** A run that has just fired. */
-export const EMPTY_RUN: Run = {
+export const EMPTY_RUN = {
   taskId: "",
   occurrence: 0,
+  /** Empty for a run of an occurrence. */
   triggerKey: "",
-  cause: "schedule",
-  status: "waiting",
+  cause: "schedule" as RunCause,
+  status: "waiting" as RunStatus,
+  /** Epoch milliseconds. */
   firedAt: 0,
+  /** How long after its occurrence and jitter it fired, in milliseconds. */
   lagMs: 0,
   attempts: 0,
+  /** Not attempted before this; 0 for at once. */
   notBefore: 0,
-  endedAt: null,
-  submissionId: null,
-  errorName: null,
-  errorMessage: null,
-  reason: null,
+  endedAt: null as number | null,
+  submissionId: null as string | null,
+  /** Of the last failed attempt. */
+  errorName: null as string | null,
+  errorMessage: null as string | null,
+  /** Why it was skipped or cancelled. */
+  reason: null as string | null,
 };
+
+export type Run = Readonly<typeof EMPTY_RUN>;
+
+/** Identifies a run within its object. */
+export type RunKey = Pick<Run, "taskId" | "occurrence" | "triggerKey">;
 
 export const RUN_FIELDS = Object.keys(EMPTY_RUN) as (keyof Run)[];
 

@@ -14,26 +14,20 @@ export const END = "end";
 
 const FOLLOW = optionsOf<FollowOptions>()({ from: text().optional() });
 
-/** The part of a submission that a follower was sent. */
-export type Seen = {
+/** What was sent of a submission that is new to a follower. */
+export const NOTHING = {
   /** The number of the submission. Used in threads only. */
-  readonly seq: number;
-  /** The first letter of the status, and the number of attempts. */
-  status: string | undefined;
-  hasMessage: boolean;
-  reply: string;
-  chunks: number;
-  isCut: boolean;
-};
-
-export const NOTHING: Seen = {
   seq: 0,
-  status: undefined,
+  /** The first letter of the status, and the number of attempts. */
+  status: undefined as string | undefined,
   hasMessage: false,
   reply: "",
   chunks: 0,
   isCut: false,
 };
+
+/** The part of a submission that a follower was sent. */
+export type Seen = typeof NOTHING;
 
 /** The part of a submission that was sent, as a part of an id. */
 export function textOf({ reply, chunks, status = "", hasMessage }: Seen): string {
