@@ -4,7 +4,7 @@ import { type OperatorClient, OperatorError } from "../client.ts";
 import { quoted } from "../command-line.ts";
 import { allAgents } from "../pages.ts";
 import type { AgentRef, Details } from "../protocol.ts";
-import { CliError, type Common, EXIT, NOT_INSTALLED, note } from "./context.ts";
+import { CliError, type Common, EXIT, NOT_INSTALLED, note, usageError } from "./context.ts";
 import { plain } from "./print/text.ts";
 
 /** Agents that are asked for an item, or followed by `tail`. */
@@ -23,8 +23,7 @@ export async function agentOf(client: OperatorClient, { agent }: Common): Promis
   if (only && items.length === 1 && cursor === undefined) return only;
   if (!only) throw noAgents();
   const some = items.map(nameOf).join(", ");
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `There are several agents: ${some}${cursor === undefined ? "" : ", ..."}. Pass one with --agent.`,
   );
 }
@@ -35,8 +34,7 @@ export async function agentsOf(client: OperatorClient, { agent }: Common): Promi
   const all = await allAgents(client, MAX_AGENTS);
   if (all.length === 0) throw noAgents();
   if (all.length <= MAX_AGENTS) return all;
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `There are more than ${MAX_AGENTS} agents. Pass one with --agent, as \`perdure agents\` prints it.`,
   );
 }
@@ -77,7 +75,7 @@ export async function agentWith(
   const what = `${place.collection} ${JSON.stringify(place.id)}`;
   const unasked = silent.length === 0 ? "" : ` No answer from ${silentText(silent)}`;
   if (found.length > 1) {
-    throw new CliError(EXIT.usage, `Several agents have ${what}. Choose one:\n${commands(found)}`);
+    throw usageError(`Several agents have ${what}. Choose one:\n${commands(found)}`);
   }
   if (!one && silent.length === 0) {
     throw new CliError(EXIT.notFound, `None of ${refs.length} agents has ${what}.`);
@@ -111,8 +109,7 @@ async function has(client: OperatorClient, ref: AgentRef, { collection, id }: Pl
 function refOf(text: string): AgentRef {
   const slash = text.indexOf("/");
   if (slash > 0) return { agent: text.slice(0, slash), name: text.slice(slash + 1) };
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `Invalid --agent ${JSON.stringify(text)}: expected Class/name, as \`perdure agents\` prints it.`,
   );
 }

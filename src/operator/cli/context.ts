@@ -26,6 +26,9 @@ export class CliError extends Error {
   }
 }
 
+/** For a command line, or an environment, that is wrong. */
+export const usageError = (message: string) => new CliError(EXIT.usage, message);
+
 const DEFAULT_URL = "http://localhost:8787/perdure";
 const LOCAL = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
@@ -44,23 +47,21 @@ function settings(): { readonly url: string; readonly token?: string } {
   const token = tokenOf();
   if (/^https?:\/\/[^/]*@/i.test(url)) {
     const remedy = "Set PERDURE_TOKEN to a token that authorize() accepts.";
-    throw new CliError(EXIT.usage, `PERDURE_URL has a user name or a password in it. ${remedy}`);
+    throw usageError(`PERDURE_URL has a user name or a password in it. ${remedy}`);
   }
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     const problem = "a space, a line break or another character that no header can have";
-    throw new CliError(EXIT.usage, `PERDURE_TOKEN has ${problem}.`);
+    throw usageError(`PERDURE_TOKEN has ${problem}.`);
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new CliError(
-      EXIT.usage,
+    throw usageError(
       `Invalid PERDURE_URL ${JSON.stringify(url)}: expected the address of the operator API, e.g. https://example.com/perdure.`,
     );
   }
   const { protocol, hostname } = new URL(url);
   const isLocal = LOCAL.test(hostname);
   if (token && protocol === "http:" && !isLocal && !isHttpAllowed) {
-    throw new CliError(
-      EXIT.usage,
+    throw usageError(
       `PERDURE_TOKEN is not sent to ${plain(hostname)} over http:, where others can read it. Use https: in PERDURE_URL, or pass --allow-http.`,
     );
   }

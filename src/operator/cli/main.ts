@@ -6,7 +6,7 @@ import { Command, CommanderError } from "commander";
 import { addActions } from "./commands/act.ts";
 import { addProject } from "./commands/project.ts";
 import { addReads } from "./commands/read.ts";
-import { allowHttp, CliError, EXIT, endOf } from "./context.ts";
+import { allowHttp, EXIT, endOf, usageError } from "./context.ts";
 import { jsonText, plain } from "./print/text.ts";
 
 /** A reader that has enough closes the pipe, e.g. `| head`. */
@@ -45,7 +45,7 @@ complete -o default -F _perdure perdure
 try {
   if (process.argv.some((word: string) => /^--token(=|$)/.test(word))) {
     const why = "a command line is visible to others and stays in the shell's history";
-    throw new CliError(EXIT.usage, `--token is not accepted, because ${why}. Set PERDURE_TOKEN.`);
+    throw usageError(`--token is not accepted, because ${why}. Set PERDURE_TOKEN.`);
   }
   const [, , verb, shell] = process.argv;
   if (verb === "completion" && shell === "bash") process.stdout.write(BASH_COMPLETION);

@@ -9,7 +9,6 @@ import { actedPages } from "../../pages.ts";
 import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
 import { agentOf, agentWith, type Place } from "../agents.ts";
 import {
-  CliError,
   type Common,
   clientOf,
   EXIT,
@@ -17,6 +16,7 @@ import {
   print,
   printJson,
   question,
+  usageError,
 } from "../context.ts";
 import { plain } from "../print/text.ts";
 import { pairOf } from "./read.ts";
@@ -103,14 +103,11 @@ function actionOf(
   const given = values.filter((value) => value !== undefined);
   const isMany = options.filter !== undefined || options.all === true;
   if (isMany && given.length > 0)
-    throw new CliError(EXIT.usage, `Pass either ${fields.join(" and ")}, or --filter.`);
+    throw usageError(`Pass either ${fields.join(" and ")}, or --filter.`);
   if (isMany) return { do: name, filter: filterOf(options.filter ?? []) } as unknown as Action;
   if (given.length < fields.length) {
     const remedy = filter ? ", --filter name=value, or --all" : "";
-    throw new CliError(
-      EXIT.usage,
-      `Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`,
-    );
+    throw usageError(`Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`);
   }
   const found = all.map((one) => {
     const [field, [kind]] = one;
@@ -157,8 +154,7 @@ function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new CliError(
-      EXIT.usage,
+    throw usageError(
       `Invalid --payload: expected JSON, e.g. '{"amount":5}'. ${(error as Error).message}`,
     );
   }
@@ -167,8 +163,7 @@ function jsonOf(text: string): unknown {
 function instantOf(option: string, text: string): number {
   const at = Date.parse(text);
   if (!Number.isNaN(at)) return at;
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `Invalid ${option} ${JSON.stringify(text)}: expected a time such as 2026-11-01T09:00:00Z.`,
   );
 }
@@ -197,8 +192,7 @@ async function act(action: Action, options: Options, loss?: string): Promise<voi
   }
   const reason = options.reason ?? (await question("Reason: "));
   if (!reason)
-    throw new CliError(
-      EXIT.usage,
+    throw usageError(
       'Missing --reason. It is recorded in the audit log, e.g. --reason "the provider is back".',
     );
   let count = 0;
@@ -263,9 +257,8 @@ async function confirm(text: string, { yes = false }: Options): Promise<void> {
   if (yes) return;
   const answer = await question(text);
   if (answer === undefined)
-    throw new CliError(
-      EXIT.usage,
+    throw usageError(
       `${text.replace(" Continue? [y/N] ", "")} Pass --yes to do it without a terminal.`,
     );
-  if (!/^y(es)?$/i.test(answer)) throw new CliError(EXIT.usage, "Nothing was changed.");
+  if (!/^y(es)?$/i.test(answer)) throw usageError("Nothing was changed.");
 }

@@ -2,7 +2,7 @@
 
 import type { Column } from "../../../core/operated/list.ts";
 import { LISTS, type Lists, listOf } from "../../lists.ts";
-import { CliError, EXIT } from "../context.ts";
+import { usageError } from "../context.ts";
 import { duration, plain, short, status, time } from "../print/text.ts";
 
 const MOST = 60;
@@ -13,10 +13,7 @@ export const COLLECTIONS = Object.keys(LISTS) as (keyof Lists)[];
 export function collectionOf(name: string): keyof Lists {
   const found = COLLECTIONS.find((each) => each === name);
   if (found) return found;
-  throw new CliError(
-    EXIT.usage,
-    `Unknown list ${JSON.stringify(name)}. Lists: ${COLLECTIONS.join(", ")}.`,
-  );
+  throw usageError(`Unknown list ${JSON.stringify(name)}. Lists: ${COLLECTIONS.join(", ")}.`);
 }
 
 /** The titles of a list, and a row for each item. */

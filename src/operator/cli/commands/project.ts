@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { InvalidOptionError } from "../../../core/options/options.ts";
 import { explainSchedule, ScheduleSyntaxError } from "../../../scheduler/pure.ts";
-import { CliError, clientOf, EXIT, note, print, printJson } from "../context.ts";
+import { clientOf, EXIT, note, print, printJson, usageError } from "../context.ts";
 import { doctor } from "../doctor/doctor.ts";
 import { INIT_HOSTS, type InitOptions, init } from "../init/init.ts";
 import { paint, plain } from "../print/text.ts";
@@ -57,7 +57,7 @@ function explain(schedule: string, { timezone, count, after, json }: ExplainOpti
     else print(String(explained));
   } catch (error) {
     const isUsage = error instanceof ScheduleSyntaxError || error instanceof InvalidOptionError;
-    throw isUsage ? new CliError(EXIT.usage, error.message) : error;
+    throw isUsage ? usageError(error.message) : error;
   }
 }
 
@@ -105,6 +105,6 @@ function start(options: Omit<InitOptions, "folder" | "now">): void {
     if (byHand.length > 0) note("\nNext:");
     for (const line of byHand) note(`  ${line}`);
   } catch (error) {
-    throw error instanceof ProjectError ? new CliError(EXIT.usage, error.message) : error;
+    throw error instanceof ProjectError ? usageError(error.message) : error;
   }
 }

@@ -3,7 +3,7 @@
 import { Argument, type Command, Option } from "commander";
 import { allAgents } from "../../pages.ts";
 import { agentOf, nameOf } from "../agents.ts";
-import { CliError, type Common, clientOf, EXIT, note, print, printJson } from "../context.ts";
+import { type Common, clientOf, note, print, printJson, usageError } from "../context.ts";
 import { table } from "../print/table.ts";
 import { COLLECTIONS, collectionOf, rowsOf } from "./lists.ts";
 import { report } from "./report.ts";
@@ -66,8 +66,7 @@ export function addReads(program: Command): void {
 function countOf(text: string): number {
   const count = Number(text);
   if (Number.isSafeInteger(count) && count >= 1 && count <= MAX_ITEMS) return count;
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `Invalid --limit ${JSON.stringify(text)}: expected a whole number from 1 to ${MAX_ITEMS}.`,
   );
 }
@@ -107,8 +106,7 @@ async function list(name: string, options: ListOptions): Promise<void> {
 export function pairOf(text: string): [string, string] {
   const at = text.indexOf("=");
   if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `Invalid --filter ${JSON.stringify(text)}: expected name=value, e.g. status=error.`,
   );
 }

@@ -6,7 +6,6 @@ import { commandOf, quoted } from "../../command-line.ts";
 import type { AgentRef, Finding, Report } from "../../protocol.ts";
 import { agentOf } from "../agents.ts";
 import {
-  CliError,
   type Common,
   clientOf,
   EXIT,
@@ -16,6 +15,7 @@ import {
   onInterrupt,
   print,
   printJson,
+  usageError,
 } from "../context.ts";
 import { jsonText, paint, plain, time } from "../print/text.ts";
 import { COLLECTIONS } from "./lists.ts";
@@ -31,7 +31,7 @@ export async function report(options: Options): Promise<void> {
   const { failOn, json } = options;
   if (failOn !== "error" && failOn !== "warning") {
     const problem = `Invalid --fail-on ${JSON.stringify(failOn)}: expected error or warning.`;
-    throw new CliError(EXIT.usage, problem);
+    throw usageError(problem);
   }
   const reportNow = async () => {
     const found = await wholeReport(options);
@@ -73,8 +73,7 @@ async function watch(
 function secondsOf(text: string | true): number {
   const seconds = text === true ? WATCH_S : Number(text);
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= MAX_WATCH_S) return seconds;
-  throw new CliError(
-    EXIT.usage,
+  throw usageError(
     `Invalid --watch ${JSON.stringify(text)}: expected a whole number of seconds from 1 to ${MAX_WATCH_S}.`,
   );
 }

@@ -3,7 +3,7 @@
 import type { OperatorClient } from "../../client.ts";
 import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
 import { agentWith } from "../agents.ts";
-import { CliError, type Common, clientOf, EXIT, print, printJson } from "../context.ts";
+import { CliError, type Common, clientOf, EXIT, print, printJson, usageError } from "../context.ts";
 import { fieldLines, flat } from "../print/fields.ts";
 import { table } from "../print/table.ts";
 import { duration, paint, plain, short, status, time } from "../print/text.ts";
@@ -22,10 +22,7 @@ export async function show(
   const collection = second === undefined ? "submissions" : collectionOf(first);
   const id = second ?? first;
   if (collection === "actions") {
-    throw new CliError(
-      EXIT.usage,
-      "The audit log has no more than `perdure ls actions --json` prints.",
-    );
+    throw usageError("The audit log has no more than `perdure ls actions --json` prints.");
   }
   const client = clientOf();
   const ref = await agentWith(client, options, { collection, id });
