@@ -1,5 +1,6 @@
-/** Checks of signatures, tokens and times, on WebCrypto. All comparisons take constant time. */
+/** Checks of signatures, tokens and times, by the platform's cryptography. All comparisons take constant time. */
 
+import { timingSafeEqual } from "node:crypto";
 import { MAX_SIGNATURES } from "./limits.ts";
 
 /** True, or why the request is refused with 401. */
@@ -95,8 +96,11 @@ async function isOneOf(
   given: readonly string[],
   expected: readonly Promise<string>[],
 ): Promise<Verified> {
-  const texts = await Promise.all(expected);
-  const matches = given.flatMap((one) => texts.map((text) => isEqual(one, text)));
+  const known = (await Promise.all(expected)).map(bytesOf);
+  // The length is no secret: it is that of a digest or of a signature.
+  const matches = given
+    .map(bytesOf)
+    .flatMap((one) => known.map((of) => one.length === of.length && timingSafeEqual(one, of)));
   return matches.includes(true) || "invalid signature";
 }
 
@@ -113,14 +117,6 @@ export function checkTime(
   const isRecent =
     /^\d{1,12}$/.test(seconds) && Math.abs(now - Number(seconds) * 1_000) <= tolerance;
   return isRecent || "timestamp outside of the tolerance";
-}
-
-/** The length is no secret: it is that of a digest or of a signature. */
-function isEqual(a: string, b: string): boolean {
-  let difference = a.length ^ b.length;
-  for (let index = 0; index < a.length; index++)
-    difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
-  return !difference;
 }
 
 /** SHA-256 in hex. */
