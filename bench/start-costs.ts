@@ -9,12 +9,12 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 143,
+    kB: 140,
   },
-  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 89 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 91 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 94 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 86 },
+  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 86 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 88 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 91 },
+  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 83 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 

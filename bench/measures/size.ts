@@ -10,14 +10,14 @@ import { ENTRIES, FEATURES } from "../start-costs.ts";
 const SRC = path.join(import.meta.dirname, "../../src");
 const PEERS = ["agents", "ai", "zod", "@cloudflare/*", "just-bash"];
 /** Of package.json. */
-const DEPENDENCIES = ["@standard-schema/spec", "croner", "ipaddr.js", "zod-to-json-schema"];
+const DEPENDENCIES = ["@standard-schema/spec", "croner", "zod-to-json-schema"];
 const GOAL_KB = 40;
 /** Why `perdure/think` is above the goal. Its bound is in `ENTRIES`. */
 const FLOOR = {
   why:
     "Perdure's own code is 130 kB of it: the language of schedules, the ledger with its answers and batches, the outbox and waits, " +
     "with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
-    "are 14 kB (croner 10, ipaddr.js 4); without any of them it would still be 130 kB.",
+    "are 10 kB (croner); without it it would still be 130 kB.",
 };
 
 const THINK = "hosts/think/index.ts";
