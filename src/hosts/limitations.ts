@@ -45,7 +45,7 @@ export const HARNESS = {
   rollback: 'Use `whenBusy: "interrupt"`: a harness cannot remove single messages.',
   messages: "Submit one message with the role `user`, of texts and files.",
   retry:
-    "The harness retries calls of its model. The ledger repeats an operation only after a network failure or a timeout.",
+    "The AI SDK in the harness repeats refused calls of the model twice. The ledger repeats an operation only after a network failure or a timeout.",
   "sub-agents": "A harness cannot wake a sub-agent. Extend DurableAgent in sub-agents.",
   tools:
     "The harness runs and recovers tool calls: ThinkHarness does not repeat a call that has begun, AiSdkHarness may. It keeps no steps of durableTool().",

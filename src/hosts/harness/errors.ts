@@ -1,4 +1,4 @@
-/** The error of a turn that a harness has ended without an answer. */
+/** What a harness could not do. */
 
 /** The harness has ended the operation of a turn without an answer. */
 export class HarnessOperationError extends Error {
@@ -9,8 +9,26 @@ export class HarnessOperationError extends Error {
     readonly operationId: string,
     /** What the harness gives as the reason, e.g. `"interrupted"`, or the message of the model's error. */
     readonly reason: string | undefined,
+    /** The tool of a call without a result, which an earlier, cancelled turn has left in the session. */
+    readonly openCall?: string,
   ) {
     const why = reason === undefined ? "." : `: ${reason}`;
-    super(`The harness ended operation ${operationId} without an answer${why}`);
+    const remedy =
+      openCall === undefined
+        ? ""
+        : ` The session has a call of ${openCall} without a result, which a cancelled turn has left. Clear it by clearMessages(), or by clearThread() of its thread.`;
+    super(`The harness ended operation ${operationId} without an answer${why}${remedy}`);
+  }
+}
+
+/** A conversation is not cleared yet, because a tool of it goes on after its turn was cancelled. */
+export class ResetTimeoutError extends Error {
+  override readonly name = "ResetTimeoutError";
+
+  constructor(readonly thread: string) {
+    super(
+      `The thread ${JSON.stringify(thread)} is not cleared yet: its turns are cancelled, but a tool still runs. The thread is ` +
+        "cleared when the tool returns. Until then later turns wait. Let the tool listen to its abortSignal.",
+    );
   }
 }

@@ -1,10 +1,16 @@
 /** A host whose turns are operations of a harness, which owns the conversations, the model, the tools and their recovery. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { AgentHarness, HarnessSession, OperationResult } from "agents/experimental/channels";
+import type {
+  AgentHarness,
+  HarnessSession,
+  OperationResult,
+  SessionState,
+} from "agents/experimental/channels";
 import { toUIMessage } from "agents/harness/ai-sdk";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { WatchedTurn } from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
@@ -24,7 +30,7 @@ import { HARNESS } from "../limitations.ts";
 import { Answering } from "../sdk/answering.ts";
 import { HostBase, type HostParts } from "../sdk/host-base.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { HarnessOperationError } from "./errors.ts";
+import { HarnessOperationError, ResetTimeoutError } from "./errors.ts";
 import {
   abortOperation,
   chunksOf,
@@ -43,6 +49,8 @@ import {
 } from "./operations.ts";
 
 const NAME = "perdure/harness";
+/** How long the call that clears a conversation waits for a tool that does not stop. */
+const RESET_MS = 5_000;
 
 export type HarnessHostOptions = {
   /** The SDK's harnesses set alarms, which a sub-agent cannot. */
@@ -141,8 +149,9 @@ export class HarnessHost extends HostBase implements TurnHost {
     if (isAborted(result)) return { outcome: "aborted" };
     const reply = await replyIn(session);
     if (result.status === "unanswered") {
-      const cause = new HarnessOperationError(result.operationId, result.reason);
-      return { outcome: "error", failure: failureOf(cause), cause, ...reply };
+      const { openCall, ...rest } = reply;
+      const cause = new HarnessOperationError(result.operationId, result.reason, openCall);
+      return { outcome: "error", failure: failureOf(cause), cause, ...rest };
     }
     const { text = "" } = result;
     const end = { outcome: "completed", text, messageId: reply.messageId } as const;
@@ -251,22 +260,35 @@ export class HarnessHost extends HostBase implements TurnHost {
   }
 
   async clear(thread: string): Promise<void> {
-    const reset = sessionOfThread(this.options.harness(), thread).reset();
+    const reset = sessionOfThread(this.options.harness(), thread)
+      .reset()
+      .finally(() => this.#resets.delete(thread));
     this.#resets.set(thread, reset);
-    try {
-      await reset;
-    } finally {
-      this.#resets.delete(thread);
-    }
+    await withTimeout(reset, RESET_MS).catch((error) => {
+      throw error instanceof TimeoutError ? new ResetTimeoutError(thread) : error;
+    });
   }
 }
 
-/** The reply to an operation: the last message, if it is the model's, and whether tools have run for it. */
-async function replyIn(
-  session: HarnessSession,
-): Promise<{ messageId?: string; hasEffects: boolean }> {
+type Reply = {
+  readonly messageId?: string;
+  /** Whether tools have run for it. */
+  readonly hasEffects: boolean;
+  /** The tool of an earlier call without a result, with which AiSdkHarness asks no model. */
+  readonly openCall?: string | undefined;
+};
+
+/** The reply to an operation: the last message, if it is the model's. */
+async function replyIn(session: HarnessSession): Promise<Reply> {
   const { messages } = await stateOf(session);
   const last = messages.at(-1);
-  if (last?.role !== "assistant") return { hasEffects: false };
-  return { messageId: last.id, hasEffects: last.parts.some(({ type }) => type === "tool") };
+  const openCall = openCallIn(messages.slice(0, -1));
+  if (last?.role !== "assistant") return { hasEffects: false, openCall };
+  const hasEffects = last.parts.some(({ type }) => type === "tool");
+  return { messageId: last.id, hasEffects, openCall };
+}
+
+function openCallIn(messages: SessionState["messages"]): string | undefined {
+  const calls = messages.flatMap(({ parts }) => parts.filter((part) => part.type === "tool"));
+  return calls.find(({ state }) => state === "input-available")?.toolName;
 }

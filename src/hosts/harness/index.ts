@@ -2,4 +2,4 @@
 
 export * from "../public.ts";
 export { DurableHarness, type DurableHarnessOptions } from "./durable-harness.ts";
-export { HarnessOperationError } from "./errors.ts";
+export { HarnessOperationError, ResetTimeoutError } from "./errors.ts";

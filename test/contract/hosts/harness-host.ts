@@ -2,11 +2,29 @@
 
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { ThinkHarness } from "agents/harness/think";
+import { tool } from "ai";
+import { z } from "zod";
 import { DurableHarness } from "../../../src/hosts/harness/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
+import { until } from "../../support/given.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
+
+/** Running calls of the tool that does not listen to its abort signal, by their names. It returns when its name is deleted. */
+export const held = new Set<string>();
+
+const tools = () => ({
+  ...contractTools(),
+  hold: tool({
+    inputSchema: z.object({ name: z.string() }),
+    execute: async ({ name }) => {
+      held.add(name);
+      await until(() => !held.has(name));
+      return "held";
+    },
+  }),
+});
 
 class HarnessApp extends DurableHarness<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -36,12 +54,12 @@ class HarnessModel extends ScriptedModel {
 
 export class HarnessHost extends HarnessApp {
   readonly harness = this.useHarness(
-    new AiSdkHarness({ model: new ScriptedModel(), tools: contractTools() }),
+    new AiSdkHarness({ model: new ScriptedModel(), tools: tools() }),
   );
 }
 
 export class ThinkHarnessHost extends HarnessApp {
   readonly harness = this.useHarness(
-    new ThinkHarness({ model: new HarnessModel(), tools: contractTools() }),
+    new ThinkHarness({ model: new HarnessModel(), tools: tools() }),
   );
 }

@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { Given, type Verbs } from "../../contract/host.ts";
 import { charges } from "../../contract/hosts/app.ts";
-import { HarnessHost } from "../../contract/hosts/harness-host.ts";
+import { HarnessHost, held } from "../../contract/hosts/harness-host.ts";
 import { message, refusal, until } from "../../support/given.ts";
 
 type HarnessObject = { readonly harness: AgentHarness };
@@ -104,6 +104,25 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     );
   });
 
+  it("L5: a thread whose tool does not stop is cleared when the tool returns, and the call says so", async () => {
+    const { agent } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const name = crypto.randomUUID();
+    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
+    const { submissionId } = await verbs.submitMessages([message(script)], { thread: "t" });
+    await until(() => held.has(name));
+    const cleared = await verbs.clearThread("t").then(
+      () => undefined,
+      (error: Error) => error.name,
+    );
+    expect(cleared).toBe(binding === "ThinkHarnessHost" ? "ResetTimeoutError" : undefined);
+    expect(await verbs.inspectSubmission(submissionId)).toMatchObject({ status: "aborted" });
+    const next = await verbs.submitMessages([message("again")], { thread: "t" });
+    held.delete(name);
+    expect(await agent.ended(next.submissionId)).toMatchObject({ status: "completed" });
+    expect(await verbs.threadMessages("t")).toHaveLength(2);
+  });
+
   it("L7: the reply's message id is that of the conversation", async () => {
     const { agent } = givenOn(binding);
     const verbs = await agent.verbs();
@@ -177,6 +196,25 @@ it("a turn of a sub-agent is refused at the call, and nothing is stored", async 
 });
 
 describe("a failed operation", () => {
+  it("L5: says how a session works again that a cancelled turn has left with an open tool call", async () => {
+    const { agent } = givenOn("HarnessHost");
+    const verbs = await agent.verbs();
+    const name = crypto.randomUUID();
+    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
+    const { submissionId } = await verbs.submitMessages([message(script)]);
+    await until(() => held.has(name));
+    await verbs.cancelSubmission(submissionId);
+    held.delete(name);
+    const next = await verbs.submitMessages([message("next")]);
+    const ended = await agent.ended(next.submissionId);
+    expect(ended).toMatchObject({ status: "error", errorName: "HarnessOperationError" });
+    expect(ended?.error).toContain("call of hold without a result");
+    expect(ended?.error).toContain("clearMessages()");
+    await verbs.clearMessages();
+    const last = await verbs.submitMessages([message("last")]);
+    expect(await agent.ended(last.submissionId)).toMatchObject({ status: "completed" });
+  });
+
   it("L8: is repeated as a second operation after a network failure", async () => {
     const { agent, inHarness } = givenOn("ThinkHarnessHost");
     const script = { ...unique(), fail: "Network connection lost.", failTimes: 1, text: "at last" };
