@@ -33,6 +33,7 @@ const OPERATED = {
   catalog: ["FINDINGS", "COUNTS", "ACTIONS"],
   lists: ["LISTS", "READS", "OPENS", "SUBLISTS"],
   part: ["PARTS"],
+  needs: ["NEEDS"],
 };
 for (const [file, names] of Object.entries(OPERATED)) {
   // Core has the types.
@@ -40,7 +41,10 @@ for (const [file, names] of Object.entries(OPERATED)) {
   const sources = modules.map((module) => `src/${module}/operated/${file}.ts`);
   join(`src/operator/${file}.generated.ts`, sources, names);
 }
+const destinations = "src/kernel/outbox/destinations";
+join(`${destinations}/kinds.generated.ts`, sourcesIn(destinations), ["KINDS"]);
 join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"]);
+join("src/workflow/steps.generated.ts", sourcesIn("src/workflow"), ["STEPS"], "ThinkWorkflowSteps");
 
 const app = path.join(root, "src/operator/dashboard/app");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
@@ -72,30 +76,49 @@ const css = style.outputFiles[0]?.text.trim() ?? "";
 const page = `// Written by scripts/generate.ts.\n\nexport const SCRIPT: string = ${JSON.stringify(code.replaceAll("</script", "<\\/script"))};\nexport const STYLE: string = ${JSON.stringify(css)};\n`;
 writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
 
-/** Writes a file with constants, each of which joins those of the same name in the sources that have one. */
-function join(target: string, sources: readonly string[], names: readonly string[]): void {
+/**
+ * Writes a file with constants, each of which joins those of the same name in the sources that have one.
+ *
+ * @param type extends the interfaces of these sources, whose other types are exported, too
+ */
+function join(
+  target: string,
+  sources: readonly string[],
+  names: readonly string[],
+  type?: string,
+): void {
   const all = sources.flatMap((source) => {
     const file = path.join(root, source);
     const code = existsSync(file) ? readFileSync(file, "utf8") : "";
     const has = names.filter((name) => new RegExp(`^export const ${name}\\b`, "m").test(code));
-    return has.length > 0 ? [{ source, has }] : [];
+    const types = [...code.matchAll(/^export (type|interface) (\w+)/gm)];
+    return has.length > 0 ? [{ source, has, types }] : [];
   });
   const from = path.posix.dirname(target);
-  const imports = all.map(({ source }, at) => {
+  const imports = all.map(({ source, types }, at) => {
     const specifier = path.posix.relative(from, source);
-    return `import * as m${at} from "${specifier.startsWith(".") ? specifier : `./${specifier}`}";`;
+    const module = `"${specifier.startsWith(".") ? specifier : `./${specifier}`}"`;
+    const names = types.map(([, , name]) => name).join(", ");
+    const exported = type === undefined ? "" : `\nexport type { ${names} } from ${module};`;
+    return `import * as m${at} from ${module};${exported}`;
   });
+  const extended = all.flatMap(({ types }, at) =>
+    types.flatMap(([, is, name]) => (is === "interface" ? [`m${at}.${name}`] : [])),
+  );
+  const joined = type && `export interface ${type} extends ${extended.join(", ")} {}`;
   const constants = names.map((name) => {
     const of = all.flatMap(({ has }, at) => (has.includes(name) ? [`...m${at}.${name}`] : []));
     return `export const ${name} = { ${of.join(", ")} };`;
   });
-  const lines = ["// Written by scripts/generate.ts.", ...imports, ...constants, ""];
+  const lines = ["// Written by scripts/generate.ts.", ...imports, ...constants, joined ?? "", ""];
   writeFileSync(path.join(root, target), lines.join("\n"));
 }
 
 /** The sources of a folder. */
 function sourcesIn(folder: string): string[] {
-  const names = readdirSync(path.join(root, folder)).filter((name) => name.endsWith(".ts"));
+  const names = readdirSync(path.join(root, folder)).filter((name) =>
+    /(?<!\.generated)\.ts$/.test(name),
+  );
   return names.sort().map((name) => `${folder}/${name}`);
 }
 

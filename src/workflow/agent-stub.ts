@@ -6,6 +6,11 @@
 
 import { exports } from "cloudflare:workers";
 import { type Agent, getSubAgentByName } from "agents";
+import { preview } from "../core/json.ts";
+import { text } from "../core/options/option-schemas.ts";
+import { readStep, refusalOf } from "./options.ts";
+import type { PromptTarget } from "./prompt-options.ts";
+import type { StepAgent, StepCall } from "./step-call.ts";
 
 /** Where a sub-agent is: its root's class and name, and those of each agent on the way down. */
 export type AgentPath = readonly { readonly className: string; readonly name: string }[];
@@ -29,11 +34,11 @@ export function renewed<Stub extends object>(env: object, stub: Stub, path?: Age
 }
 
 /** A new stub for an agent that is bound by that name. */
-export function agentAt<Stub>(env: object, binding: string, name: string): Stub {
+function agentAt<Stub>(env: object, binding: string, name: string): Stub {
   return (env as Record<string, DurableObjectNamespace>)[binding]?.getByName(name) as Stub;
 }
 
-export function agentBindings(env: object): string[] {
+function agentBindings(env: object): string[] {
   return Object.entries(env).flatMap(([name, binding]) => (isNamespace(binding) ? [name] : []));
 }
 
@@ -72,4 +77,19 @@ function isNamespace(binding: unknown): binding is DurableObjectNamespace {
     binding !== null &&
     binding.constructor.name === "DurableObjectNamespace"
   );
+}
+
+/** The same step, on the agent that it asks. */
+export function onAgent(env: object, call: StepCall, target: PromptTarget | undefined): StepCall {
+  if (target === undefined) return call;
+  const refuse = refusalOf("prompt", call.name);
+  const { binding = "", name } = target ?? {};
+  const bindings = agentBindings(env);
+  if (!bindings.includes(binding)) {
+    const among = bindings.join(", ") || "none: env has no namespace";
+    const problem = `expected an object with name, and as binding one of ${among}`;
+    throw refuse(`Invalid agent ${preview(target)}: ${problem}.`);
+  }
+  readStep(text(), name, refuse, "agent.name");
+  return { ...call, agent: () => agentAt<StepAgent>(env, binding, name) };
 }

@@ -19,7 +19,7 @@ import {
   AgentToolValidationError,
 } from "./errors.ts";
 import { jsonFor, KEY, outputOf, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
-import { compensated, type Rollback, type StepCall, useName } from "./step-call.ts";
+import { type CallOf, compensated, type Rollback, type StepCall, useName } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait } from "./wait.ts";
 
 /** The class of a chat-capable agent: of Think, or of AIChatAgent. */
@@ -88,8 +88,36 @@ const TOOL = optionsOf<AgentToolOptions<AnySchema | undefined>>()({
   rollback: ROLLBACK,
 });
 
+export interface AgentToolSteps {
+  /**
+   * Runs a child agent as a tool of the workflow's agent, and waits for the end of its run. Idempotent per workflow,
+   * instance, step name and key: a completed run answers a restart at once, one that failed is tried afresh by
+   * it, a running one is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
+   * The child's turn is recovered by Think, or by the child's own class, after a crash of the child: a tool of it may run again.
+   *
+   * @param child the child's class, or its name. The Worker must export the class, which needs no binding or migration
+   * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then
+   * @throws AgentToolAbortedError when the run was cancelled
+   * @throws AgentToolInterruptedError when the agent gave the run up
+   * @throws AgentToolValidationError when its output does not match `output`
+   * @throws AgentToolFailedError when the child failed, or could not be started
+   */
+  agentTool<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    child: AgentToolClass | string,
+    options: AgentToolOptions<Schema>,
+  ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
+}
+
+export const STEPS = {
+  agentTool:
+    (callOf: CallOf): AgentToolSteps["agentTool"] =>
+    async (name, child, options) =>
+      runAgentToolStep(callOf(name), child, options),
+};
+
 /** Runs the child to its result, or throws how it failed. */
-export async function runAgentToolStep<Schema extends AnySchema | undefined>(
+async function runAgentToolStep<Schema extends AnySchema | undefined>(
   call: StepCall,
   child: AgentToolClass | string,
   options: AgentToolOptions<Schema>,

@@ -23,7 +23,7 @@ import {
   refusalOf,
   TIMEOUT,
 } from "./options.ts";
-import { type StepCall, useName } from "./step-call.ts";
+import { type CallOf, type StepCall, useName } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait, type WaitAsk } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
@@ -83,8 +83,34 @@ const MOST_BYTES_BESIDE = 200_000;
 const MOST_REFUSALS = 10;
 const MOST_PROBLEM = 4_000;
 
+export interface ApprovalSteps {
+  /**
+   * Asks a person at the agent, durably, and waits for the decision: `agent.approvals` has `list()`, `grant()` and
+   * `reject()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
+   * over what is still pending where it asks the same, and asks again for what was decided before. Uses of one name in
+   * one run need different keys. No event and no click can answer another approval; the payload matches `schema`. A
+   * payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again,
+   * with the reason as its `refusal`, up to ten times within the same `timeout`.
+   *
+   * @throws ApprovalTimeoutError when it was not decided within `timeout` and `onTimeout` is `"throw"`
+   * @throws ApprovalPayloadError when the payload of the last of these is refused, too
+   * @throws ApprovalCancelledError when it was cancelled at the agent
+   */
+  approval<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options?: ApprovalOptions<Schema>,
+  ): Promise<ApprovalDecision<Schema>>;
+}
+
+export const STEPS = {
+  approval:
+    (callOf: CallOf): ApprovalSteps["approval"] =>
+    async (name, options = {}) =>
+      runApproval(callOf(name), options),
+};
+
 /** Asks, and returns what was decided, or throws why nothing was. */
-export async function runApproval<Schema extends AnySchema | undefined>(
+async function runApproval<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {

@@ -4,7 +4,8 @@ import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloud
 import { NonRetryableError } from "cloudflare:workflows";
 import { isPlainObject } from "../core/options/options.ts";
 import { CALL_OF, reportingEnd, runOf, type StepAgent } from "./step-call.ts";
-import { type ThinkWorkflowSteps, withSteps } from "./think-workflow.ts";
+import type { ThinkWorkflowSteps } from "./steps.generated.ts";
+import { withSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
 export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}

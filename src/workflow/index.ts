@@ -2,8 +2,6 @@
 
 export type { AgentToolProgress } from "../agent-tools/internal.ts";
 export { SchemaMismatchError } from "../core/schema/schema.ts";
-export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./agent-tool.ts";
-export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./approval.ts";
 export { DurableWorkflow, type DurableWorkflowStep } from "./durable-workflow.ts";
 export {
   AgentToolAbortedError,
@@ -36,5 +34,5 @@ export type {
   ThinkPromptOptions,
 } from "./prompt-options.ts";
 export type { Rollback } from "./step-call.ts";
+export type * from "./steps.generated.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";
-export type { WebhookArrival, WebhookOptions, WebhookUrl, WebhookUrlOptions } from "./webhook.ts";

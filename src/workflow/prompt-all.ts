@@ -42,7 +42,7 @@ import {
   type PromptAllResults,
   type PromptAllSettled,
 } from "./prompt-options.ts";
-import { durably, plain, type StepCall, useName } from "./step-call.ts";
+import { type CallOf, durably, plain, type StepCall, useName } from "./step-call.ts";
 import { refuseWait, waitForEnd } from "./wait.ts";
 
 /** A chunk has so many items at most, and so many UTF-16 units of JSON, unless one item alone has more. */
@@ -52,8 +52,40 @@ const CHUNK_LENGTH = 512 * 1024;
 const PAGE_ITEMS = 1_000;
 const TIMED_OUT: typeof BATCH_TIMEOUT = "PromptBatchTimeoutError";
 
+export interface PromptAllSteps {
+  /**
+   * Asks the agent about each of many items, some at a time, and waits for all the answers, which come in the order of
+   * the items. Idempotent per workflow, instance, step name and the item's key. Up to 10,000 items; a thousand small
+   * ones take about 15 steps of the platform. Uses of one name at the same time need different keys.
+   *
+   * With `onError: "return"` it throws none of the errors below, and returns them as values.
+   *
+   * @throws ThinkPromptTimeoutError when not all answers came within `timeout`
+   * @throws ThinkPromptAbortedError when a submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when an answer does not match `output`
+   * @throws ThinkPromptError when a turn failed; like the others with `index` and `key` of its item
+   */
+  promptAll<
+    Item,
+    Schema extends AnySchema | undefined = undefined,
+    OnError extends "throw" | "return" = "throw",
+  >(
+    name: string,
+    items: readonly Item[],
+    options: PromptAllOptions<Item, Schema, OnError>,
+  ): Promise<PromptAllResults<Schema, OnError>>;
+}
+
+export const STEPS = {
+  promptAll:
+    (callOf: CallOf): PromptAllSteps["promptAll"] =>
+    async (name, items, options) =>
+      runPromptAll(callOf(name), items, options),
+};
+
 /** Asks about all items, and returns what came of them in their order, or throws the first failure. */
-export async function runPromptAll<
+async function runPromptAll<
   Item,
   Schema extends AnySchema | undefined,
   OnError extends "throw" | "return",

@@ -5,6 +5,7 @@ import { type AnySchema, validated } from "../core/schema/schema.ts";
 import type { SubmissionEnd } from "../kernel/submissions/index.ts";
 import type { PromptEnd } from "../kernel/submissions/internal.ts";
 import type { NOT_FOUND, ThinkPromptReceipt, WaitReceipt } from "../kernel/waits/index.ts";
+import { onAgent } from "./agent-stub.ts";
 import {
   namingStep,
   ThinkPromptAbortedError,
@@ -22,7 +23,7 @@ import {
   type PromptResult,
   type ThinkPromptOptions,
 } from "./prompt-options.ts";
-import { compensated, type StepCall, useName } from "./step-call.ts";
+import { type CallOf, compensated, type StepCall, useName } from "./step-call.ts";
 import { thinkKeyOf, thinkPromptEnd } from "./think-prompt.ts";
 import {
   endOfWait,
@@ -36,8 +37,45 @@ import {
 
 const GONE: typeof NOT_FOUND = "SubmissionNotFoundError";
 
+export interface PromptSteps {
+  /**
+   * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
+   * workflow, instance, step name and key; what it returns matches `output`.
+   *
+   * @throws ThinkPromptTimeoutError when no answer came within `timeout`
+   * @throws ThinkPromptAbortedError when the submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when the answer does not match `output`
+   * @throws ThinkPromptNotFoundError when the agent no longer has the submission; it is not run again
+   * @throws ThinkPromptError when the turn failed
+   */
+  prompt<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<AnswerOf<Schema>>;
+
+  /** {@link prompt}, with what the answer has cost, and where in the ledger it is. */
+  promptResult<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<PromptResult<Schema>>;
+}
+
+const promptResult =
+  (callOf: CallOf, env: object): PromptSteps["promptResult"] =>
+  async (name, options) =>
+    runPrompt(onAgent(env, callOf(name), options?.agent), options);
+
+export const STEPS = {
+  promptResult,
+  prompt:
+    (callOf: CallOf, env: object): PromptSteps["prompt"] =>
+    async (name, options) =>
+      (await promptResult(callOf, env)(name, options)).output,
+};
+
 /** Runs the prompt to its answer, or throws how it failed. */
-export async function runPrompt<Schema extends AnySchema | undefined>(
+async function runPrompt<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: ThinkPromptOptions<Schema>,
 ): Promise<PromptResult<Schema>> {

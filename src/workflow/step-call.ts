@@ -25,6 +25,9 @@ export type StepCall<Agent = StepAgent> = {
   readonly used: Set<string>;
 };
 
+/** Makes the call of a step. */
+export type CallOf = (name: string) => StepCall;
+
 /** Key of the call factory of a {@link ThinkWorkflow}'s step. A symbol, so that a proxy or a copy of the step has it, too. */
 export const CALL_OF: unique symbol = Symbol("perdure.call");
 

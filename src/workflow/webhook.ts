@@ -16,7 +16,7 @@ import {
   WebhookTimeoutError,
 } from "./errors.ts";
 import { formsOf, KEY, outputOf, type Refuse, readStep, refusalOf, TIMEOUT } from "./options.ts";
-import { type StepCall, useName } from "./step-call.ts";
+import { type CallOf, type StepCall, useName } from "./step-call.ts";
 import {
   namesOf,
   openRow,
@@ -98,8 +98,38 @@ const MOST_TYPES = 20;
 const MOST_LENGTH = 500;
 const MOST_SCHEMA_BYTES = 200_000;
 
+export interface WebhookSteps {
+  /**
+   * Waits for an arrival that the agent accepts: by its source, its type, and fields of its body. Idempotent per
+   * workflow, instance, step name and key: an arrival that has come answers a restart at once. All open steps that an arrival
+   * is for get it. An arrival that only `schema` itself refuses, e.g. by a refinement, is not the one: the step waits for
+   * another one, up to ten times within the same `timeout`.
+   *
+   * @throws WebhookTimeoutError when no arrival came within `timeout`
+   * @throws WebhookBodyError when the last of these is refused, too
+   * @throws WebhookCancelledError when the wait was cancelled at the agent
+   * @example
+   * const match = { "data.object.metadata.orderId": orderId };
+   * const { body } = await step.webhook("paid", { from: "stripe", type: "payment_intent.succeeded", match, timeout: "3 days" });
+   */
+  webhook<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: WebhookUrlOptions<Schema>,
+  ): Promise<WebhookUrl<Schema>>;
+  webhook<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: WebhookOptions<Schema>,
+  ): Promise<WebhookArrival<Schema>>;
+}
+
+export const STEPS = {
+  webhook: (callOf: CallOf) =>
+    (async (name: string, options: WebhookOptions) =>
+      runWebhook(callOf(name), options)) as WebhookSteps["webhook"],
+};
+
 /** Waits, and returns the arrival, or throws why none has come. */
-export async function runWebhook<Schema extends AnySchema | undefined>(
+async function runWebhook<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: WebhookOptions<Schema> | WebhookUrlOptions<Schema>,
 ): Promise<WebhookArrival<Schema> | WebhookUrl<Schema>> {

@@ -181,7 +181,7 @@ describe("Lists of deliveries", () => {
       /Invalid state "gone": expected one or more of waiting, delivered, discarded, dead/,
     ],
     [{ state: [] }, /Invalid state \[\]: expected one or more of/],
-    [{ kind: "fax" }, /Invalid kind "fax": expected one of workflow, workflow-start, webhook/],
+    [{ kind: "fax" }, /Invalid kind "fax": expected one of agent, method, queue, webhook/],
     [{ submissionId: 1 }, /Invalid submissionId 1: expected a string/],
     [
       { submissionId: undefined },

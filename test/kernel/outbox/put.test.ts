@@ -106,13 +106,13 @@ describe("Invalid arguments are refused, with nothing stored", () => {
   const CASES: [to: unknown, message: RegExp][] = [
     [
       "https://example.com",
-      /Invalid destination "https:\/\/example.com": expected what a function such as webhook\(\) or queue\(\) returns\. The kinds are workflow, workflow-start, webhook, queue, method, agent, /,
+      /Invalid destination "https:\/\/example.com": expected what a function such as webhook\(\) or queue\(\) returns\. The kinds are agent, method, queue, webhook, workflow, workflow-start, /,
     ],
     [
       { kind: "mail" },
-      /Invalid destination.kind "mail": expected one of workflow, workflow-start, webhook, queue, method, agent/,
+      /Invalid destination.kind "mail": expected one of agent, method, queue, webhook, workflow, workflow-start/,
     ],
-    [{ kind: Object.create(null) }, /Invalid destination.kind {}: expected one of workflow/],
+    [{ kind: Object.create(null) }, /Invalid destination.kind {}: expected one of agent/],
     [webhook("https://example.com", undefined as never), /Missing option "secrets" in destination/],
     [method("onNothing"), /Invalid destination.method "onNothing": .*LedgerObject/],
     [queue("NO_QUEUE"), /"NO_QUEUE"/],

@@ -70,49 +70,51 @@ const RESERVED: ReadonlySet<string> = new Set([
 
 type Method = (delivery: unknown) => Promise<Partial<Disposable> | undefined>;
 
-export const agents = {
-  schema: optionsOf<AgentDestination>()({
-    kind: oneOf(["agent"]),
-    agent: NAME,
-    name: NAME,
-    method: NAME.refine((name) => !isMethodOfAnyObject(name) && !RESERVED.has(name), {
-      error: "expected a method of the agent's own, which RPC can call",
+export const KINDS = {
+  agent: {
+    schema: optionsOf<AgentDestination>()({
+      kind: oneOf(["agent"]),
+      agent: NAME,
+      name: NAME,
+      method: NAME.refine((name) => !isMethodOfAnyObject(name) && !RESERVED.has(name), {
+        error: "expected a method of the agent's own, which RPC can call",
+      }),
+      policy: POLICY.optional(),
     }),
-    policy: POLICY.optional(),
-  }),
-  connect({ env }: Pick<AdapterContext, "env">): Adapter<AgentDestination> {
-    /** Namespaces whose objects are no agents. */
-    const plain = new WeakSet<DurableObjectNamespace>();
-    /** Starts an agent before its method is called: a call alone does not start it. */
-    async function stubOf(namespace: DurableObjectNamespace, name: string): Promise<object> {
-      if (plain.has(namespace)) return namespace.getByName(name);
-      try {
-        return await getAgentByName(namespace as DurableObjectNamespace<Agent>, name);
-      } catch (error) {
-        if (!messageMatches(error, NO_METHOD)) throw error;
-        plain.add(namespace);
-        return namespace.getByName(name);
-      }
-    }
-    return {
-      maxBytes: MAX_BYTES,
-      timeoutMs: 30_000,
-      keyOf: ({ agent, name }) => `agent ${JSON.stringify([agent, name])}`,
-      labelOf: ({ agent, name, method }) => `${agent} ${name} ${method}()`,
-      problemOf: ({ agent }) => problemOfBinding(env, NAMESPACE, "agent", agent),
-      async deliver(to, delivery) {
-        const namespace = bindingOf(env, NAMESPACE, to.agent);
+    connect({ env }: Pick<AdapterContext, "env">): Adapter<AgentDestination> {
+      /** Namespaces whose objects are no agents. */
+      const plain = new WeakSet<DurableObjectNamespace>();
+      /** Starts an agent before its method is called: a call alone does not start it. */
+      async function stubOf(namespace: DurableObjectNamespace, name: string): Promise<object> {
+        if (plain.has(namespace)) return namespace.getByName(name);
         try {
-          // A new stub for each attempt: one whose object was reset stays broken.
-          const stub = await stubOf(namespace, to.name);
-          const result = await (Reflect.get(stub, to.method) as Method)(delivery);
-          // Frees the other side's memory.
-          result?.[Symbol.dispose]?.();
+          return await getAgentByName(namespace as DurableObjectNamespace<Agent>, name);
         } catch (error) {
-          throw failureOf(error, to, delivery);
+          if (!messageMatches(error, NO_METHOD)) throw error;
+          plain.add(namespace);
+          return namespace.getByName(name);
         }
-      },
-    };
+      }
+      return {
+        maxBytes: MAX_BYTES,
+        timeoutMs: 30_000,
+        keyOf: ({ agent, name }) => `agent ${JSON.stringify([agent, name])}`,
+        labelOf: ({ agent, name, method }) => `${agent} ${name} ${method}()`,
+        problemOf: ({ agent }) => problemOfBinding(env, NAMESPACE, "agent", agent),
+        async deliver(to, delivery) {
+          const namespace = bindingOf(env, NAMESPACE, to.agent);
+          try {
+            // A new stub for each attempt: one whose object was reset stays broken.
+            const stub = await stubOf(namespace, to.name);
+            const result = await (Reflect.get(stub, to.method) as Method)(delivery);
+            // Frees the other side's memory.
+            result?.[Symbol.dispose]?.();
+          } catch (error) {
+            throw failureOf(error, to, delivery);
+          }
+        },
+      };
+    },
   },
 };
 

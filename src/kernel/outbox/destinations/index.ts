@@ -1,6 +1,6 @@
 /**
- * The kinds of destinations: those of the outbox, and those that features install. To add one, write its file (a type, a function
- * that makes one, and its kind). Add the kind to the list here, or install it with `outbox.install()` and add its type here.
+ * The kinds of destinations: those of the files beside this one, and those that features install. To add one, write its file: a type,
+ * a function that makes one, and its kind in `KINDS`, by the name that is stored. A feature calls `outbox.install()`, and has its type here.
  */
 
 import * as z from "zod";
@@ -10,23 +10,9 @@ import { invalidMessage } from "../../../core/options/options.ts";
 import type { DeliveryPolicy } from "../delivery/policy.ts";
 import { InvalidDestinationError } from "../errors.ts";
 import type { Adapter, AdapterContext, AnyDestination, DestinationKind } from "./adapter.ts";
-import { agents } from "./agent.ts";
-import { methods } from "./method.ts";
-import { queues } from "./queue.ts";
+import { KINDS } from "./kinds.generated.ts";
 import type { OtlpDestination } from "./telemetry.ts";
-import { webhooks } from "./webhook.ts";
-import { workflowEvents } from "./workflow-event.ts";
-import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
-
-/** By the kind of a stored destination, how it is delivered to. `workflowEvent()` stores "workflow", `workflow()` "workflow-start". */
-const KINDS = {
-  workflow: workflowEvents,
-  "workflow-start": workflowStarts,
-  webhook: webhooks,
-  queue: queues,
-  method: methods,
-  agent: agents,
-};
+import type { StartWorkflow, WorkflowStart } from "./workflow-start.ts";
 
 type Kinds = typeof KINDS;
 

@@ -21,41 +21,43 @@ export function method(name: string, options: WithPolicy = {}): MethodDestinatio
   return { kind: "method", method: name, ...options };
 }
 
-export const methods = {
-  schema: optionsOf<MethodDestination>()({
-    kind: oneOf(["method"]),
-    method: NAME,
-    policy: POLICY.optional(),
-  }),
-  connect({
-    host,
-    inHostContext,
-  }: Pick<AdapterContext, "host" | "inHostContext">): Adapter<MethodDestination> {
-    return {
-      // The event stays in the object, however large it is.
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      keyOf: ({ method }) => `method ${JSON.stringify(method)}`,
-      labelOf: ({ method }) => `${method}()`,
-      problemOf({ method }) {
-        if (methodOf(host, method)) return undefined;
-        const expected = `expected the name of a method of ${host.constructor.name}. Add the method, or name another`;
-        return { field: "method", given: preview(method), expected };
-      },
-      async deliver({ method }, delivery) {
-        const found = methodOf(host, method);
-        if (!found) {
-          throw new Error(
-            `${host.constructor.name} has no method ${preview(method)}. Deploy a version that has it.`,
-          );
-        }
-        try {
-          await inHostContext(async () => found.call(host, delivery));
-        } catch (error) {
-          throw asThrown(error);
-        }
-      },
-    };
+export const KINDS = {
+  method: {
+    schema: optionsOf<MethodDestination>()({
+      kind: oneOf(["method"]),
+      method: NAME,
+      policy: POLICY.optional(),
+    }),
+    connect({
+      host,
+      inHostContext,
+    }: Pick<AdapterContext, "host" | "inHostContext">): Adapter<MethodDestination> {
+      return {
+        // The event stays in the object, however large it is.
+        maxBytes: Number.POSITIVE_INFINITY,
+        timeoutMs: 30_000,
+        keyOf: ({ method }) => `method ${JSON.stringify(method)}`,
+        labelOf: ({ method }) => `${method}()`,
+        problemOf({ method }) {
+          if (methodOf(host, method)) return undefined;
+          const expected = `expected the name of a method of ${host.constructor.name}. Add the method, or name another`;
+          return { field: "method", given: preview(method), expected };
+        },
+        async deliver({ method }, delivery) {
+          const found = methodOf(host, method);
+          if (!found) {
+            throw new Error(
+              `${host.constructor.name} has no method ${preview(method)}. Deploy a version that has it.`,
+            );
+          }
+          try {
+            await inHostContext(async () => found.call(host, delivery));
+          } catch (error) {
+            throw asThrown(error);
+          }
+        },
+      };
+    },
   },
 };
 

@@ -34,29 +34,31 @@ const QUEUE: BindingKind<Queue> = {
   methods: ["send", "sendBatch"],
 };
 
-export const queues = {
-  schema: optionsOf<QueueDestination>()({
-    kind: oneOf(["queue"]),
-    queue: NAME,
-    policy: POLICY.optional(),
-  }),
-  connect({ env }: Pick<AdapterContext, "env">): Adapter<QueueDestination> {
-    return {
-      maxBytes: MAX_BYTES,
-      timeoutMs: 30_000,
-      keyOf: ({ queue }) => `queue ${JSON.stringify(queue)}`,
-      labelOf: ({ queue }) => queue,
-      problemOf: ({ queue }) => problemOfBinding(env, QUEUE, "queue", queue),
-      async deliver({ queue }, delivery) {
-        const binding = bindingOf(env, QUEUE, queue);
-        try {
-          await binding.send(delivery, { contentType: "json" });
-        } catch (error) {
-          if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
-          const message = `Queue ${queue} takes no message as large as delivery ${delivery.id}`;
-          throw new UndeliverableError(message, { cause: error });
-        }
-      },
-    };
+export const KINDS = {
+  queue: {
+    schema: optionsOf<QueueDestination>()({
+      kind: oneOf(["queue"]),
+      queue: NAME,
+      policy: POLICY.optional(),
+    }),
+    connect({ env }: Pick<AdapterContext, "env">): Adapter<QueueDestination> {
+      return {
+        maxBytes: MAX_BYTES,
+        timeoutMs: 30_000,
+        keyOf: ({ queue }) => `queue ${JSON.stringify(queue)}`,
+        labelOf: ({ queue }) => queue,
+        problemOf: ({ queue }) => problemOfBinding(env, QUEUE, "queue", queue),
+        async deliver({ queue }, delivery) {
+          const binding = bindingOf(env, QUEUE, queue);
+          try {
+            await binding.send(delivery, { contentType: "json" });
+          } catch (error) {
+            if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
+            const message = `Queue ${queue} takes no message as large as delivery ${delivery.id}`;
+            throw new UndeliverableError(message, { cause: error });
+          }
+        },
+      };
+    },
   },
 };

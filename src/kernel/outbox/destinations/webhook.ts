@@ -73,43 +73,45 @@ class EndpointError extends Error {
   }
 }
 
-export const webhooks = {
-  schema: optionsOf<WebhookDestination>()({
-    kind: oneOf(["webhook"]),
-    url: checked<string>(problemOfUrl),
-    secrets: checked<readonly string[]>(problemOfSecrets),
-    policy: POLICY.optional(),
-  }),
-  connect({
-    env,
-    allowPrivateAddresses,
-    now,
-  }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now">): Adapter<WebhookDestination> {
-    return {
-      timeoutMs: 15_000,
-      // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.
-      maxBytes: Number.POSITIVE_INFINITY,
-      keyOf: ({ url }) => keyOfEndpoint(url),
-      labelOf: ({ url }) => hostOf(url),
-      problemOf: ({ url, secrets }) =>
-        problemOfHost(url, allowPrivateAddresses) ??
-        secrets
-          .map((name, at) => problemOfSecret(env, `secrets[${at}]`, name, "WEBHOOK_SECRET"))
-          .find((problem) => problem !== undefined),
-      async deliver({ url, secrets }, delivery: Delivery, signal, { traceparent }) {
-        // Checked again: the option may have changed since the destination was stored.
-        const problem = problemOfHost(url, allowPrivateAddresses);
-        if (problem) {
-          throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
-        }
-        // A missing secret fails the attempt and is retried: to set it is all the repair that is needed.
-        const loading = Promise.all(secrets.map((name) => keyOf(env, name)));
-        const keys = await unlessAborted(loading, signal);
-        const request = await signedRequest(delivery, keys, now());
-        const headers = { ...(traceparent !== undefined && { traceparent }), ...request.headers };
-        await send(url, { ...request, headers, signal });
-      },
-    };
+export const KINDS = {
+  webhook: {
+    schema: optionsOf<WebhookDestination>()({
+      kind: oneOf(["webhook"]),
+      url: checked<string>(problemOfUrl),
+      secrets: checked<readonly string[]>(problemOfSecrets),
+      policy: POLICY.optional(),
+    }),
+    connect({
+      env,
+      allowPrivateAddresses,
+      now,
+    }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now">): Adapter<WebhookDestination> {
+      return {
+        timeoutMs: 15_000,
+        // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.
+        maxBytes: Number.POSITIVE_INFINITY,
+        keyOf: ({ url }) => keyOfEndpoint(url),
+        labelOf: ({ url }) => hostOf(url),
+        problemOf: ({ url, secrets }) =>
+          problemOfHost(url, allowPrivateAddresses) ??
+          secrets
+            .map((name, at) => problemOfSecret(env, `secrets[${at}]`, name, "WEBHOOK_SECRET"))
+            .find((problem) => problem !== undefined),
+        async deliver({ url, secrets }, delivery: Delivery, signal, { traceparent }) {
+          // Checked again: the option may have changed since the destination was stored.
+          const problem = problemOfHost(url, allowPrivateAddresses);
+          if (problem) {
+            throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
+          }
+          // A missing secret fails the attempt and is retried: to set it is all the repair that is needed.
+          const loading = Promise.all(secrets.map((name) => keyOf(env, name)));
+          const keys = await unlessAborted(loading, signal);
+          const request = await signedRequest(delivery, keys, now());
+          const headers = { ...(traceparent !== undefined && { traceparent }), ...request.headers };
+          await send(url, { ...request, headers, signal });
+        },
+      };
+    },
   },
 };
 

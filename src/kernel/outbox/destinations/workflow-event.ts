@@ -56,52 +56,54 @@ export function hasEnded({ status }: { readonly status: string }): boolean {
   return ENDED.has(status);
 }
 
-export const workflowEvents = {
-  schema: optionsOf<WorkflowDestination>()({
-    kind: oneOf(["workflow"]),
-    workflow: NAME,
-    instance: NAME,
-    eventType: z.custom<string>((type) => typeof type === "string" && EVENT_TYPE.test(type), {
-      error: "expected 1 to 100 of a-z, A-Z, 0-9, _ and -",
+export const KINDS = {
+  workflow: {
+    schema: optionsOf<WorkflowDestination>()({
+      kind: oneOf(["workflow"]),
+      workflow: NAME,
+      instance: NAME,
+      eventType: z.custom<string>((type) => typeof type === "string" && EVENT_TYPE.test(type), {
+        error: "expected 1 to 100 of a-z, A-Z, 0-9, _ and -",
+      }),
+      proof: NAME.optional(),
+      policy: POLICY.optional(),
     }),
-    proof: NAME.optional(),
-    policy: POLICY.optional(),
-  }),
-  connect({ env }: Pick<AdapterContext, "env">): Adapter<WorkflowDestination> {
-    return {
-      maxBytes: MAX_BYTES,
-      timeoutMs: 30_000,
-      keyOf: ({ workflow, instance }) => `workflow ${JSON.stringify([workflow, instance])}`,
-      labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
-      problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
-      async isGone({ workflow, instance }) {
-        try {
-          const found = await bindingOf(env, WORKFLOW, workflow).get(instance);
-          return (await found.status()).status === "terminated";
-        } catch (error) {
-          if (messageMatches(error, NO_INSTANCE)) return true;
-          throw error;
-        }
-      },
-      async deliver(to, delivery, signal) {
-        const binding = bindingOf(env, WORKFLOW, to.workflow);
-        try {
-          const instance = await binding.get(to.instance);
-          const found = await instance.status();
-          if (hasEnded(found)) throw ended(to, `is ${found.status}, and takes no event`);
-          // After the time limit the next attempt may have started.
-          signal.throwIfAborted();
-          const { eventType: type, proof } = to;
-          const payload = proof === undefined ? delivery : { ...delivery, proof };
-          await instance.sendEvent({ type, payload });
-        } catch (error) {
-          if (error instanceof UndeliverableError || error instanceof NotNeededError) throw error;
-          if (messageMatches(error, NO_INSTANCE)) throw ended(to, "does not exist", error);
-          if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
-          throw undeliverable(to, `takes no event as large as delivery ${delivery.id}`, error);
-        }
-      },
-    };
+    connect({ env }: Pick<AdapterContext, "env">): Adapter<WorkflowDestination> {
+      return {
+        maxBytes: MAX_BYTES,
+        timeoutMs: 30_000,
+        keyOf: ({ workflow, instance }) => `workflow ${JSON.stringify([workflow, instance])}`,
+        labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
+        problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
+        async isGone({ workflow, instance }) {
+          try {
+            const found = await bindingOf(env, WORKFLOW, workflow).get(instance);
+            return (await found.status()).status === "terminated";
+          } catch (error) {
+            if (messageMatches(error, NO_INSTANCE)) return true;
+            throw error;
+          }
+        },
+        async deliver(to, delivery, signal) {
+          const binding = bindingOf(env, WORKFLOW, to.workflow);
+          try {
+            const instance = await binding.get(to.instance);
+            const found = await instance.status();
+            if (hasEnded(found)) throw ended(to, `is ${found.status}, and takes no event`);
+            // After the time limit the next attempt may have started.
+            signal.throwIfAborted();
+            const { eventType: type, proof } = to;
+            const payload = proof === undefined ? delivery : { ...delivery, proof };
+            await instance.sendEvent({ type, payload });
+          } catch (error) {
+            if (error instanceof UndeliverableError || error instanceof NotNeededError) throw error;
+            if (messageMatches(error, NO_INSTANCE)) throw ended(to, "does not exist", error);
+            if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
+            throw undeliverable(to, `takes no event as large as delivery ${delivery.id}`, error);
+          }
+        },
+      };
+    },
   },
 };
 

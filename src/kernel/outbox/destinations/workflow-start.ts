@@ -178,62 +178,64 @@ const untracked: StartWorkflow = async ({ instance, params, retention }, create)
   await create({ id: instance, params, ...(retention && { retention }) });
 };
 
-export const workflowStarts = {
-  schema: optionsOf<WorkflowStartDestination>()({
-    kind: oneOf(["workflow-start"]),
-    workflow: text({ maxLength: MAX_BINDING_LENGTH }),
-    instance: z.custom<string>((id) => typeof id === "string" && INSTANCE_ID.test(id), {
-      error: "expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning",
+export const KINDS = {
+  "workflow-start": {
+    schema: optionsOf<WorkflowStartDestination>()({
+      kind: oneOf(["workflow-start"]),
+      workflow: text({ maxLength: MAX_BINDING_LENGTH }),
+      instance: z.custom<string>((id) => typeof id === "string" && INSTANCE_ID.test(id), {
+        error: "expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning",
+      }),
+      ifExists: oneOf<IfExists>(["throw", "return"]).optional(),
+      policy: POLICY.optional(),
     }),
-    ifExists: oneOf<IfExists>(["throw", "return"]).optional(),
-    policy: POLICY.optional(),
-  }),
-  connect({
-    env,
-    objectInstance,
-    startWorkflow = untracked,
-  }: Pick<AdapterContext, "env" | "objectInstance"> & {
-    readonly startWorkflow?: StartWorkflow | undefined;
-  }): Adapter<WorkflowStartDestination> {
-    const keyOf = ({ workflow, instance }: WorkflowStartDestination) =>
-      `workflow-start ${JSON.stringify([workflow, instance])}`;
-    /** Attempts that continue after their time limit: the next one must not create a second instance beside them. */
-    const running = new Map<string, Promise<void>>();
-    const start = async (
-      binding: Workflow,
-      to: WorkflowStartDestination,
-      { id, attempt, event }: Delivery,
-    ) => {
-      const { putBy, ...content } = event as WorkflowStartEvent;
-      // Whatever its number: an earlier object instance may have crashed during an attempt.
-      const isFirst = attempt === 1 && putBy === objectInstance;
-      const start = { ...to, ...content, deliveryId: id, isFirst };
-      try {
-        await startWorkflow(start, creatorOf(binding, to, isFirst));
-      } catch (error) {
-        throw error instanceof WorkflowExistsError ? refused(to, error) : error;
-      }
-    };
-    return {
-      // The event is not sent as a delivery: create() gets the params, and workflow() limits their size.
-      maxBytes: Number.POSITIVE_INFINITY,
-      timeoutMs: 30_000,
-      keyOf,
-      labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
-      problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
-      async deliver(to, delivery) {
-        const key = keyOf(to);
-        const earlier = running.get(key);
-        // Only its answer may be lost: then the instance exists, and is found.
-        const binding = bindingOf(env, WORKFLOW, to.workflow);
-        if (earlier && !(await exists(binding, to.instance))) return earlier;
-        const started = start(binding, to, delivery as Delivery);
-        running.set(key, started);
-        const ended = () => running.get(key) === started && running.delete(key);
-        started.then(ended, ended);
-        await started;
-      },
-    };
+    connect({
+      env,
+      objectInstance,
+      startWorkflow = untracked,
+    }: Pick<AdapterContext, "env" | "objectInstance"> & {
+      readonly startWorkflow?: StartWorkflow | undefined;
+    }): Adapter<WorkflowStartDestination> {
+      const keyOf = ({ workflow, instance }: WorkflowStartDestination) =>
+        `workflow-start ${JSON.stringify([workflow, instance])}`;
+      /** Attempts that continue after their time limit: the next one must not create a second instance beside them. */
+      const running = new Map<string, Promise<void>>();
+      const start = async (
+        binding: Workflow,
+        to: WorkflowStartDestination,
+        { id, attempt, event }: Delivery,
+      ) => {
+        const { putBy, ...content } = event as WorkflowStartEvent;
+        // Whatever its number: an earlier object instance may have crashed during an attempt.
+        const isFirst = attempt === 1 && putBy === objectInstance;
+        const start = { ...to, ...content, deliveryId: id, isFirst };
+        try {
+          await startWorkflow(start, creatorOf(binding, to, isFirst));
+        } catch (error) {
+          throw error instanceof WorkflowExistsError ? refused(to, error) : error;
+        }
+      };
+      return {
+        // The event is not sent as a delivery: create() gets the params, and workflow() limits their size.
+        maxBytes: Number.POSITIVE_INFINITY,
+        timeoutMs: 30_000,
+        keyOf,
+        labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
+        problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
+        async deliver(to, delivery) {
+          const key = keyOf(to);
+          const earlier = running.get(key);
+          // Only its answer may be lost: then the instance exists, and is found.
+          const binding = bindingOf(env, WORKFLOW, to.workflow);
+          if (earlier && !(await exists(binding, to.instance))) return earlier;
+          const started = start(binding, to, delivery as Delivery);
+          running.set(key, started);
+          const ended = () => running.get(key) === started && running.delete(key);
+          started.then(ended, ended);
+          await started;
+        },
+      };
+    },
   },
 };
 

@@ -4,20 +4,15 @@ import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Adapter, Delivery } from "../../../../src/kernel/outbox/destinations/adapter.ts";
-import { type AgentDestination, agents } from "../../../../src/kernel/outbox/destinations/agent.ts";
+import type { AgentDestination } from "../../../../src/kernel/outbox/destinations/agent.ts";
 import {
   type Destination,
   Destinations,
 } from "../../../../src/kernel/outbox/destinations/index.ts";
-import {
-  type MethodDestination,
-  methods,
-} from "../../../../src/kernel/outbox/destinations/method.ts";
-import { type QueueDestination, queues } from "../../../../src/kernel/outbox/destinations/queue.ts";
-import {
-  type WorkflowDestination,
-  workflowEvents,
-} from "../../../../src/kernel/outbox/destinations/workflow-event.ts";
+import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
+import type { MethodDestination } from "../../../../src/kernel/outbox/destinations/method.ts";
+import type { QueueDestination } from "../../../../src/kernel/outbox/destinations/queue.ts";
+import type { WorkflowDestination } from "../../../../src/kernel/outbox/destinations/workflow-event.ts";
 import { UndeliverableError } from "../../../../src/kernel/outbox/errors.ts";
 import { contextOf, FIRST } from "../../../support/attempts.ts";
 import { refusal, until } from "../../../support/given.ts";
@@ -66,7 +61,7 @@ function expectForGood(error: Error, message: RegExp): void {
 const without = (name: string) => ({ ...env, [name]: undefined });
 
 describe("a Workflow", () => {
-  const adapter = workflowEvents.connect({ env });
+  const adapter = KINDS.workflow.connect({ env });
   const { WAITING_WORKFLOW: binding } = env;
 
   const toInstance = (instance: string): WorkflowDestination => ({
@@ -180,7 +175,7 @@ describe("a Workflow", () => {
   });
 
   it("O3: a binding that is missing at delivery is retried", async () => {
-    const rolledBack = workflowEvents.connect({ env: without("WAITING_WORKFLOW") });
+    const rolledBack = KINDS.workflow.connect({ env: without("WAITING_WORKFLOW") });
     const error = await refusal(deliver(rolledBack, toInstance("any")));
     expectRetried(error, /No Workflow binding "WAITING_WORKFLOW".*"workflows".*Wrangler/);
   });
@@ -193,7 +188,7 @@ describe("a Workflow", () => {
     ["(workflow.not_found) Workflow does not exist", false],
   ])("O3: the platform's error decides about a retry: %s", async (message, isForGood) => {
     const get = () => Promise.reject(new Error(message));
-    const broken = workflowEvents.connect({ env: { WAITING_WORKFLOW: { get, createBatch: get } } });
+    const broken = KINDS.workflow.connect({ env: { WAITING_WORKFLOW: { get, createBatch: get } } });
     const error = await refusal(deliver(broken, toInstance("any")));
     expect(error instanceof UndeliverableError).toBe(isForGood);
     expect(isForGood ? error.cause : error).toHaveProperty("message", message);
@@ -226,7 +221,7 @@ describe("a Workflow", () => {
 });
 
 describe("a Queue", () => {
-  const adapter = queues.connect({ env });
+  const adapter = KINDS.queue.connect({ env });
   const to: QueueDestination = { kind: "queue", queue: "QUEUE" };
 
   it("O2: its consumer receives the delivery", async () => {
@@ -255,13 +250,13 @@ describe("a Queue", () => {
   ])("O3: the platform's error decides about a retry: %s", async (message, isForGood) => {
     const send = () => Promise.reject(new Error(message));
     const error = await refusal(
-      deliver(queues.connect({ env: { QUEUE: { send, sendBatch: send } } }), to),
+      deliver(KINDS.queue.connect({ env: { QUEUE: { send, sendBatch: send } } }), to),
     );
     expect(error instanceof UndeliverableError).toBe(isForGood);
   });
 
   it("O3: a binding that is missing at delivery is retried", async () => {
-    const error = await refusal(deliver(queues.connect({ env: without("QUEUE") }), to));
+    const error = await refusal(deliver(KINDS.queue.connect({ env: without("QUEUE") }), to));
     expectRetried(error, /No Queue producer binding "QUEUE".*"queues.producers".*Wrangler/);
   });
 
@@ -317,7 +312,7 @@ describe("a method of the agent itself", () => {
 
   function givenHost() {
     const host = new Host();
-    return { host, adapter: methods.connect({ host, inHostContext: host.inHostContext }) };
+    return { host, adapter: KINDS.method.connect({ host, inHostContext: host.inHostContext }) };
   }
 
   it("O2: it is called with the delivery in the agent's context, and awaited", async () => {
@@ -362,7 +357,7 @@ describe("a method of the agent itself", () => {
 });
 
 describe("another agent or Durable Object", () => {
-  const adapter = agents.connect({ env });
+  const adapter = KINDS.agent.connect({ env });
   let made = 0;
 
   const to = (method: string, agent = "Receiver"): AgentDestination => ({
@@ -420,7 +415,7 @@ describe("another agent or Durable Object", () => {
     const stub = { refuse, __unsafe_ensureInitialized: async () => {} };
     const older = { getByName: () => stub, idFromName: () => "id", get: () => stub };
     const error = await refusal(
-      deliver(agents.connect({ env: { Receiver: older } }), to("refuse")),
+      deliver(KINDS.agent.connect({ env: { Receiver: older } }), to("refuse")),
     );
     expectForGood(error, /^not ever$/);
   });
@@ -446,7 +441,9 @@ describe("another agent or Durable Object", () => {
   });
 
   it("O3: a binding that is missing at delivery is retried", async () => {
-    const error = await refusal(deliver(agents.connect({ env: without("Receiver") }), to("take")));
+    const error = await refusal(
+      deliver(KINDS.agent.connect({ env: without("Receiver") }), to("take")),
+    );
     expectRetried(error, /No Durable Object binding "Receiver".*"durable_objects.bindings"/);
   });
 

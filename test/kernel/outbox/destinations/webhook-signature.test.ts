@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it, vi } from "vitest";
-import { webhooks } from "../../../../src/kernel/outbox/destinations/webhook.ts";
+import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
 import { refusalOf, type SignedHeaders } from "../../../support/receivers/signature.ts";
 import { arrivalOf, attempt, env, NEW, OLD, STRANGER, some, taken, to } from "./webhooks.ts";
 
@@ -61,7 +61,7 @@ describe("a request", () => {
 
   it("O2: requests have the same id on every attempt, and the time of each attempt", async () => {
     const times = [1_700_000_000_999, 1_700_000_300_000];
-    const by = webhooks.connect({
+    const by = KINDS.webhook.connect({
       env,
       allowPrivateAddresses: true,
       now: () => times.shift() ?? 0,
@@ -109,7 +109,7 @@ describe("the signature", () => {
       fc.asyncProperty(secrets, ids, times, fc.jsonValue(), async (bytes, id, at, event) => {
         const texts = bytes.map((one) => `whsec_${one.toBase64()}`);
         const names = texts.map((_, index) => `S${index}`);
-        const by = webhooks.connect({
+        const by = KINDS.webhook.connect({
           env: Object.fromEntries(names.map((name, index) => [name, texts[index]])),
           allowPrivateAddresses: false,
           now: () => at,
@@ -166,7 +166,7 @@ describe("the signature", () => {
 
   it("O2: a signature is valid for five minutes", async () => {
     const now = () => Date.now() - 301_000;
-    const by = webhooks.connect({ env, allowPrivateAddresses: true, now });
+    const by = KINDS.webhook.connect({ env, allowPrivateAddresses: true, now });
     const { headers, body } = await arrivalOf(["NEW"], some(), by);
     expect(() => new Webhook(NEW).verify(body, headers)).toThrow("too old");
     expect(await refusalOf({ headers, body }, NEW)).toBe("too old or too new");

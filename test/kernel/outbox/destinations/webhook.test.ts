@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../../../../src/core/failures.ts";
 import { Destinations } from "../../../../src/kernel/outbox/destinations/index.ts";
-import { webhooks } from "../../../../src/kernel/outbox/destinations/webhook.ts";
+import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
 import { contextOf } from "../../../support/attempts.ts";
 import {
   receivedBy,
@@ -162,7 +162,7 @@ describe("The time limit of an attempt", () => {
 });
 
 describe("a destination", () => {
-  const strict = webhooks.connect({ env, allowPrivateAddresses: false, now: Date.now });
+  const strict = KINDS.webhook.connect({ env, allowPrivateAddresses: false, now: Date.now });
   const problemOf = (destination: unknown, allowPrivateAddresses = false, bindings: object = env) =>
     new Destinations(contextOf(bindings, { allowPrivateAddresses })).problemOf(destination);
   const URL_OK = "https://example.com/hook";

@@ -1,10 +1,8 @@
 /** Attempts of the webhook destination, and the words for what came of them. */
 
 import { expect } from "vitest";
-import {
-  type WebhookDestination,
-  webhooks,
-} from "../../../../src/kernel/outbox/destinations/webhook.ts";
+import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
+import type { WebhookDestination } from "../../../../src/kernel/outbox/destinations/webhook.ts";
 import type { Delivery } from "../../../../src/kernel/outbox/index.ts";
 import { FIRST } from "../../../support/attempts.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../../support/receivers/client.ts";
@@ -27,7 +25,7 @@ export const env = {
   HANGING: { get: () => new Promise(() => {}) },
 };
 
-const adapter = webhooks.connect({ env, allowPrivateAddresses: true, now: Date.now });
+const adapter = KINDS.webhook.connect({ env, allowPrivateAddresses: true, now: Date.now });
 
 export function to(url: string, ...secrets: string[]): WebhookDestination {
   return { kind: "webhook", url, secrets: secrets.length > 0 ? secrets : ["NEW"] };

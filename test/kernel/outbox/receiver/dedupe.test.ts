@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { agents } from "../../../../src/kernel/outbox/destinations/agent.ts";
+import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
 import {
   type DedupeOptions,
   dedupe,
@@ -143,7 +143,7 @@ describe("One effect, wherever the object crashes", () => {
 
   it("O2: a crash after the effect does not run it again for the repetition", async () => {
     const name = `dedupe-${++made}-${crypto.randomUUID()}`;
-    const { deliver } = agents.connect({ env });
+    const { deliver } = KINDS.agent.connect({ env });
     const to = { kind: "agent", agent: "Receiver", name } as const;
     const { signal } = new AbortController();
     const event = "done";
