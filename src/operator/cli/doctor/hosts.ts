@@ -2,19 +2,19 @@
 
 import path from "node:path";
 import type { Node } from "@babel/types";
-import { type Calls, isClass, type Sources } from "../project/classes.ts";
+import type { Need } from "../../../core/operated/needs.ts";
+import { NEEDS } from "../../needs.generated.ts";
+import { isClass, type Sources } from "../project/classes.ts";
 import { objectsIn, textOf, workflowsIn } from "../project/config.ts";
 import {
   callsDurable,
   callsOf,
-  type HostEntry,
   installOf,
   isPlainBase,
   isThis,
   kebabOf,
   lineageOf,
   mountedBy,
-  OPERATOR_MOUNTS,
   type Role,
   roleOf,
   shown,
@@ -149,125 +149,29 @@ export function roleOfBound(project: Project, className: string): Role {
   return isClass(found) ? roleOf(sources, found) : { is: "unknown" };
 }
 
-/** What a class writes, or its project serves, and the feature that the class needs for it. */
-type Need = {
-  readonly feature: string;
-  /** The entry that exports it. */
-  readonly from: string;
-  /** Hosts that have it by default. */
-  readonly preset?: HostEntry;
-  /** In the class: it fails then, at its start or at the call. */
-  readonly written?: {
-    readonly isIn: IsIn;
-    readonly why: string;
-  };
-  /** The step that workflows of the class call: it fails at its call then. */
-  readonly step?: {
-    readonly name: string;
-    readonly isIn: IsIn;
-  };
-  /** Functions whose arguments name the binding of the class, and match. */
-  readonly receiving?: {
-    readonly by: Calls;
-    readonly isGiven: (argument: Node) => boolean;
-    readonly why: string;
-  };
-  /** Functions of the project that serve bound classes. */
-  readonly mounts?: Calls;
-};
+/** What classes write, or their projects serve, and the features that they need for it. */
+const ALL_NEEDS = Object.entries<Need>(NEEDS);
 
-type IsIn = (cls: SourceClass, sources: Sources) => boolean;
+function isUsed(cls: SourceClass, sources: Sources, written: Need["step"] | Need["written"]) {
+  const { member, method, flag, calls = [] } = written ?? {};
+  const called = method === undefined ? [] : methodCalls(cls.node, method);
+  return (
+    (member !== undefined && memberOf(cls, member) !== undefined) ||
+    called.some((call) => flag === undefined || hasFlag(call, flag)) ||
+    calls.some(([from, name]) => callsOf(sources, cls, from, name).length > 0)
+  );
+}
 
-const REPLIES = ["slack", "discord", "telegram", "githubComment", "email"];
-
-const ofWebhooks = (names: string) =>
-  names.split(" ").map((name) => ["perdure/webhooks", name] as const);
-
-/** Receivers whose deliveries have a destination for the answer. */
-const ANSWERING: Calls = [
-  ["perdure/email", "email"],
-  ...ofWebhooks("channel discord github slack telegram"),
-];
-const RECEIVERS: Calls = [
-  ...ANSWERING,
-  ...ofWebhooks("countRefusals custom gitlab linear meta shopify standardWebhooks stripe svix"),
-  ...ofWebhooks("twilio queue scheduled"),
-];
-/** What only answers need: the token of the sender's API, or the destination of a delivery. */
-const isForAnswers = (argument: Node) =>
-  nodesOf(argument, "ObjectProperty").some(({ key }) => /^(token|reply)$/.test(nameOf(key))) ||
-  nodesOf(argument, "MemberExpression").some((each) => propertyOf(each) === "reply");
-
-/** Whether a call has `{ url: true }`. */
-const hasUrl = (call: Node) =>
+/** Whether a call has the field, as `true`. */
+const hasFlag = (call: Node, flag: string) =>
   nodesOf(call, "ObjectProperty").some(
-    ({ key, value }) => nameOf(key) === "url" && value.type === "BooleanLiteral" && value.value,
+    ({ key, value }) => nameOf(key) === flag && value.type === "BooleanLiteral" && value.value,
   );
 
-const NEEDS: readonly Need[] = [
-  {
-    feature: "operations",
-    from: "perdure/operator",
-    mounts: OPERATOR_MOUNTS,
-  },
-  {
-    feature: "schedules",
-    from: "perdure/scheduler",
-    preset: "perdure/think",
-    written: {
-      isIn: (cls) => memberOf(cls, "getScheduledTasks") !== undefined,
-      why: "declares getScheduledTasks()",
-    },
-  },
-  {
-    feature: "agentTools",
-    from: "perdure/agent-tools",
-    step: {
-      name: "step.agentTool()",
-      isIn: ({ node }) => methodCalls(node, "agentTool").length > 0,
-    },
-  },
-  {
-    feature: "codemode",
-    from: "perdure/codemode",
-    step: {
-      name: "runCode()",
-      isIn: (cls, sources) => callsOf(sources, cls, "perdure/codemode", "runCode").length > 0,
-    },
-  },
-  {
-    feature: "inbound",
-    from: "perdure/inbound",
-    receiving: { by: RECEIVERS, isGiven: () => true, why: "is named by a receiver of the project" },
-    step: {
-      name: "step.webhook()",
-      isIn: ({ node }) => methodCalls(node, "webhook").length > 0,
-    },
-  },
-  {
-    feature: "signedLinks",
-    from: "perdure/inbound",
-    written: {
-      isIn: ({ node }) => methodCalls(node, "approvalLink").length > 0,
-      why: "calls approvalLink()",
-    },
-    step: {
-      name: "step.webhook({ url: true })",
-      isIn: ({ node }) => methodCalls(node, "webhook").some(hasUrl),
-    },
-  },
-  {
-    feature: "replies",
-    from: "perdure/replies",
-    written: {
-      isIn: (cls, sources) =>
-        REPLIES.some((name) => callsOf(sources, cls, "perdure/replies", name).length > 0),
-      why: "sends a reply of perdure/replies",
-    },
-    receiving: { by: ANSWERING, isGiven: isForAnswers, why: "is named by a receiver that answers" },
-  },
-  { feature: "followers", from: "perdure/streams", mounts: [["perdure/streams", "streams"]] },
-];
+/** Whether an argument writes or reads one of these properties. */
+const hasProperty = (argument: Node, properties: readonly string[]) =>
+  nodesOf(argument, "ObjectProperty").some(({ key }) => properties.includes(nameOf(key))) ||
+  nodesOf(argument, "MemberExpression").some((each) => properties.includes(propertyOf(each) ?? ""));
 
 function featureProblems(project: Project, cls: SourceClass, role: Role): CheckResult[] {
   const { sources, settings } = project;
@@ -279,17 +183,18 @@ function featureProblems(project: Project, cls: SourceClass, role: Role): CheckR
   const isNamed = (argument: Node) =>
     nodesOf(argument, "MemberExpression").some((each) => bindings.includes(propertyOf(each) ?? ""));
   const whyOf = ({ written, receiving, mounts = [] }: Need) => {
-    if (written && classes.some((each) => written.isIn(each, sources))) return written.why;
+    if (classes.some((each) => isUsed(each, sources, written))) return written?.why;
     if (bindings.length === 0) return undefined;
-    const all = receiving ? sources.argumentsOf(receiving.by) : [];
-    if (all.some((given) => given.some(isNamed) && given.some((each) => receiving?.isGiven(each))))
-      return receiving?.why;
+    const { by = [], properties, why } = receiving ?? {};
+    const isGiven = (each: Node) => !properties || hasProperty(each, properties);
+    if (sources.argumentsOf(by).some((given) => given.some(isNamed) && given.some(isGiven)))
+      return why;
     const [mount] = mountedBy(sources, mounts);
     return mount && `is bound, and the project mounts ${mount}`;
   };
-  return NEEDS.flatMap((need): CheckResult[] => {
-    const { feature, from, preset, mounts } = need;
-    if (preset === role.host || mayInstall(sources, cls, need)) return [];
+  return ALL_NEEDS.flatMap(([feature, need]): CheckResult[] => {
+    const { from, preset, mounts } = need;
+    if (preset === role.host || mayInstall(sources, cls, feature, from)) return [];
     const why = whyOf(need);
     if (why === undefined) return [];
     const text = `${shown(sources, cls)} ${why}, but it installs no ${feature}()`;
@@ -303,8 +208,9 @@ function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResu
   const target = targetOf(sources, cls, role);
   const of = target && roleOf(sources, target);
   if (!target || of?.is !== "agent" || of.host === "perdure/object") return [];
-  return NEEDS.flatMap(({ feature, from, step }): CheckResult[] => {
-    if (!step?.isIn(cls, sources) || mayInstall(sources, target, { feature, from })) return [];
+  return ALL_NEEDS.flatMap(([feature, { from, step }]): CheckResult[] => {
+    if (!step || !isUsed(cls, sources, step) || mayInstall(sources, target, feature, from))
+      return [];
     const text = `${shown(sources, cls)} calls ${step.name}, but its agent ${target.name} installs no ${feature}()`;
     return [{ check, level: "error", text, remedy: installing(of, feature, from) }];
   });
@@ -320,11 +226,7 @@ function installing({ host }: Role & { is: "agent" }, feature: string, from: str
 }
 
 /** Whether a class installs the feature, or may do so: by a list that it does not write itself. */
-function mayInstall(
-  sources: Sources,
-  cls: SourceClass,
-  { feature, from }: Pick<Need, "feature" | "from">,
-): boolean {
+function mayInstall(sources: Sources, cls: SourceClass, feature: string, from: string): boolean {
   const { classes, base } = lineageOf(sources, cls);
   if (base === "unknown") return true;
   return classes.some(

@@ -2,6 +2,7 @@
 
 import path from "node:path";
 import type { Node } from "@babel/types";
+import { NEEDS } from "../../operated/needs.ts";
 import {
   type Calls,
   type Exported,
@@ -139,15 +140,8 @@ export function hasLifecycle(sources: Sources, cls: SourceClass): boolean {
 export const installOf = ({ node }: SourceClass) =>
   methodCalls(node, "install").find((call) => isThis(call.arguments[0]));
 
-/** What serves operators: the functions that mount the API or the page, by entry. */
-export const OPERATOR_MOUNTS = [
-  ["perdure/dashboard", "dashboard"],
-  ["perdure/operator", "operator"],
-  ["perdure/mcp", "operatorMcp"],
-] as const satisfies Calls;
-
-/** Which of the functions a project imports, e.g. `dashboard()`. */
-export function mountedBy(sources: Sources, mounts: Calls = OPERATOR_MOUNTS): string[] {
+/** Which of the functions a project imports, e.g. `dashboard()`: by default, those that serve operators. */
+export function mountedBy(sources: Sources, mounts: Calls = NEEDS.operations.mounts): string[] {
   return mounts.flatMap(([from, name]) => (sources.imports(from, name) ? [`${name}()`] : []));
 }
 

@@ -1,0 +1,15 @@
+/** What needs operations(), for `perdure doctor`. */
+
+import type { Needs } from "../../core/operated/needs.ts";
+
+export const NEEDS = {
+  operations: {
+    from: "perdure/operator",
+    // What serves operators: the API or the page.
+    mounts: [
+      ["perdure/dashboard", "dashboard"],
+      ["perdure/operator", "operator"],
+      ["perdure/mcp", "operatorMcp"],
+    ],
+  },
+} as const satisfies Needs;
