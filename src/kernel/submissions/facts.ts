@@ -2,8 +2,8 @@
 
 import { type Cause, causeOf, readFailure } from "../../core/failures.ts";
 import { type RecentFacts, recentFacts } from "./recent.ts";
-import type { SubmissionStatus } from "./states.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
+import type { SubmissionStatus } from "./store/rows.ts";
 import { usageOfDay } from "./store/usage.ts";
 
 /** Rows that one report reads at most: the open ones, and the newest of all. */

@@ -23,7 +23,7 @@ export {
   UsageNotReportedError,
 } from "./errors.ts";
 export { readOutput } from "./read-output.ts";
-export type { SubmissionStatus, TerminalStatus } from "./states.ts";
+export type { SubmissionStatus, TerminalStatus } from "./store/rows.ts";
 export type {
   AnswerStrategy,
   CancelSubmissionResult,

@@ -1,9 +1,8 @@
-/** A stored submission as callers see it. */
+/** A stored submission as callers, receivers and traces see it. */
 
-import { publicThreadOf } from "./host.ts";
+import { parseTraceparent, spanIdOf, traceOf, traceparentOf } from "../../core/trace-context.ts";
 import { ANSWER_BYTES } from "./options.ts";
-import { isTerminal } from "./states.ts";
-import type { Summary } from "./store/rows.ts";
+import { isTerminal, publicThreadOf, type Summary } from "./store/rows.ts";
 import type {
   FailedAttempt,
   PromptEnd,
@@ -95,4 +94,53 @@ type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
 function defined<T extends object>(object: T): Defined<T> {
   const entries = Object.entries(object).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Defined<T>;
+}
+
+/*
+ * Which trace a submission belongs to, and the ids of its spans. They are derived from rows, so they are never stored.
+ */
+
+/** A step of a workflow, as the metadata of its prompts has it. */
+export type PromptingStep = {
+  readonly name: string;
+  readonly id: string;
+  readonly stepName: string;
+  /** The key of an item of `step.promptAll()`. */
+  readonly item?: string;
+};
+
+export type SubmissionTrace = {
+  readonly traceId: string;
+  readonly flags: number;
+  /** The span of the caller, in another system. */
+  readonly callerSpanId?: string;
+};
+
+type Traced = Pick<Summary, "submissionId" | "traceParent" | "run" | "metadata">;
+
+export function promptingStepOf({ run, metadata }: Traced): PromptingStep | undefined {
+  // Metadata alone does not show it: it is the caller's.
+  return run === undefined ? undefined : (metadata?.workflow as PromptingStep | undefined);
+}
+
+/** The trace that its caller gave, that of the workflow instance that waits for it, or its own. */
+export function traceOfSubmission(submission: Traced): SubmissionTrace {
+  const given = parseTraceparent(submission.traceParent);
+  if (given) return { traceId: given.traceId, flags: given.flags, callerSpanId: given.spanId };
+  const step = promptingStepOf(submission);
+  return step ? traceOfWorkflow(step) : traceOf(`submission:${submission.submissionId}`);
+}
+
+export function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">): SubmissionTrace {
+  return traceOf(`workflow:${name}:${id}`);
+}
+
+export function deliveryKey(deliveryId: string): string {
+  return `delivery:${deliveryId}`;
+}
+
+/** The `traceparent` header of the requests of a delivery: its own span is the parent of what the receiver does. */
+export function traceparentFor(submission: Traced, deliveryId: string): string {
+  const { traceId, flags } = traceOfSubmission(submission);
+  return traceparentOf({ traceId, flags, spanId: spanIdOf(traceId, deliveryKey(deliveryId)) });
 }

@@ -9,11 +9,7 @@ export {
   type ConversationState,
   endWithAnswer,
   FINAL_ANSWER,
-  ISOLATED,
   isFinalAnswer,
-  isIsolated,
-  MAIN,
-  publicThreadOf,
   type SettledCall,
   type SubmittedTurn,
   type ToolCalls,
@@ -23,14 +19,29 @@ export {
   TurnRefused,
 } from "./host.ts";
 export * from "./index.ts";
-export { shortEndOf } from "./inspection.ts";
+export {
+  deliveryKey,
+  type PromptingStep,
+  promptingStepOf,
+  shortEndOf,
+  traceOfSubmission,
+  traceOfWorkflow,
+} from "./inspection.ts";
 export { checkId, checkThread } from "./intake/filters.ts";
 export type { Asked, IntakeResult } from "./intake/intake.ts";
 export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
-export { isTerminal, NEXT } from "./states.ts";
 export { type BatchState, endedEvent } from "./store/batches.ts";
 export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
-export type { NewSubmission, Submission } from "./store/rows.ts";
+export {
+  ISOLATED,
+  isIsolated,
+  isTerminal,
+  MAIN,
+  NEXT,
+  type NewSubmission,
+  publicThreadOf,
+  type Submission,
+} from "./store/rows.ts";
 export { listThreads, type Place, type Places, ThreadHistory } from "./store/threads.ts";
 export {
   promptsOfWorkflow,
@@ -42,13 +53,6 @@ export {
   tracedSubmission,
 } from "./store/traced.ts";
 export { Submissions } from "./submissions.ts";
-export {
-  deliveryKey,
-  type PromptingStep,
-  promptingStepOf,
-  traceOfSubmission,
-  traceOfWorkflow,
-} from "./tracing.ts";
 export type { AttemptPlan } from "./turns/attempt-plan.ts";
 export type { AttemptTimeline, ModelCall } from "./turns/timeline.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";

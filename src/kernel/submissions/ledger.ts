@@ -3,16 +3,14 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../core/clock.ts";
 import type { Wake } from "../../core/lifecycle/wake.ts";
-import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
-import { emit } from "../../core/lifecycle/work-loop.ts";
+import { emit, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { Deadlines, MAX_TIMER_MS } from "../../core/timeout.ts";
 import type { Outbox } from "../outbox/index.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
-import { isTerminal } from "./states.ts";
-import type { Summary } from "./store/rows.ts";
+import { isTerminal, type Summary } from "./store/rows.ts";
 import { SubmissionStore } from "./store/store.ts";
 import type { SubmissionInspection } from "./types.ts";
 

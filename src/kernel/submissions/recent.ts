@@ -1,7 +1,7 @@
 /** What a health report knows of the latest submissions: answers, retries and tools. Reads a bounded number of rows. */
 
 import { type Failure, readFailure } from "../../core/failures.ts";
-import type { SubmissionStatus } from "./states.ts";
+import type { SubmissionStatus } from "./store/rows.ts";
 import type { NextAction } from "./turns/attempt-plan.ts";
 
 /** Submissions, failed attempts and tool calls that are read at most, the newest ones. */

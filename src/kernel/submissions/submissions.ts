@@ -7,15 +7,14 @@ import { Capability } from "../../core/lifecycle/capability.ts";
 import { hook, readOptions } from "../../core/options/option-schemas.ts";
 import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
-import { isIsolated, MAIN, type TurnHost } from "./host.ts";
+import type { TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { type Asked, type IntakeResult, resultOf, type Taken, takeAll } from "./intake/intake.ts";
 import { checkItems } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
-import { isTerminal } from "./states.ts";
-import type { Submission } from "./store/rows.ts";
+import { isIsolated, isTerminal, MAIN, type Submission } from "./store/rows.ts";
 import type { SubmissionStore } from "./store/store.ts";
 import { TURN_RESET, TurnEngine } from "./turns/turn-engine.ts";
 import type {

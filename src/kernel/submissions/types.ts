@@ -6,7 +6,7 @@ import type { Duration } from "../../core/options/duration.ts";
 import type { Instant } from "../../core/options/instant.ts";
 import type { AnySchema, InputOf } from "../../core/schema/schema.ts";
 import type { Destination } from "../outbox/index.ts";
-import type { SubmissionStatus, TerminalStatus } from "./states.ts";
+import type { SubmissionStatus, TerminalStatus } from "./store/rows.ts";
 
 /** The answer that a turn has to give, and how it is asked for. */
 export type AnswerSpec = {

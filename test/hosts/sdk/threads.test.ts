@@ -2,7 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { ISOLATED, TurnRefused } from "../../../src/kernel/submissions/host.ts";
+import { TurnRefused } from "../../../src/kernel/submissions/host.ts";
+import { ISOLATED } from "../../../src/kernel/submissions/store/rows.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
 import { call, inside, turnWith } from "./given-turns.ts";

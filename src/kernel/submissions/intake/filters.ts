@@ -11,8 +11,7 @@ import {
 } from "../../../core/options/option-schemas.ts";
 import { isPlainObject } from "../../../core/options/options.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
-import { isIsolated, MAIN } from "../host.ts";
-import { isTerminal, NEXT, type SubmissionStatus } from "../states.ts";
+import { isIsolated, isTerminal, MAIN, NEXT, type SubmissionStatus } from "../store/rows.ts";
 import type {
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,

@@ -1,5 +1,6 @@
 /** Accepts submissions. Nothing is awaited between the checks and the write, so that no other call can interfere. */
 
+import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../../core/failures.ts";
 import { inSpan } from "../../../core/spans.ts";
@@ -10,15 +11,20 @@ import {
   IdempotencyConflictError,
   SubmissionIdentityError,
 } from "../errors.ts";
-import { publicThreadOf } from "../host.ts";
 import { inspect } from "../inspection.ts";
 import type { Ledger } from "../ledger.ts";
-import { isTerminal } from "../states.ts";
-import { NEXT_RANK, type NewSubmission, type Submission, type Summary } from "../store/rows.ts";
+import {
+  isTerminal,
+  NEXT_RANK,
+  type NewSubmission,
+  publicThreadOf,
+  type Submission,
+  type Summary,
+} from "../store/rows.ts";
 import { repairsLeft } from "../turns/attempt-plan.ts";
 import type { TurnEngine } from "../turns/turn-engine.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult, WhenBusy } from "../types.ts";
-import { asksTheSame, checkSize, ofItem, prepare } from "./request.ts";
+import { checkSize, ofItem, prepare } from "./request.ts";
 
 /** What is accepted: messages, or those of a submission that has ended. */
 export type Asked =
@@ -274,6 +280,20 @@ function refusedAnswer(
     follow: "repair",
     given: output?.part(0)?.text,
   } as const;
+}
+
+/** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
+function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
+  const answer = repeated.answer && JSON.parse(JSON.stringify(repeated.answer));
+  const messages = JSON.parse(repeated.messages) as UIMessage[];
+  return isDeepStrictEqual(
+    [publicThreadOf(stored.thread), content(stored.messages), stored.answer],
+    [publicThreadOf(repeated.thread), content(messages), answer],
+  );
+}
+
+function content(messages: UIMessage[]) {
+  return messages.map(({ role, parts }) => ({ role, parts }));
 }
 
 /** Whether it was a failure, or a refused answer, of another run of the caller. */

@@ -1,6 +1,5 @@
 /** Checks what is submitted, and makes of it what is stored. */
 
-import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import * as z from "zod";
 import { LAST_ALARM } from "../../../core/clock.ts";
@@ -24,9 +23,8 @@ import {
 } from "../../../core/trace-context.ts";
 import type { Destination, Outbox } from "../../outbox/index.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
-import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
-import type { NewSubmission, Submission } from "../store/rows.ts";
+import { ISOLATED, isIsolated, isPool, MAIN, type NewSubmission, poolOf } from "../store/rows.ts";
 import type {
   AnswerSpec,
   Debounce,
@@ -311,20 +309,6 @@ export function checkSize(
   const rest = textOf("metadata", [metadata, answer, notify]);
   const refuse = (message: string) => invalidSubmission("messages", message);
   checkBytes("messages with metadata and destinations", messages + rest, { maxBytes, refuse });
-}
-
-/** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
-export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
-  const answer = repeated.answer && JSON.parse(JSON.stringify(repeated.answer));
-  const messages = JSON.parse(repeated.messages) as UIMessage[];
-  return isDeepStrictEqual(
-    [publicThreadOf(stored.thread), content(stored.messages), stored.answer],
-    [publicThreadOf(repeated.thread), content(messages), answer],
-  );
-}
-
-function content(messages: UIMessage[]) {
-  return messages.map(({ role, parts }) => ({ role, parts }));
 }
 
 function checkMessages(messages: unknown): void {

@@ -6,9 +6,8 @@ import type { OnMany, OnOne } from "../../../core/operated/catalog.ts";
 import { done, NOT_FOUND, UNCHANGED } from "../../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../../core/operated/part.ts";
 import { InvalidOptionError, invalidMessage } from "../../../core/options/options.ts";
-import { MAIN } from "../host.ts";
 import { checkMetadata, checkNamedThread, SUBMISSION_FILTER } from "../intake/filters.ts";
-import { isTerminal, type SubmissionStatus } from "../states.ts";
+import { isTerminal, MAIN, type SubmissionStatus } from "../store/rows.ts";
 import {
   CHANGEABLE,
   countSelected,

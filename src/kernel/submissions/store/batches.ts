@@ -3,7 +3,6 @@
 import type { Failure } from "../../../core/failures.ts";
 import { valuesOf } from "../../../core/sql.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
-import type { SubmissionStatus } from "../states.ts";
 import type { OpenSubmissions } from "./open.ts";
 import {
   bindIds,
@@ -11,6 +10,7 @@ import {
   SEQ_OF_EACH,
   SUMMARY,
   type Submission,
+  type SubmissionStatus,
   type Summary,
   summaries,
 } from "./rows.ts";

@@ -3,11 +3,20 @@
 import type { Sweep } from "../../../core/lifecycle/sweep.ts";
 import { valuesOf } from "../../../core/sql.ts";
 import { ListScanLimitError } from "../errors.ts";
-import { ISOLATED, POOL } from "../host.ts";
-import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";
 import type { ListSubmissionsOptions } from "../types.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
-import { bindId, each, SEQ_OF_ID, SUMMARY, type Summary } from "./rows.ts";
+import {
+  bindId,
+  each,
+  ISOLATED,
+  isTerminal,
+  POOL,
+  SEQ_OF_ID,
+  SUMMARY,
+  type SubmissionStatus,
+  type Summary,
+  type TerminalStatus,
+} from "./rows.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
 export const LIST_WINDOW = 10_000;

@@ -1,7 +1,7 @@
 /** Submissions by the beginning of their idempotency keys: the prompts of a workflow, found by the index of keys. */
 
 import { endOfPrefix } from "../../../core/text.ts";
-import type { SubmissionStatus } from "../states.ts";
+import type { SubmissionStatus } from "./rows.ts";
 
 export type KeyedRow = {
   readonly submissionId: string;

@@ -1,4 +1,4 @@
-/** The rows of `perdure_submissions`, as they are read. Only the store writes them. */
+/** The rows of `perdure_submissions`, as they are read, with their states and threads. Only the store writes them. */
 
 import type { UIMessage } from "ai";
 import { type Failure, readFailure } from "../../../core/failures.ts";
@@ -6,11 +6,68 @@ import type { Json } from "../../../core/json.ts";
 import { rowOf } from "../../../core/sql.ts";
 import type { Destination } from "../../outbox/index.ts";
 import type { TurnFacts } from "../host.ts";
-import type { SubmissionStatus, TerminalStatus } from "../states.ts";
 import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AttemptTimeline, Timeline } from "../turns/timeline.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
 import { StoredAnswer } from "./answers.ts";
+
+/** The states of a submission. {@link NEXT} has the only ways between them. */
+export type SubmissionStatus =
+  | "pending"
+  | "running"
+  | "completed"
+  | "error"
+  | "aborted"
+  | "skipped";
+
+/** A final status. */
+export type TerminalStatus = Exclude<SubmissionStatus, "pending" | "running">;
+
+/** Which status may follow which. `running → pending` is an attempt that starts over. */
+export const NEXT = {
+  pending: ["running", "aborted", "skipped", "error"],
+  running: ["pending", "completed", "error", "aborted", "skipped"],
+  completed: [],
+  error: [],
+  aborted: [],
+  skipped: [],
+} as const satisfies Record<SubmissionStatus, readonly SubmissionStatus[]>;
+
+export function isTerminal(status: SubmissionStatus): status is TerminalStatus {
+  return NEXT[status].length === 0;
+}
+
+/** The agent's own conversation. */
+export const MAIN = "main";
+/** No conversation at all: each turn of this name stands alone. */
+export const ISOLATED = "isolated";
+/** The prefix of the names of pools; no other thread may have such a name. */
+export const POOL = `${ISOLATED}/`;
+
+/** The thread of a batch: its turns are isolated, and at most `concurrency` of them run at a time. */
+export function poolOf(batch: string, concurrency: number): string {
+  return `${POOL}${concurrency}/${batch}`;
+}
+
+export function isPool(thread: string): boolean {
+  return thread.startsWith(POOL);
+}
+
+/** Whether its turns belong to no conversation. */
+export function isIsolated(thread: string): boolean {
+  return thread === ISOLATED || isPool(thread);
+}
+
+/** The thread as callers know it: pools are `"isolated"`. */
+export function publicThreadOf(thread: string): string {
+  return isIsolated(thread) ? ISOLATED : thread;
+}
+
+/** How many turns of a thread may run at a time. */
+export function concurrencyOf(thread: string): number {
+  if (thread === ISOLATED) return Number.POSITIVE_INFINITY;
+  return isPool(thread) ? Number.parseInt(thread.slice(POOL.length), 10) : 1;
+}
 
 /** The columns that are read as they are: NULL is undefined, and JSON is parsed. */
 type Columns = {

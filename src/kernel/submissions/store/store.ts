@@ -9,11 +9,9 @@
 import { type Failure, storedFailure } from "../../../core/failures.ts";
 import { migrate } from "../../../core/lifecycle/migrations.ts";
 import { insert, valuesOf } from "../../../core/sql.ts";
-import { type AttemptRef, isIsolated } from "../host.ts";
+import type { AttemptRef } from "../host.ts";
 import type { Limits } from "../options.ts";
-import { NEXT, type SubmissionStatus } from "../states.ts";
-import type { AttemptTimeline } from "../turns/timeline.ts";
-import { withInterrupted } from "../turns/timeline.ts";
+import { type AttemptTimeline, withInterrupted } from "../turns/timeline.ts";
 import type { TokenUsage } from "../types.ts";
 import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";
@@ -26,14 +24,17 @@ import {
   eachWhole,
   type FailedEnd,
   generatedId,
+  isIsolated,
   json,
   NEW_COLUMNS,
+  NEXT,
   NEXT_RANK,
   type NewSubmission,
   SEQ_OF_EACH,
   type Seen,
   type SettledState,
   type Submission,
+  type SubmissionStatus,
   type Summary,
   select,
   seqIn,

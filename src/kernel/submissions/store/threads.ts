@@ -1,9 +1,9 @@
 /** The threads that submissions have used. Reads only. */
 
 import { valuesOf } from "../../../core/sql.ts";
-import { ISOLATED, POOL } from "../host.ts";
 import { filterOf, LIST_SCAN } from "./history.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
+import { ISOLATED, POOL } from "./rows.ts";
 
 export type ThreadRow = {
   readonly thread: string;

@@ -1,8 +1,9 @@
 /** A turn in memory, and the platform's span of it. */
 
 import { inSpan, type SpanAttributes } from "../../../core/spans.ts";
-import { publicThreadOf, type TurnEnd } from "../host.ts";
+import type { TurnEnd } from "../host.ts";
 import type { Submission } from "../store/rows.ts";
+import { publicThreadOf } from "../store/rows.ts";
 import type { AttemptPlan } from "./attempt-plan.ts";
 
 export type LiveTurn = ReturnType<typeof liveTurn>;

@@ -6,9 +6,9 @@
 import { earliest } from "../../../core/clock.ts";
 import { failureOf } from "../../../core/failures.ts";
 import { withTimeout } from "../../../core/timeout.ts";
-import { isIsolated, type TurnEnd } from "../host.ts";
+import type { TurnEnd } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
-import type { Seen, Submission } from "../store/rows.ts";
+import { isIsolated, type Seen, type Submission } from "../store/rows.ts";
 import { attemptPlanOf, freeAttempts } from "./attempt-plan.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recovery-decision.ts";

@@ -8,16 +8,9 @@ import { earliest } from "../../../core/clock.ts";
 import { type Failure, failureOf } from "../../../core/failures.ts";
 import { isReset } from "../../../core/lifecycle/resets.ts";
 import { TurnStalledError } from "../errors.ts";
-import {
-  type AttemptRef,
-  concurrencyOf,
-  isPool,
-  type Turn,
-  type TurnEnd,
-  TurnRefused,
-} from "../host.ts";
+import { type AttemptRef, type Turn, type TurnEnd, TurnRefused } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
-import { isExpired, type Seen, type Submission } from "../store/rows.ts";
+import { concurrencyOf, isExpired, isPool, type Seen, type Submission } from "../store/rows.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { inTurnSpan, type LiveTurn, liveTurn } from "./live-turn.ts";
 import type { Interruption, Recovery } from "./recovery.ts";

@@ -5,13 +5,18 @@ import { byteLength } from "../../../core/json.ts";
 import { Sweep } from "../../../core/lifecycle/sweep.ts";
 import { deliveryIdOf } from "../../outbox/internal.ts";
 import { AnswerTooLargeError } from "../errors.ts";
-import { ISOLATED, type TurnEnd } from "../host.ts";
-import { eventOf } from "../inspection.ts";
+import type { TurnEnd } from "../host.ts";
+import { eventOf, traceparentFor } from "../inspection.ts";
 import type { Ledger } from "../ledger.ts";
 import { ANSWER_BYTES } from "../options.ts";
 import { endedEvent } from "../store/batches.ts";
-import type { Seen, SettledState, Submission, Summary } from "../store/rows.ts";
-import { traceparentFor } from "../tracing.ts";
+import {
+  ISOLATED,
+  type Seen,
+  type SettledState,
+  type Submission,
+  type Summary,
+} from "../store/rows.ts";
 import type { SubmissionEvent } from "../types.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./retry.ts";

@@ -12,7 +12,6 @@ import type { InstanceOf } from "../../outbox/index.ts";
 import type { FactSource } from "../facts.ts";
 import {
   type AttemptRef,
-  MAIN,
   type SettledCall,
   type ToolCalls,
   type TurnEnd,
@@ -20,8 +19,7 @@ import {
 } from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
-import { isTerminal } from "../states.ts";
-import type { Submission, Summary } from "../store/rows.ts";
+import { isTerminal, MAIN, type Submission, type Summary } from "../store/rows.ts";
 import type { TokenUsage } from "../types.ts";
 import { TokenBudgets } from "./budgets.ts";
 import { Recovery, type Released } from "./recovery.ts";

@@ -1,7 +1,7 @@
 /** The real ledger beside its model: how a command is performed on both, and what must be equal after it. */
 
 import { expect } from "vitest";
-import { NEXT, type SubmissionStatus } from "../../../../src/kernel/submissions/states.ts";
+import { NEXT, type SubmissionStatus } from "../../../../src/kernel/submissions/store/rows.ts";
 import type { Action, Compared, Subject } from "../../../support/model-test.ts";
 import { time } from "../../../support/objects/ledger-object.ts";
 import type { LedgerCommand } from "./commands.ts";

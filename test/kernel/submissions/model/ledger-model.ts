@@ -7,7 +7,7 @@
 import type {
   SubmissionStatus,
   TerminalStatus,
-} from "../../../../src/kernel/submissions/states.ts";
+} from "../../../../src/kernel/submissions/store/rows.ts";
 import {
   Conversations,
   type Entry,

@@ -2,15 +2,15 @@
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { readLimits } from "../../../../src/kernel/submissions/options.ts";
-import {
-  isTerminal,
-  NEXT,
-  type SubmissionStatus,
-} from "../../../../src/kernel/submissions/states.ts";
 import type {
   Seen,
   SettledState,
   Submission,
+} from "../../../../src/kernel/submissions/store/rows.ts";
+import {
+  isTerminal,
+  NEXT,
+  type SubmissionStatus,
 } from "../../../../src/kernel/submissions/store/rows.ts";
 import { SubmissionStore } from "../../../../src/kernel/submissions/store/store.ts";
 import { givenLedger, message } from "../../../support/given.ts";
