@@ -4,7 +4,7 @@ import { type Cause, causeOf, readFailure } from "../../core/failures.ts";
 import { type RecentFacts, recentFacts } from "./recent.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
 import type { SubmissionStatus } from "./store/rows.ts";
-import { usageOfDay } from "./store/usage.ts";
+import { usageOfDay } from "./turns/budgets.ts";
 
 /** Rows that one report reads at most: the open ones, and the newest of all. */
 const MOST_OPEN = 10_000;

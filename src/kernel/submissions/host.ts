@@ -3,7 +3,7 @@
 import type { UIMessage } from "ai";
 import type { Failure } from "../../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
-import type { AttemptPlan } from "./turns/attempt-plan.ts";
+import type { AttemptPlan } from "./turns/next-attempt.ts";
 import type { SubmissionInspection, WhenBusy } from "./types.ts";
 
 /** The tool by which a model gives its final answer. Think reserves the name and its variants. */

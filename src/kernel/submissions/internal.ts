@@ -53,7 +53,7 @@ export {
   tracedSubmission,
 } from "./store/traced.ts";
 export { Submissions } from "./submissions.ts";
-export type { AttemptPlan } from "./turns/attempt-plan.ts";
-export type { AttemptTimeline, ModelCall } from "./turns/timeline.ts";
+export type { AttemptTimeline, ModelCall } from "./turns/budgets.ts";
+export type { AttemptPlan } from "./turns/next-attempt.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";
 export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";

@@ -2,7 +2,7 @@
 
 import { type Failure, readFailure } from "../../core/failures.ts";
 import type { SubmissionStatus } from "./store/rows.ts";
-import type { NextAction } from "./turns/attempt-plan.ts";
+import type { NextAction } from "./turns/next-attempt.ts";
 
 /** Submissions, failed attempts and tool calls that are read at most, the newest ones. */
 const MOST_READ = 200;

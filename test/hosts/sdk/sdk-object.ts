@@ -15,7 +15,7 @@ import type { SubmittedTurn, Turn, TurnEnd } from "../../../src/kernel/submissio
 import {
   attemptPlanOf,
   type PriorAttempt,
-} from "../../../src/kernel/submissions/turns/attempt-plan.ts";
+} from "../../../src/kernel/submissions/turns/next-attempt.ts";
 import type { AnswerSpec, TokenUsage } from "../../../src/kernel/submissions/types.ts";
 import { RecordingModel } from "../../../src/testing/index.ts";
 

@@ -21,7 +21,7 @@ import {
   type Submission,
   type Summary,
 } from "../store/rows.ts";
-import { repairsLeft } from "../turns/attempt-plan.ts";
+import { repairsLeft } from "../turns/next-attempt.ts";
 import type { TurnEngine } from "../turns/turn-engine.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult, WhenBusy } from "../types.ts";
 import { checkSize, ofItem, prepare } from "./request.ts";

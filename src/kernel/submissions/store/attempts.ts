@@ -2,7 +2,7 @@
 
 import { readFailure, storedFailure } from "../../../core/failures.ts";
 import { insert } from "../../../core/sql.ts";
-import { type AttemptPlan, attemptPlanOf, type PriorAttempt } from "../turns/attempt-plan.ts";
+import { type AttemptPlan, attemptPlanOf, type PriorAttempt } from "../turns/next-attempt.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { type FailedEnd, json, type Submission } from "./rows.ts";
 

@@ -6,8 +6,8 @@ import type { Json } from "../../../core/json.ts";
 import { rowOf } from "../../../core/sql.ts";
 import type { Destination } from "../../outbox/index.ts";
 import type { TurnFacts } from "../host.ts";
-import type { NextAction } from "../turns/attempt-plan.ts";
-import type { AttemptTimeline, Timeline } from "../turns/timeline.ts";
+import type { AttemptTimeline, Timeline } from "../turns/budgets.ts";
+import type { NextAction } from "../turns/next-attempt.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
 import { StoredAnswer } from "./answers.ts";
 

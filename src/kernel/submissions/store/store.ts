@@ -11,7 +11,7 @@ import { migrate } from "../../../core/lifecycle/migrations.ts";
 import { insert, valuesOf } from "../../../core/sql.ts";
 import type { AttemptRef } from "../host.ts";
 import type { Limits } from "../options.ts";
-import { type AttemptTimeline, withInterrupted } from "../turns/timeline.ts";
+import { type AttemptTimeline, withInterrupted } from "../turns/budgets.ts";
 import type { TokenUsage } from "../types.ts";
 import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";

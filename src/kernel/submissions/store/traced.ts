@@ -2,8 +2,8 @@
 
 import { readFailure } from "../../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
-import type { NextAction } from "../turns/attempt-plan.ts";
-import type { AttemptTimeline } from "../turns/timeline.ts";
+import type { AttemptTimeline } from "../turns/budgets.ts";
+import type { NextAction } from "../turns/next-attempt.ts";
 import { bindId, readRow, SEQ_OF_ID, type Submission } from "./rows.ts";
 
 /** How far the prompts of one workflow instance may be from each other, in submissions: no index leads from one to the next. */

@@ -1,17 +1,16 @@
 /**
  * Counts the tokens of running turns, and records the times of their model calls. With a budget the tokens are written after
- * each model call, so that no crash gives any back.
+ * each model call, so that no crash gives any back. The times are kept in memory, and stored by the statement that ends an
+ * attempt. Owns `perdure_usage`, the tokens of all submissions by day.
  */
 
-import { because } from "../../../core/failures.ts";
+import { because, type Failure } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
-import { addToDay, usageOfDay } from "../store/usage.ts";
 import type { TokenUsage } from "../types.ts";
-import { AttemptTimes, type CalledModel, type EndedCall } from "./timeline.ts";
 
 const DAY_MS = 86_400_000;
 /** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
@@ -171,10 +170,176 @@ function tokensOf({ inputTokens = 0, outputTokens = 0, totalTokens = 0 }: TokenU
 
 const FIELDS = ["inputTokens", "outputTokens", "totalTokens"] as const;
 
-function isCount(value: unknown): boolean {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0;
+function isCount(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0;
 }
 
 function dayOf(now: number): number {
   return Math.floor(now / DAY_MS);
+}
+
+/** Days that are kept: a clock that is set back finds its day again. */
+const KEPT_DAYS = 31;
+
+function addToDay(sql: SqlStorage, day: number, tokens: number): void {
+  const add = `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
+     ON CONFLICT (day) DO UPDATE SET tokens = tokens + excluded.tokens,
+       unmeasured = iif(excluded.tokens > 0, 0, unmeasured + 1)`;
+  sql.exec(add, day, tokens, tokens > 0 ? 0 : 1);
+  const forget = `DELETE FROM perdure_usage
+     WHERE day <= (SELECT day FROM perdure_usage ORDER BY day DESC LIMIT 1 OFFSET ?)`;
+  sql.exec(forget, KEPT_DAYS);
+}
+
+/** `unmeasured` counts the latest model calls that reported no tokens. */
+export function usageOfDay(sql: SqlStorage, day: number) {
+  const query = "SELECT tokens, unmeasured FROM perdure_usage WHERE day = ?";
+  const [row] = sql.exec<{ tokens: number; unmeasured: number }>(query, day).toArray();
+  return row ?? { tokens: 0, unmeasured: 0 };
+}
+
+/** Model calls and interrupted attempts that one timeline lists at most. */
+const MAX_ENTRIES = 200;
+/** UTF-16 units of an error. */
+const MAX_ERROR = 500;
+
+export type ModelCall = {
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly model?: string;
+  readonly provider?: string;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly error?: string;
+  readonly errorName?: string;
+};
+
+export type AttemptTimeline = {
+  readonly calls?: readonly ModelCall[];
+  readonly omitted?: number;
+  /** Whether a restart has lost the times of its first calls. */
+  readonly isPartial?: true;
+};
+
+/** The times that the row of a submission has: those of its last attempt, and of attempts that were interrupted. */
+export type Timeline = AttemptTimeline & {
+  readonly interrupted?: readonly InterruptedAttempt[];
+  readonly omittedAttempts?: number;
+};
+
+/** An attempt that a crash or a reset ended. */
+export type InterruptedAttempt = AttemptTimeline & {
+  readonly attempt: number;
+  readonly startedAt: number;
+  /** When the ledger decided to start over; when it was interrupted is not known. */
+  readonly endedAt: number;
+};
+
+export type CalledModel = {
+  readonly model?: string | undefined;
+  readonly provider?: string | undefined;
+};
+
+export type EndedCall = CalledModel & {
+  /** From its start to the last part of the answer, in milliseconds. By default until now. */
+  readonly durationMs?: number | undefined;
+};
+
+/** Records the model calls of the attempt that runs. */
+class AttemptTimes {
+  readonly #calls: ModelCall[] = [];
+  readonly #room: number;
+  #omitted = 0;
+  #startedAt: number | undefined;
+  #called: CalledModel | undefined;
+
+  /**
+   * @param earlier what the row has of earlier attempts
+   * @param isPartial whether an earlier object instance began the attempt
+   */
+  constructor(
+    private readonly earlier: Timeline | undefined,
+    private readonly isPartial: boolean,
+  ) {
+    this.#room = MAX_ENTRIES - entriesOf(earlier?.interrupted);
+  }
+
+  started(now: number, called?: CalledModel): void {
+    // Its end was not reported.
+    if (this.#startedAt !== undefined) this.ended(this.#called, undefined, now);
+    this.#startedAt = now;
+    this.#called = called;
+  }
+
+  /** @param usage as the model reports it, which may be anything */
+  ended(call: EndedCall | undefined, usage: unknown, now: number): void {
+    if (this.#startedAt === undefined) return;
+    const { durationMs = now - this.#startedAt } = call ?? {};
+    const duration = Number.isFinite(durationMs) ? Math.round(Math.max(durationMs, 0)) : now;
+    const { inputTokens, outputTokens } = (usage ?? {}) as TokenUsage;
+    this.#add({
+      startedAt: this.#startedAt,
+      endedAt: Math.max(this.#startedAt, Math.min(this.#startedAt + duration, now)),
+      ...modelOf(call),
+      ...(isCount(inputTokens) && { inputTokens }),
+      ...(isCount(outputTokens) && { outputTokens }),
+    });
+  }
+
+  /** The attempt is over, and with it the call in flight. */
+  end(failure: Partial<Failure> | undefined, now: number): AttemptTimeline {
+    if (this.#startedAt !== undefined) {
+      const error = (failure?.message ?? failure?.name)?.slice(0, MAX_ERROR);
+      const errorName = failure?.name?.slice(0, MAX_ERROR);
+      this.#add({
+        startedAt: this.#startedAt,
+        endedAt: Math.max(this.#startedAt, now),
+        ...modelOf(this.#called),
+        ...(error && { error }),
+        ...(error && errorName && { errorName }),
+      });
+    }
+    return {
+      ...(this.#calls.length > 0 && { calls: this.#calls }),
+      ...(this.#omitted > 0 && { omitted: this.#omitted }),
+      ...(this.isPartial && { isPartial: true }),
+    };
+  }
+
+  whole(failure: Partial<Failure> | undefined, now: number): Timeline {
+    const { interrupted, omittedAttempts } = this.earlier ?? {};
+    return {
+      ...this.end(failure, now),
+      ...(interrupted && { interrupted }),
+      ...(omittedAttempts !== undefined && { omittedAttempts }),
+    };
+  }
+
+  #add(call: ModelCall): void {
+    this.#startedAt = undefined;
+    if (this.#calls.length < this.#room) this.#calls.push(call);
+    else this.#omitted++;
+  }
+}
+
+export function withInterrupted(
+  earlier: Timeline | undefined,
+  attempt: InterruptedAttempt,
+): Timeline {
+  const { interrupted = [], omittedAttempts = 0 } = earlier ?? {};
+  const isFull = entriesOf([...interrupted, attempt]) >= MAX_ENTRIES;
+  return isFull
+    ? { interrupted, omittedAttempts: omittedAttempts + 1 }
+    : { interrupted: [...interrupted, attempt], ...(omittedAttempts > 0 && { omittedAttempts }) };
+}
+
+function entriesOf(interrupted: readonly InterruptedAttempt[] = []): number {
+  return interrupted.reduce((sum, { calls = [] }) => sum + 1 + calls.length, 0);
+}
+
+function modelOf({ model, provider }: CalledModel = {}): Pick<ModelCall, "model" | "provider"> {
+  return {
+    ...(typeof model === "string" && { model: model.slice(0, MAX_ERROR) }),
+    ...(typeof provider === "string" && { provider: provider.slice(0, MAX_ERROR) }),
+  };
 }

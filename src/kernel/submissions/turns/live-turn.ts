@@ -2,9 +2,8 @@
 
 import { inSpan, type SpanAttributes } from "../../../core/spans.ts";
 import type { TurnEnd } from "../host.ts";
-import type { Submission } from "../store/rows.ts";
-import { publicThreadOf } from "../store/rows.ts";
-import type { AttemptPlan } from "./attempt-plan.ts";
+import { publicThreadOf, type Submission } from "../store/rows.ts";
+import type { AttemptPlan } from "./next-attempt.ts";
 
 export type LiveTurn = ReturnType<typeof liveTurn>;
 

@@ -9,10 +9,15 @@ import { withTimeout } from "../../../core/timeout.ts";
 import type { TurnEnd } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import { isIsolated, type Seen, type Submission } from "../store/rows.ts";
-import { attemptPlanOf, freeAttempts } from "./attempt-plan.ts";
 import type { TokenBudgets } from "./budgets.ts";
-import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recovery-decision.ts";
-import { mayRepeatEffects } from "./retry.ts";
+import {
+  attemptPlanOf,
+  freeAttempts,
+  HOST_RECOVERY_LIMIT_MS,
+  MAX_FREE_RESETS,
+  mayRepeatEffects,
+  recover,
+} from "./next-attempt.ts";
 import type { Settlement } from "./settlement.ts";
 
 /** How often interrupted turns are checked; after failures with growing delays, up to the longest. */

@@ -19,7 +19,7 @@ import {
 } from "../store/rows.ts";
 import type { SubmissionEvent } from "../types.ts";
 import type { TokenBudgets } from "./budgets.ts";
-import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./retry.ts";
+import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./next-attempt.ts";
 
 /** Retention runs once in so many ends. */
 const PRUNE_EVERY = 64;

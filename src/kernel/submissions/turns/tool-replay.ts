@@ -18,7 +18,7 @@ import {
 } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import { failureOfCall, type NewCall, type RecordedCall } from "../store/tool-calls.ts";
-import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
+import { type AfterSideEffects, afterSideEffects } from "./next-attempt.ts";
 
 type AskedCall = Omit<NewCall, "callKey"> & { readonly isDurable: boolean };
 type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };

@@ -21,12 +21,11 @@ import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal, MAIN, type Submission, type Summary } from "../store/rows.ts";
 import type { TokenUsage } from "../types.ts";
-import { TokenBudgets } from "./budgets.ts";
+import { type CalledModel, type EndedCall, TokenBudgets } from "./budgets.ts";
+import { afterSideEffects } from "./next-attempt.ts";
 import { Recovery, type Released } from "./recovery.ts";
-import { afterSideEffects } from "./retry.ts";
 import { TurnRunner } from "./runner.ts";
 import { Settlement } from "./settlement.ts";
-import type { CalledModel, EndedCall } from "./timeline.ts";
 import { ToolReplay } from "./tool-replay.ts";
 import { WorkflowLiveness } from "./workflow-liveness.ts";
 

@@ -2,14 +2,12 @@
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { readLimits } from "../../../../src/kernel/submissions/options.ts";
-import type {
-  Seen,
-  SettledState,
-  Submission,
-} from "../../../../src/kernel/submissions/store/rows.ts";
 import {
   isTerminal,
   NEXT,
+  type Seen,
+  type SettledState,
+  type Submission,
   type SubmissionStatus,
 } from "../../../../src/kernel/submissions/store/rows.ts";
 import { SubmissionStore } from "../../../../src/kernel/submissions/store/store.ts";

@@ -4,7 +4,7 @@ import {
   HOST_RECOVERY_LIMIT_MS,
   isAskedAgain,
   recover,
-} from "../../../../src/kernel/submissions/turns/recovery-decision.ts";
+} from "../../../../src/kernel/submissions/turns/next-attempt.ts";
 
 const APPLIED = ["none", "partial", "all"] as const;
 const MAX_ATTEMPTS = 5;

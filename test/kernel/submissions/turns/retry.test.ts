@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../../../../src/core/failures.ts";
-import { nextAttempt } from "../../../../src/kernel/submissions/turns/retry.ts";
+import { nextAttempt } from "../../../../src/kernel/submissions/turns/next-attempt.ts";
 import { givenLedger } from "../../../support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "../../../support/ledger.ts";
 import { chance, ledgerOptions, time } from "../../../support/objects/ledger-object.ts";

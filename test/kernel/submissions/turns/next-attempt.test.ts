@@ -6,15 +6,13 @@ import { describe, expect, it } from "vitest";
 import { jsonAlone, jsonIn, textOf } from "../../../../src/hosts/sdk/answer-text.ts";
 import {
   attemptPlanOf,
-  type NextAction,
-  type PriorAttempt,
-} from "../../../../src/kernel/submissions/turns/attempt-plan.ts";
-import {
   type FailedTurn,
   type FailureKind,
+  type NextAction,
   nextAttempt,
+  type PriorAttempt,
   toolRefusalOf,
-} from "../../../../src/kernel/submissions/turns/retry.ts";
+} from "../../../../src/kernel/submissions/turns/next-attempt.ts";
 import type { AnswerSpec } from "../../../../src/kernel/submissions/types.ts";
 
 const BACKOFF = { baseMs: 1_000, capMs: 60_000 };
