@@ -43,8 +43,10 @@ for (const [file, names] of Object.entries(OPERATED)) {
 }
 const destinations = "src/kernel/outbox/destinations";
 join(`${destinations}/kinds.generated.ts`, sourcesIn(destinations), ["KINDS"]);
-join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"]);
-join("src/workflow/steps.generated.ts", sourcesIn("src/workflow"), ["STEPS"], "ThinkWorkflowSteps");
+join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"], {});
+join("src/workflow/steps.generated.ts", sourcesIn("src/workflow"), ["STEPS"], {
+  extending: "ThinkWorkflowSteps",
+});
 
 const app = path.join(root, "src/operator/dashboard/app");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
@@ -79,33 +81,35 @@ writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page)
 /**
  * Writes a file with constants, each of which joins those of the same name in the sources that have one.
  *
- * @param type extends the interfaces of these sources, whose other types are exported, too
+ * @param types whether the types of the sources are exported, too, and the name of an interface that extends those of them
  */
 function join(
   target: string,
   sources: readonly string[],
   names: readonly string[],
-  type?: string,
+  types?: { readonly extending?: string },
 ): void {
   const all = sources.flatMap((source) => {
     const file = path.join(root, source);
     const code = existsSync(file) ? readFileSync(file, "utf8") : "";
     const has = names.filter((name) => new RegExp(`^export const ${name}\\b`, "m").test(code));
-    const types = [...code.matchAll(/^export (type|interface) (\w+)/gm)];
-    return has.length > 0 ? [{ source, has, types }] : [];
+    const declared = [...code.matchAll(/^export (type|interface) (\w+)/gm)];
+    return has.length > 0 ? [{ source, has, declared }] : [];
   });
   const from = path.posix.dirname(target);
-  const imports = all.map(({ source, types }, at) => {
+  const imports = all.map(({ source, declared }, at) => {
     const specifier = path.posix.relative(from, source);
     const module = `"${specifier.startsWith(".") ? specifier : `./${specifier}`}"`;
-    const names = types.map(([, , name]) => name).join(", ");
-    const exported = type === undefined ? "" : `\nexport type { ${names} } from ${module};`;
+    const names = declared.map(([, , name]) => name).join(", ");
+    const exported =
+      types === undefined || names === "" ? "" : `\nexport type { ${names} } from ${module};`;
     return `import * as m${at} from ${module};${exported}`;
   });
-  const extended = all.flatMap(({ types }, at) =>
-    types.flatMap(([, is, name]) => (is === "interface" ? [`m${at}.${name}`] : [])),
+  const extended = all.flatMap(({ declared }, at) =>
+    declared.flatMap(([, is, name]) => (is === "interface" ? [`m${at}.${name}`] : [])),
   );
-  const joined = type && `export interface ${type} extends ${extended.join(", ")} {}`;
+  const { extending } = types ?? {};
+  const joined = extending && `export interface ${extending} extends ${extended.join(", ")} {}`;
   const constants = names.map((name) => {
     const of = all.flatMap(({ has }, at) => (has.includes(name) ? [`...m${at}.${name}`] : []));
     return `export const ${name} = { ${of.join(", ")} };`;

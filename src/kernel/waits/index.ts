@@ -3,9 +3,9 @@
 export { InvalidApprovalError, InvalidWaitError, MOST_BYTES } from "./errors.ts";
 export { Approvals, approvalRequest, STATUS_OF } from "./kinds/approval.ts";
 export type * from "./kinds/approval-types.ts";
-export type * from "./kinds/batch.ts";
-export type * from "./kinds/prompt.ts";
+export type { BATCH_TIMEOUT } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
+export type * from "./kinds.generated.ts";
 export { KINDS } from "./kinds.generated.ts";
 export type * from "./protocol.ts";
 export { hasOpenWait, type StepRow, stepsWithPrefix } from "./steps.ts";
