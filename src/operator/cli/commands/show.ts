@@ -4,7 +4,6 @@ import type { OperatorClient } from "../../client.ts";
 import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
 import { agentWith } from "../agents.ts";
 import { CliError, type Common, clientOf, EXIT, print, printJson, usageError } from "../context.ts";
-import { fieldLines, flat } from "../print/fields.ts";
 import { table } from "../print/table.ts";
 import { duration, paint, plain, short, status, time } from "../print/text.ts";
 import { waterfall } from "../print/waterfall.ts";
@@ -13,6 +12,7 @@ import { collectionOf } from "./lists.ts";
 const MAX_STEPS = 100;
 /** Characters of the input and of the output of a step. */
 const MAX_VALUE = 300;
+const IS_TIME = /(At|^at|^since|^next|For|Until|Occurrences)$/;
 
 export async function show(
   first: string,
@@ -58,6 +58,32 @@ function shownOf(collection: keyof Details, item: object): object {
     ...(output !== undefined && { output: short(flat(output), MAX_VALUE) }),
     steps: steps.length,
   };
+}
+
+/** An item as lines of names and values, without JSON and without numbers for times. */
+function fieldLines(item: object): string[] {
+  const entries = Object.entries(item).filter(([, value]) => value !== undefined);
+  const width = Math.max(...entries.map(([name]) => name.length)) + 2;
+  return entries.map(([name, value]) => {
+    const text = name === "status" || name === "state" ? status(value) : plain(flat(value, name));
+    return `${name.padEnd(width)}${text}`;
+  });
+}
+
+/** A value in one line: `by: ann, at: 2026-11-25T09:00:00Z, items: (id: 1), (id: 2)`. */
+function flat(value: unknown, name = ""): string {
+  if (typeof value === "number" && IS_TIME.test(name) && value > 1e11) return time(value);
+  if (typeof value === "number" && name.endsWith("Ms")) return duration(value);
+  if (value === null) return "none";
+  if (typeof value !== "object") return String(value);
+  const inside = (part: unknown, of: string) => {
+    const text = flat(part, of);
+    return typeof part === "object" && part !== null && !Array.isArray(part) ? `(${text})` : text;
+  };
+  const parts = Array.isArray(value)
+    ? value.map((part) => inside(part, name))
+    : Object.entries(value).map(([of, part]) => `${of}: ${inside(part, of)}`);
+  return parts.length === 0 ? "none" : parts.join(", ");
 }
 
 const RUN_TITLES = ["STATUS", "FOR", "LATE", "TOOK", "CAUSE", "ATTEMPTS", "SUBMISSION", "WHY"];
