@@ -114,16 +114,17 @@ type ProviderError = {
 };
 
 /** Seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), or the `retry-after-ms` of some providers. */
-function retryAfterOf(
-  headers: Record<string, string> | undefined,
+export function retryAfterOf(
+  headers: Readonly<Record<string, string>> | undefined,
   now: number,
 ): number | undefined {
   const ms = Number(headers?.["retry-after-ms"] ?? Number.NaN);
   if (ms >= 0) return ms;
-  const text = headers?.["retry-after"];
-  if (text === undefined) return undefined;
-  const wait = /^\d+$/.test(text.trim()) ? Number(text) * 1_000 : Date.parse(text) - now;
-  return Number.isNaN(wait) ? undefined : Math.max(0, wait);
+  const text = headers?.["retry-after"]?.trim() ?? "";
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1_000;
+  // Date.parse() takes other texts for dates, too, such as "-5".
+  const at = text.endsWith("GMT") ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
 /** Some providers repeat the whole request in their errors, and a row takes 2 MB. */

@@ -1,6 +1,7 @@
 /** One request to a provider's API, and what a response other than success means. */
 
-import { because, failureOf } from "../core/failures.ts";
+import { bytesUpTo } from "../core/bytes-up-to.ts";
+import { because, failureOf, retryAfterOf } from "../core/failures.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { unlessAborted } from "../core/timeout.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
@@ -87,10 +88,12 @@ export async function request({
       },
       ...(body && { body: JSON.stringify(body) }),
     });
-    const text = await textOf(response, maxBytes);
+    // Of a body above the limit, nothing is used.
+    const text = new TextDecoder().decode(await bytesUpTo(response.body, maxBytes));
     const says = `${provider} answered ${response.status}${excerptOf(text, secrets)}`;
     const { status, headers: answered } = response;
-    const waitMs = waitOf(answered.get("retry-after") ?? "", now());
+    const wait = retryAfterOf({ "retry-after": answered.get("retry-after") ?? "" }, now());
+    const waitMs = wait === undefined ? undefined : Math.min(Math.max(wait, 1), MAX_WAIT_MS);
     return { status, headers: answered, waitMs, json: parsed(text), says };
   } catch (error) {
     signal.throwIfAborted();
@@ -123,35 +126,11 @@ export function failureIn(response: ProviderResponse, waitMs = response.waitMs):
   return new UndeliverableError(says);
 }
 
-/** Retry-After, seconds or a date, in milliseconds. */
-function waitOf(retryAfter: string, now: number): number | undefined {
-  const isDate = /^\w{3,9},? .*GMT$/.test(retryAfter);
-  const untilDate = isDate ? Math.max(Date.parse(retryAfter) - now, 1) : Number.NaN;
-  const ms = Number.isNaN(untilDate) ? millisecondsOf(retryAfter) : untilDate;
-  return ms === undefined ? undefined : Math.min(ms, MAX_WAIT_MS);
-}
-
 /** Seconds, also a fraction or a text, in milliseconds; undefined for anything else. */
 export function millisecondsOf(seconds: unknown): number | undefined {
   if (typeof seconds !== "number" && typeof seconds !== "string") return undefined;
   const ms = Math.ceil(Number(seconds) * 1_000);
   return seconds !== "" && ms >= 0 && Number.isFinite(ms) ? Math.max(ms, 1) : undefined;
-}
-
-async function textOf({ body }: Response, maxBytes: number): Promise<string> {
-  if (body === null) return "";
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  let bytes = 0;
-  while (bytes < maxBytes) {
-    const { done, value } = await reader.read();
-    if (done) return text + decoder.decode();
-    bytes += value.length;
-    text += decoder.decode(value, { stream: true });
-  }
-  void reader.cancel().catch(() => {});
-  return text;
 }
 
 function parsed(text: string): unknown {
