@@ -22,12 +22,14 @@ export function rowOf<Row extends object>(
   return Object.fromEntries(entries) as Row;
 }
 
+/** `task_id` for `taskId`. */
+export const columnOf = (name: string) =>
+  name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
 /** Inserts a row. Undefined is NULL, objects are stored as JSON, true as 1, and false as 0. */
 export function insert(sql: SqlStorage, table: string, row: object): void {
   const given = Object.entries(row).filter(([, value]) => value !== undefined && value !== null);
-  const columns = given.map(([name]) =>
-    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-  );
+  const columns = given.map(([name]) => columnOf(name));
   const values = given.map(([, value]) => {
     if (typeof value === "object") return JSON.stringify(value);
     return typeof value === "boolean" ? Number(value) : value;

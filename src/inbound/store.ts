@@ -5,6 +5,7 @@
 
 import { byteLength, type Json } from "../core/json.ts";
 import { migrate } from "../core/lifecycle/migrations.ts";
+import { insert } from "../core/sql.ts";
 import { failureText } from "./facts.ts";
 import type { Limits, Selection } from "./options.ts";
 import type { RawArrival } from "./protocol.ts";
@@ -109,26 +110,15 @@ export class InboundStore {
         keptBytes: emptied.keptBytes + (body === undefined ? 0 : bodyBytes),
         emptied: emptied.emptied,
       };
-      this.#exec(
-        `INSERT INTO perdure_inbound (seq, source, id, type, verdict, bytes, hash, received_at, stored_at, body_bytes,
-           kept_bytes, emptied, replay_of, error, calls, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        seq,
-        arrival.source,
-        arrival.id,
-        arrival.type,
-        decision.verdict,
-        arrival.bytes,
-        arrival.hash,
-        arrival.receivedAt,
-        next.storedAt,
-        body === undefined ? 0 : bodyBytes,
-        next.keptBytes,
-        next.emptied,
-        replayOf ?? null,
-        decision.error ? JSON.stringify(decision.error) : null,
-        JSON.stringify(decision.calls),
-        body ?? null,
-      );
+      this.writes++;
+      insert(this.storage.sql, "perdure_inbound", {
+        ...arrival,
+        ...decision,
+        ...next,
+        bodyBytes: body === undefined ? 0 : bodyBytes,
+        replayOf,
+        body,
+      });
       this.#tail = next;
       this.#hasPruned = true;
     });

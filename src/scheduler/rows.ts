@@ -1,5 +1,6 @@
 /** The rows of the scheduler's tables. */
 
+import { columnOf } from "../core/sql.ts";
 import { idempotencyKeyOf } from "./keys.ts";
 import type { RunCause, RunStatus, ScheduledRun } from "./types.ts";
 
@@ -73,11 +74,6 @@ export type Run = Readonly<typeof EMPTY_RUN>;
 export type RunKey = Pick<Run, "taskId" | "occurrence" | "triggerKey">;
 
 export const RUN_FIELDS = Object.keys(EMPTY_RUN) as (keyof Run)[];
-
-/** `task_id` for `taskId`. */
-export function columnOf(field: keyof TaskRow | keyof Run): string {
-  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
 
 /** `task_id AS taskId, ...`: rows come with the names of their fields. */
 export function selected(fields: readonly (keyof TaskRow | keyof Run)[]): string {

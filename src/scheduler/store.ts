@@ -5,8 +5,9 @@
 
 import { migrate } from "../core/lifecycle/migrations.ts";
 import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
+import { columnOf } from "../core/sql.ts";
 import { digest } from "../core/text.ts";
-import { columnOf, selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
+import { selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
 
 const MIGRATIONS = [

@@ -6,15 +6,8 @@
 import type { Failure } from "../../core/failures.ts";
 import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import type { Position } from "../../core/page.ts";
-import {
-  byOccurrence,
-  columnOf,
-  nameOf,
-  RUN_FIELDS,
-  type Run,
-  selected,
-  type Tally,
-} from "../rows.ts";
+import { columnOf } from "../../core/sql.ts";
+import { byOccurrence, nameOf, RUN_FIELDS, type Run, selected, type Tally } from "../rows.ts";
 import type { RunStatus } from "../types.ts";
 
 export type RunEnd = {
