@@ -12,8 +12,9 @@ import {
   parseFilter,
   printFilter,
 } from "../../../src/operator/dashboard/app/text/filter.ts";
-import { agoText, durationText } from "../../../src/operator/dashboard/app/text/times.ts";
+import { agoText } from "../../../src/operator/dashboard/app/text/times.ts";
 import { SCRIPT, STYLE } from "../../../src/operator/dashboard/page.generated.ts";
+import { elapsedText } from "../../../src/operator/waterfall.ts";
 
 const NAMES: readonly FilterName[] = [
   { name: "status", parameter: "status", values: ["pending", "running", "error"] },
@@ -104,7 +105,7 @@ it("times and durations are short", () => {
     [0, 59_000, 60_000, 7_200_000, 3 * 86_400_000].map((ms) => agoText(NOW - ms, NOW)),
   ).toEqual(["now", "59s ago", "1m ago", "2h ago", "3d ago"]);
   expect(agoText(NOW + 90_000, NOW)).toBe("in 1m");
-  expect([4, 999, 2_400, 185_000, 7_800_000].map(durationText)).toEqual([
+  expect([4, 999, 2_400, 185_000, 7_800_000].map(elapsedText)).toEqual([
     "4 ms",
     "999 ms",
     "2.4 s",

@@ -2,8 +2,9 @@
 
 import type { Column } from "../../../core/operated/list.ts";
 import { LISTS, type Lists, listOf } from "../../lists.ts";
+import { elapsedText } from "../../waterfall.ts";
 import { usageError } from "../context.ts";
-import { duration, plain, short, status, time } from "../print/text.ts";
+import { plain, short, status, time } from "../print/text.ts";
 
 const MOST = 60;
 
@@ -28,6 +29,6 @@ function cell([as, of, most = MOST]: Column<object>, item: object): string {
   if (value === undefined || value === null || value === false) return "";
   if (as === "status") return status(value);
   if (as === "time") return time(value);
-  if (as === "duration") return duration(value as number);
+  if (as === "duration") return elapsedText(value as number);
   return as === "id" ? plain(value) : short(value, most);
 }

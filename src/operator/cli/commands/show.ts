@@ -2,10 +2,11 @@
 
 import type { OperatorClient } from "../../client.ts";
 import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
+import { elapsedText } from "../../waterfall.ts";
 import { agentWith } from "../agents.ts";
 import { CliError, type Common, clientOf, EXIT, print, printJson, usageError } from "../context.ts";
 import { table } from "../print/table.ts";
-import { duration, paint, plain, short, status, time } from "../print/text.ts";
+import { paint, plain, short, status, time } from "../print/text.ts";
 import { waterfall } from "../print/waterfall.ts";
 import { collectionOf } from "./lists.ts";
 
@@ -54,7 +55,7 @@ function shownOf(collection: keyof Details, item: object): object {
   const { steps, output, createdAt, updatedAt, endedAt, ...workflow } = item as WorkflowDetails;
   return {
     ...{ ...workflow, createdAt, updatedAt },
-    ...(endedAt !== undefined && { endedAt, took: duration(endedAt - createdAt) }),
+    ...(endedAt !== undefined && { endedAt, took: elapsedText(endedAt - createdAt) }),
     ...(output !== undefined && { output: short(flat(output), MAX_VALUE) }),
     steps: steps.length,
   };
@@ -73,7 +74,7 @@ function fieldLines(item: object): string[] {
 /** A value in one line: `by: ann, at: 2026-11-25T09:00:00Z, items: (id: 1), (id: 2)`. */
 function flat(value: unknown, name = ""): string {
   if (typeof value === "number" && IS_TIME.test(name) && value > 1e11) return time(value);
-  if (typeof value === "number" && name.endsWith("Ms")) return duration(value);
+  if (typeof value === "number" && name.endsWith("Ms")) return elapsedText(value);
   if (value === null) return "none";
   if (typeof value !== "object") return String(value);
   const inside = (part: unknown, of: string) => {
@@ -91,8 +92,8 @@ const RUN_TITLES = ["STATUS", "FOR", "LATE", "TOOK", "CAUSE", "ATTEMPTS", "SUBMI
 function runRow(run: Parts["tasks/runs"]): string[] {
   const { firedAt, endedAt, lagMs, error, reason } = run;
   return [
-    ...[status(run.status), time(run.scheduledFor), duration(lagMs)],
-    endedAt === undefined ? "" : duration(endedAt - firedAt),
+    ...[status(run.status), time(run.scheduledFor), elapsedText(lagMs)],
+    endedAt === undefined ? "" : elapsedText(endedAt - firedAt),
     ...[run.cause, String(run.attempts), plain(run.submissionId ?? "")],
     plain(error?.message ?? reason ?? ""),
   ];
@@ -104,10 +105,10 @@ function stepLines({ steps, createdAt }: WorkflowDetails): string[] {
     const { submissionIds = [], approvalId } = step;
     const took =
       endedAt === undefined
-        ? `for ${duration(Date.now() - startedAt)}`
-        : `took ${duration(endedAt - startedAt)}`;
+        ? `for ${elapsedText(Date.now() - startedAt)}`
+        : `took ${elapsedText(endedAt - startedAt)}`;
     const title = plain(count === undefined ? name : `${name} (${count})`);
-    const offset = duration(Math.max(0, startedAt - createdAt));
+    const offset = elapsedText(Math.max(0, startedAt - createdAt));
     const details = {
       ...(input !== undefined && { input: short(textOf(input), MAX_VALUE) }),
       ...(output !== undefined && { output: short(textOf(output), MAX_VALUE) }),

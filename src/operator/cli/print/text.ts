@@ -47,14 +47,3 @@ export function time(at: unknown): string {
   if (typeof at !== "number" || Math.abs(at) > 8.64e15) return "";
   return new Date(at).toISOString().replace(/\.\d+Z$/, "Z");
 }
-
-export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1_000)} s`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 24
-    ? `${hours} h ${minutes % 60} min`
-    : `${Math.floor(hours / 24)} d ${hours % 24} h`;
-}

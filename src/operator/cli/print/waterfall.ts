@@ -1,7 +1,8 @@
 /** A trace as text: each span in a line, with a bar for its time. */
 
-import type { Trace, TraceSpan } from "../../protocol.ts";
-import { duration, paint, short } from "./text.ts";
+import type { Trace } from "../../protocol.ts";
+import { elapsedText, rowsOf } from "../../waterfall.ts";
+import { paint, short } from "./text.ts";
 
 const MAX_ROWS = 200;
 const NAME = 46;
@@ -22,7 +23,7 @@ export function waterfall({ spans }: Trace, now: number, columns: number): strin
         width,
       );
     const label = short(`${"  ".repeat(Math.min(depth, 8))}${kind} ${name}`, NAME - 1).padEnd(NAME);
-    const line = `${label}${duration(last - startedAt).padStart(11)}  ${bar}`.trimEnd();
+    const line = `${label}${elapsedText(last - startedAt).padStart(11)}  ${bar}`.trimEnd();
     const problem =
       error === undefined
         ? ""
@@ -32,21 +33,4 @@ export function waterfall({ spans }: Trace, now: number, columns: number): strin
   if (rows.length > MAX_ROWS)
     lines.push(`${rows.length - MAX_ROWS} more spans; all of them with --json`);
   return lines.join("\n");
-}
-
-/** Children after their parents, in the order of their starts. */
-function rowsOf(
-  spans: readonly TraceSpan[],
-): { readonly span: TraceSpan; readonly depth: number }[] {
-  const ids = new Set(spans.map(({ spanId }) => spanId));
-  const isBelow = (span: TraceSpan, parent: string | undefined) =>
-    parent === undefined ? !ids.has(span.parentSpanId ?? "") : span.parentSpanId === parent;
-  const visit = (parent: string | undefined, depth: number): ReturnType<typeof rowsOf> =>
-    depth > 20
-      ? []
-      : spans
-          .filter((span) => isBelow(span, parent))
-          .toSorted((a, b) => a.startedAt - b.startedAt)
-          .flatMap((span) => [{ span, depth }, ...visit(span.spanId, depth + 1)]);
-  return visit(undefined, 0);
 }

@@ -2,6 +2,7 @@
 
 import type { ScheduledRun } from "../../../scheduler/index.ts";
 import type { AgentRef, Details as Items, Trace, WorkflowStep } from "../../protocol.ts";
+import { elapsedText } from "../../waterfall.ts";
 import { Waterfall } from "./charts/waterfall.ts";
 import { ask } from "./dialog.ts";
 import { closeDetails } from "./focus.ts";
@@ -9,7 +10,6 @@ import { html } from "./html.ts";
 import { Copy, MAX_TEXT, Status, Time, Value } from "./parts.ts";
 import { signal } from "./signals.ts";
 import { agent, canAct, client, definitionOf, linkTo, now, part, session } from "./state.ts";
-import { durationText } from "./text/times.ts";
 import { VIEWS, type View } from "./views.ts";
 
 type Opened = {
@@ -111,7 +111,7 @@ function Steps({ steps }: { steps: readonly WorkflowStep[] }) {
         ${(["error", "input", "output"] as const).map((key) => texts[key] !== undefined && html`<details key=${key} open=${key === "error"}><summary>${key}</summary><${Value} of=${texts[key]} name=${key} /></details>`)}
       </td>
       <td><${Time} at=${startedAt} /></td>
-      <td>${durationText((endedAt ?? Math.max(startedAt, now.value)) - startedAt)}${endedAt === undefined && ", so far"}</td>
+      <td>${elapsedText((endedAt ?? Math.max(startedAt, now.value)) - startedAt)}${endedAt === undefined && ", so far"}</td>
     </tr>`,
     )}</tbody></table>`;
 }

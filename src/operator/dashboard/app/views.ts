@@ -3,10 +3,10 @@
 import type { Column, FilterKind } from "../../../core/operated/list.ts";
 import { type AnyList, LISTS, type Lists } from "../../lists.ts";
 import type { Action } from "../../protocol.ts";
+import { elapsedText } from "../../waterfall.ts";
 import { html } from "./html.ts";
 import { Status, short, Time } from "./parts.ts";
 import type { FilterName } from "./text/filter.ts";
-import { durationText } from "./text/times.ts";
 
 /** A button. It opens the dialog, which asks for a reason. */
 export type ActionButton = {
@@ -33,7 +33,7 @@ function cellOf([as, of, most]: Column<object>): (item: object) => unknown {
     if (value === undefined || value === false) return "";
     if (as === "status") return html`<${Status} of=${value} />`;
     if (as === "time") return html`<${Time} at=${value} />`;
-    if (as === "duration") return durationText(value as number);
+    if (as === "duration") return elapsedText(value as number);
     return short(value, as === "id" ? MOST_ID : most);
   };
 }

@@ -1,10 +1,10 @@
 /** The spans of a trace under each other, each with a bar for its time. Long waits are cut out of the bars. */
 
 import type { Trace, TraceSpan } from "../../../protocol.ts";
+import { elapsedText, rowsOf } from "../../../waterfall.ts";
 import { html } from "../html.ts";
 import { Value } from "../parts.ts";
 import { signal } from "../signals.ts";
-import { durationText } from "../text/times.ts";
 
 /** Rows that are shown; the rest is counted. */
 const MAX_ROWS = 200;
@@ -13,33 +13,11 @@ const WORK = /^(attempt|model|tool)$/;
 /** Width of a wait that is cut, of all that is not. */
 const CUT = 0.08;
 
-type Row = { readonly span: TraceSpan; readonly depth: number };
 /** A period, in epoch milliseconds. */
 type Period = readonly [from: number, to: number];
 
 /** The id of the span whose period and attributes are shown. */
 const zoomed = signal("");
-
-/** Children after their parents, in the order of their starts. Spans without a known parent come first. */
-function rowsOf(spans: readonly TraceSpan[]): Row[] {
-  const ids = new Set(spans.map(({ spanId }) => spanId));
-  const children = Map.groupBy(spans, ({ parentSpanId = "" }) =>
-    ids.has(parentSpanId) ? parentSpanId : "",
-  );
-  const rows: Row[] = [];
-  const seen = new Set<string>();
-  const visit = (parent: string, depth: number) => {
-    const found = (children.get(parent) ?? []).toSorted((a, b) => a.startedAt - b.startedAt);
-    for (const span of found) {
-      if (seen.has(span.spanId)) continue;
-      seen.add(span.spanId);
-      rows.push({ span, depth });
-      visit(span.spanId, depth + 1);
-    }
-  };
-  visit("", 0);
-  return rows;
-}
 
 /** The waits that take longer than all the work: their length would hide it. */
 function waitsIn(periods: readonly Period[], [start, end]: Period): Period[] {
@@ -81,7 +59,7 @@ export function Waterfall({ trace, now }: { trace: Trace; now: number }) {
   };
   const left = rows.length - MAX_ROWS;
   return html`<table class="waterfall">
-    <caption>${durationText(end - start)} in all${waits.length > 0 && `, of which ${durationText(lengthOf(waits))} of waiting are cut out (┆)`}${open && html` <button onClick=${() => (zoomed.value = "")}>Show all</button>`}</caption>
+    <caption>${elapsedText(end - start)} in all${waits.length > 0 && `, of which ${elapsedText(lengthOf(waits))} of waiting are cut out (┆)`}${open && html` <button onClick=${() => (zoomed.value = "")}>Show all</button>`}</caption>
     <thead><tr><th scope="col">Span</th><th scope="col">Start</th><th scope="col">Time</th><th scope="col">From start to end</th></tr></thead>
     <tbody>
       ${rows.slice(0, MAX_ROWS).map(({ span, depth }) => {
@@ -93,8 +71,8 @@ export function Waterfall({ trace, now }: { trace: Trace; now: number }) {
             ${endedAt === undefined && html`<span class="quiet"> running</span>`}${tokensOf(attributes)}
             ${error !== undefined && html`<span class="problem">${error}</span>`}
           </th>
-          <td>+${durationText(startedAt - start)}</td>
-          <td>${durationText((endedAt ?? now) - startedAt)}</td>
+          <td>+${elapsedText(startedAt - start)}</td>
+          <td>${elapsedText((endedAt ?? now) - startedAt)}</td>
           <td class="bars"><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
             ${bar(periodOf(span), `bar ${kind} ${endedAt === undefined ? "running" : ""} ${status}`)}
             ${waits.filter(([from, to]) => share(to) > share(from)).map((wait) => bar(wait, "cut", 0))}

@@ -1,4 +1,4 @@
-/** Times and durations as people read them. */
+/** Times as people read them. */
 
 const STEPS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["day", 86_400_000],
@@ -22,13 +22,4 @@ export function agoText(at: number, now: number): string {
 /** In the browser's zone and language. */
 export function localText(at: number): string {
   return clock.format(at);
-}
-
-/** E.g. `340 ms`, `2.4 s`, `3 min 5 s`, `2 h 10 min`. */
-export function durationText(ms: number): string {
-  if (ms < 1_000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1_000)} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
