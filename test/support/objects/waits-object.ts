@@ -6,6 +6,7 @@
 import type { OnProblem } from "../../../src/core/problems.ts";
 import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
 import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
+import { STEP_KINDS } from "../../../src/kernel/features.ts";
 import { type Adapter, type Destination, Outbox } from "../../../src/kernel/outbox/index.ts";
 import { type Approval, Approvals, KINDS, Waits } from "../../../src/kernel/waits/index.ts";
 import type { StoredKind } from "../../../src/kernel/waits/protocol.ts";
@@ -76,6 +77,7 @@ export class WaitsObject extends MeteredObject {
     this.waits = new Waits({
       outbox: this.outbox,
       clock,
+      ofFeatures: STEP_KINDS,
       kinds: (waits) => ({ ...own, ...script?.kinds?.(this, waits) }),
     });
     this.webhooks = new WebhookWaits({
