@@ -1,5 +1,6 @@
 /**
- * Type-checks every `ts` block of every Markdown file of the repository, each as a separate module, against the sources.
+ * Type-checks every `ts` block of every Markdown file of the repository, each as a separate module, against the sources, or
+ * with `--packed` against the declarations in dist/, which have less.
  * `docs-globals.d.ts` declares what the blocks use without an import. An error is reported at its line of the Markdown file.
  * Also compares the table of tested versions with what `canary.ts` has recorded.
  * Also compiles the code of Think's documentation, with changed imports and base class.
@@ -68,7 +69,11 @@ const config = {
   include: ["*.ts", "../scripts/docs-globals.d.ts"],
   exclude: [],
   // Most apps do not set it.
-  compilerOptions: { noImplicitOverride: false },
+  compilerOptions: {
+    noImplicitOverride: false,
+    // Without paths, `perdure/think` is an entry of package.json.
+    ...(process.argv.includes("--packed") && { paths: {} }),
+  },
 };
 writeFileSync(path.join(scratch, "tsconfig.json"), JSON.stringify(config));
 const { status, stdout } = spawnSync("tsc", ["--project", scratch, "--pretty", "false"], {

@@ -17,7 +17,8 @@ export type ShortDuration = number | `${number} ${"second" | "minute" | "hour"}$
 
 /** What `agent` may return: an agent that accepts arrivals, a stub of one, or nothing; also as a promise. */
 export type MaybeAgent = AgentLike | PromiseLike<AgentLike>;
-type AgentLike = { callKernel(...args: never): unknown } | null | undefined;
+/** By a method that all agents of Perdure publish, and no others. */
+type AgentLike = { waitForSubmission(...args: never): unknown } | null | undefined;
 
 /** The options of every endpoint. */
 export type EndpointOptions<Body, Target> = {

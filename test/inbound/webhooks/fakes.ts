@@ -5,6 +5,8 @@ import type { Acceptance, AcceptRequest } from "../../../src/inbound/protocol.ts
 
 /** An agent that records what it accepts: once per arrival and call, like the log of arrivals. */
 export class FakeAgent {
+  /** For its type. */
+  declare readonly waitForSubmission: () => unknown;
   readonly requests: AcceptRequest[] = [];
   readonly calls: { readonly verb: string; readonly args: readonly unknown[] }[] = [];
   readonly #results = new Map<string, Json>();

@@ -827,6 +827,7 @@ describe("the types", () => {
       async callKernel() {
         return { verdict: "accepted" } as const;
       }
+      waitForSubmission() {}
       async open(repository: string) {
         return repository;
       }

@@ -41,6 +41,7 @@ const keeper = {
     answer();
     told.push(refused);
   },
+  waitForSubmission: () => undefined,
 };
 const noAgent = () => {
   throw new Error("No agent hears of a request that is refused");

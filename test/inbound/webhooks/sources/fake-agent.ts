@@ -3,6 +3,8 @@
 import type { Acceptance, AcceptRequest } from "../../../../src/inbound/protocol.ts";
 
 export class FakeAgent {
+  /** For its type. */
+  declare readonly waitForSubmission: () => unknown;
   /** Requests in the order of their arrival. */
   readonly requests: AcceptRequest[] = [];
   /** Arrival ids that were accepted. */
