@@ -42,6 +42,7 @@ import {
   leftReply,
   operate,
   planOf,
+  SETTLE_MS,
   sessionOf,
   sessionOfThread,
   stateOf,
@@ -49,8 +50,6 @@ import {
 } from "./operations.ts";
 
 const NAME = "perdure/harness";
-/** How long the call that clears a conversation waits for a tool that does not stop. */
-const RESET_MS = 5_000;
 
 export type HarnessHostOptions = {
   /** The SDK's harnesses set alarms, which a sub-agent cannot. */
@@ -264,7 +263,7 @@ export class HarnessHost extends HostBase implements TurnHost {
       .reset()
       .finally(() => this.#resets.delete(thread));
     this.#resets.set(thread, reset);
-    await withTimeout(reset, RESET_MS).catch((error) => {
+    await withTimeout(reset, SETTLE_MS).catch((error) => {
       throw error instanceof TimeoutError ? new ResetTimeoutError(thread) : error;
     });
   }

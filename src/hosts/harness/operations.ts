@@ -22,6 +22,8 @@ import {
 import { jsonInstructions } from "../sdk/final-answer.ts";
 
 const SESSION = "perdure:";
+/** How long an aborted operation may take to end, in milliseconds. ThinkHarness waits for a tool that does not stop. */
+export const SETTLE_MS = 5_000;
 
 /** The session of a turn: the harness's own for the main conversation, one for each thread, and one for each isolated turn. */
 export function sessionOf(
@@ -103,18 +105,25 @@ export async function operate(
   }
 }
 
-/** Waits for the end of an operation. Aborting `signal` aborts it. */
+/** Waits for the end of an operation. Aborting `signal` aborts it; one that goes on for its tool is left after {@link SETTLE_MS}. */
 export async function endOfOperation(
   session: HarnessSession,
   operationId: string,
   signal: AbortSignal,
 ): Promise<OperationResult> {
-  const abort = () => abortOperation(session, operationId);
+  const { promise: left, resolve } = Promise.withResolvers<OperationResult>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const abort = () => {
+    abortOperation(session, operationId);
+    const result = { operationId, session: session.id, status: "unanswered", reason: "aborted" };
+    timer = setTimeout(() => resolve(result as OperationResult), SETTLE_MS);
+  };
   signal.addEventListener("abort", abort, { once: true });
   if (signal.aborted) abort();
   try {
-    return await session.wait(operationId);
+    return await Promise.race([session.wait(operationId), left]);
   } finally {
+    clearTimeout(timer);
     signal.removeEventListener("abort", abort);
   }
 }

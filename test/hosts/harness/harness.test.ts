@@ -123,6 +123,22 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     expect(await verbs.threadMessages("t")).toHaveLength(2);
   });
 
+  it("L5: the turn after a cancelled one, whose tool does not stop, starts and waits no longer than it may stall", async () => {
+    const { agent } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const name = crypto.randomUUID();
+    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
+    const { submissionId } = await verbs.submitMessages([message(script)], { thread: "t" });
+    await until(() => held.has(name));
+    await verbs.cancelSubmission(submissionId);
+    const next = await verbs.submitMessages([message("next")], { thread: "t" });
+    await until(async () => (await verbs.inspectSubmission(next.submissionId))?.attempts === 1);
+    held.delete(name);
+    expect(await agent.ended(next.submissionId)).toMatchObject({
+      status: binding === "ThinkHarnessHost" ? "completed" : "error",
+    });
+  });
+
   it("L7: the reply's message id is that of the conversation", async () => {
     const { agent } = givenOn(binding);
     const verbs = await agent.verbs();
