@@ -28,7 +28,7 @@ export type {
   ReplyMessage,
   SubmissionAudience,
   SubmissionMessage,
-} from "./agent/submission-clients.ts";
+} from "./agent/clients.ts";
 export type { HostName } from "./limitations.ts";
 export {
   type DurableToolContext,

@@ -21,7 +21,6 @@ export {
   kernelOf,
   type TurnOptions,
 } from "./kernel.ts";
-export { hooksOf, notOverridden } from "./overrides.ts";
 export { MOST_REPLY, ReplyChunks } from "./reply-chunks.ts";
 export type { ReplyWatcher, WatchedTurn, Watcher, Watchers } from "./watchers.ts";
 export type { RunWorkflow } from "./workflows.ts";

@@ -10,11 +10,15 @@ import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
-import { appSource, type TurnOverrides, type TurnStart } from "../sdk/app-source.ts";
-import type { TurnSource } from "../sdk/turn-source.ts";
+import {
+  appSource,
+  type TurnOverrides,
+  type TurnSource,
+  type TurnStart,
+} from "../sdk/turn-source.ts";
 import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
+import type { SubmissionAudience } from "./clients.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "./sub-agents.ts";
-import type { SubmissionAudience } from "./submission-clients.ts";
 
 /** What each of an app's classes may install. */
 export interface WithFeatures {

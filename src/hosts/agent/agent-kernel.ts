@@ -1,4 +1,4 @@
-/** The kernel of an object whose app has hooks: what is the same for all hosts. */
+/** The kernel of an object whose app has hooks, and what the app's class overrides: what is the same for all hosts. */
 
 import type { Lifecycle } from "agents/lifecycle";
 import type { Problem } from "../../core/problems.ts";
@@ -7,15 +7,18 @@ import {
   type HostAgent,
   type HostOptions,
   type HostTurns,
-  hooksOf,
   type Kernel,
   kernelOf,
 } from "../../kernel/index.ts";
 import type { DeadLetter } from "../../kernel/outbox/index.ts";
-import type { HostHooks, HostParts } from "../sdk/host-base.ts";
+import type { HostHooks, HostParts } from "../sdk/sdk-host.ts";
 import { CAPABILITIES } from "../verbs.ts";
-import { type ApprovalAgent, announceApproval } from "./approval-clients.ts";
-import { type SubmissionAgent, SubmissionClients } from "./submission-clients.ts";
+import {
+  type ApprovalAgent,
+  announceApproval,
+  type SubmissionAgent,
+  SubmissionClients,
+} from "./clients.ts";
 
 /** The hooks of an app, and its connections. */
 export type AppHooks = SubmissionAgent &
@@ -25,7 +28,8 @@ export type AppHooks = SubmissionAgent &
     onDeadLetter(letter: DeadLetter): void | Promise<void>;
   };
 
-type HostClass<Turns extends HostTurns> = Pick<Host, "features" | "own" | "isBuiltIn"> & {
+type HostClass<Turns extends HostTurns> = Pick<Host, "features" | "own"> & {
+  readonly isBuiltIn: ReturnType<typeof notOverridden>;
   /** Of its options, for errors. */
   readonly name: string;
   readonly turns: (parts: HostParts) => Turns;
@@ -38,7 +42,7 @@ export function agentKernel<Turns extends HostTurns>(
   options: HostOptions,
 ): Kernel<Turns> {
   const own = agent as HostAgent & AppHooks & { readonly lifecycle: Lifecycle };
-  const hasHook = hooksOf(agent, host.isBuiltIn);
+  const hasHook = (name: string) => !host.isBuiltIn(name, agent);
   const parts = { object: agent, agent: own, verbs: agent, hooks: own, hasHook };
   return hookedKernel({ ...parts, ...host, lifecycle: own.lifecycle }, options);
 }
@@ -72,4 +76,29 @@ export function hookedKernel<Turns extends HostTurns>(
   );
   Object.defineProperty(host.verbs, CAPABILITIES, { value: kernel });
   return kernel;
+}
+
+/** Names of methods of a class, as they were when it was constructed first: agents replace all of them by wrappers then. */
+const methodNames = new WeakMap<object, ReadonlySet<string>>();
+
+/**
+ * Whether no class between an agent's class and its host overrides a method, and no field of `instance` does. A comparison with
+ * the host's method does not show it: agents replace inherited methods by wrappers. Call it before each construction.
+ *
+ * @param agent the class that is constructed
+ * @param host the class of Perdure that it extends
+ */
+export function notOverridden(
+  agent: object,
+  host: object,
+): (name: string, instance?: object) => boolean {
+  const names: ReadonlySet<string>[] = [];
+  for (let at: object | null = agent; at !== null && at !== host; at = Object.getPrototypeOf(at)) {
+    const { prototype } = at as { readonly prototype: object };
+    const known = methodNames.get(at) ?? new Set(Object.getOwnPropertyNames(prototype));
+    methodNames.set(at, known);
+    names.push(known);
+  }
+  return (name, instance = {}) =>
+    !names.some((known) => known.has(name)) && !Object.hasOwn(instance, name);
 }

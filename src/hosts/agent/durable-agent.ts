@@ -3,11 +3,10 @@
 import { Agent } from "agents";
 import { Sessions } from "agents/sessions";
 import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
-import { notOverridden } from "../../kernel/index.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { checkChannel } from "../support.ts";
 import { durableBase, ModelHooks, sourceOf } from "./agent-hooks.ts";
-import { agentKernel } from "./agent-kernel.ts";
+import { agentKernel, notOverridden } from "./agent-kernel.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableAgentOptions = HostOptions;

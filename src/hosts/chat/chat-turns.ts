@@ -14,7 +14,8 @@ import type {
   OnChatMessageOptions,
 } from "@cloudflare/ai-chat";
 import { getCurrentAgent } from "agents";
-import type { UIMessage } from "ai";
+import type { LanguageModel, UIMessage } from "ai";
+import { failureOf } from "../../core/failures.ts";
 import {
   MAIN,
   type Submissions,
@@ -22,12 +23,18 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
+import { CHAT } from "../limitations.ts";
 import { type ChatRecovery, DROPPED, type Left } from "../sdk/chat-recovery.ts";
-import { idsOf, MainConversation } from "../sdk/conversation.ts";
-import { type OwnedTurn as ChatRun, RecoveredTurns } from "../sdk/recovered-turns.ts";
+import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
+import {
+  type ChatEnd,
+  type OwnedTurn as ChatRun,
+  factsOf,
+  RecoveredTurns,
+} from "../sdk/recovered-turns.ts";
+import { NotSupportedByHostError } from "../support.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
-import { endOf, type OwnedTurn } from "./owned-turn.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */
@@ -240,4 +247,48 @@ function wholeReply({ streamId, partialParts, messages }: ChatRecoveryContext) {
   if (streamId || partialParts.length > 0 || last?.role !== "assistant") return undefined;
   const end = last.parts.at(-1);
   return end?.type === "text" && end.state !== "streaming" ? (last as UIMessage) : undefined;
+}
+
+type OwnedTurn = ChatRun & {
+  readonly hasBudget: () => boolean;
+  /** Whether the app has called `durable()`. */
+  isDurable: boolean;
+  note: string | undefined;
+  model: LanguageModel | undefined;
+  readonly abortSignal: AbortSignal | undefined;
+};
+
+/** How a turn ended, with its answer taken from the reply if one was asked for. */
+function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
+  const { message } = ended;
+  if (!owned) return { outcome: "skipped", requestId: ended.requestId };
+  const { attempt } = owned;
+  const { cause } = attempt.error ?? {};
+  // The reply of the AI SDK does not fail with an error of a callback.
+  const isFailed = attempt.error !== undefined && ended.status === "completed";
+  const status = attempt.isUnanswered ? "completed" : isFailed ? "error" : ended.status;
+  const text = cause === undefined ? undefined : failureOf(cause).message;
+  const facts = factsOf({ ...ended, status }, cause, text);
+  const end = attempt.end(facts, textOf(message));
+  const missing = owned.isDurable ? undefined : neededDurable(owned, end);
+  if (!missing || end.outcome === "recovering" || end.outcome === "reported") return end;
+  const { requestId, messageId } = end;
+  const failure = failureOf(missing);
+  return { outcome: "error", failure, cause: missing, hasEffects: true, requestId, messageId };
+}
+
+/** Why a turn without `durable()` did not do what was asked for. */
+function neededDurable(
+  { attempt: { plan }, hasBudget }: OwnedTurn,
+  end: TurnEnd,
+): NotSupportedByHostError<"perdure/chat"> | undefined {
+  const name = "perdure/chat";
+  if (end.outcome !== "completed" && end.outcome !== "error") return undefined;
+  if (hasBudget()) return new NotSupportedByHostError(name, "budget without durable()", CHAT);
+  if (plan?.model !== undefined)
+    return new NotSupportedByHostError(name, "models without durable()", CHAT);
+  const isUnanswered = end.outcome === "error" && end.answer !== undefined;
+  return isUnanswered && plan?.schema
+    ? new NotSupportedByHostError(name, "output without durable()", CHAT)
+    : undefined;
 }

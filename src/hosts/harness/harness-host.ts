@@ -28,7 +28,7 @@ import {
 } from "../../kernel/submissions/internal.ts";
 import { HARNESS } from "../limitations.ts";
 import { Answering } from "../sdk/answering.ts";
-import { HostBase, type HostParts } from "../sdk/host-base.ts";
+import { HostBase, type HostParts } from "../sdk/sdk-host.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { HarnessOperationError, ResetTimeoutError } from "./errors.ts";
 import {

@@ -8,13 +8,12 @@ import * as z from "zod";
 import { count, hook, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
-import type { Feature } from "../../kernel/index.ts";
-import { HOST_OPTIONS, type HostOptions } from "../../kernel/index.ts";
+import { type Feature, HOST_OPTIONS, type HostOptions } from "../../kernel/index.ts";
 import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
-import type { SubmissionAudience } from "../agent/submission-clients.ts";
-import type { TurnOverrides, TurnStart } from "../sdk/app-source.ts";
+import type { SubmissionAudience } from "../agent/clients.ts";
+import type { TurnOverrides, TurnStart } from "../sdk/turn-source.ts";
 
 type Awaitable<T> = T | Promise<T>;
 

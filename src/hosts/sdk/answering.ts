@@ -10,7 +10,7 @@ import {
   type AttemptPlan,
   isFinalAnswer,
 } from "../../kernel/submissions/internal.ts";
-import { jsonAlone, jsonIn } from "./answer-text.ts";
+import { jsonAlone, jsonIn } from "./answer-json.ts";
 
 export class Answering implements AnswerState {
   problem: Failure | undefined;

@@ -5,7 +5,8 @@
 
 import type { Agent } from "agents";
 import type { Sessions } from "agents/sessions";
-import type { UIMessage } from "ai";
+import type { UIMessage, UIMessageChunk } from "ai";
+import type { ReplyWatcher, Watchers } from "../../kernel/index.ts";
 import {
   type ConversationState,
   MAIN,
@@ -15,11 +16,9 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../kernel/submissions/internal.ts";
-import { ChatFrames, type FramedTurn } from "./chat-frames.ts";
 import { ChatRecovery } from "./chat-recovery.ts";
 import type { MainConversation } from "./conversation.ts";
-import type { HostParts } from "./host-base.ts";
-import { SdkHost } from "./sdk-host.ts";
+import { type HostParts, SdkHost } from "./sdk-host.ts";
 import type { TurnSource } from "./turn-source.ts";
 
 /** The turns of the main conversation. */
@@ -99,4 +98,80 @@ export abstract class ChatHostBase<
   #conversationOf({ thread }: SubmittedTurn) {
     return thread === MAIN ? this.mainTurns.conversation : this.turns;
   }
+}
+
+const TYPE = "cf_agent_use_chat_response";
+/** Turns whose frames are known at the same time. The SDK runs one at a time. */
+const MOST_TURNS = 8;
+
+/** The submission that a turn of the chat is for. */
+export type FramedTurn = { readonly submissionId: string; readonly attempt: number };
+
+type Frame = {
+  readonly type: unknown;
+  readonly id: string;
+  readonly body: string;
+  readonly done: boolean;
+  readonly error?: boolean;
+  readonly continuation?: boolean;
+};
+
+/** A reply, and the ids of its texts that have begun. */
+type FramedReply = { readonly watcher: ReplyWatcher; readonly begun: Set<string> };
+
+/**
+ * The replies of a chat's main conversation, as the SDK broadcasts them to its clients. The frames are those of
+ * node_modules/agents/docs/chat-agents.md, which useAgentChat reads.
+ */
+class ChatFrames {
+  readonly #replies = new Map<string, FramedReply>();
+
+  /**
+   * @param turnOf the submission of a turn, by the SDK's id of the turn
+   * @param messages the conversation
+   */
+  constructor(
+    private readonly watchers: Pick<Watchers, "chatReply">,
+    private readonly turnOf: (requestId: string) => FramedTurn | undefined,
+    private readonly messages: () => readonly UIMessage[],
+  ) {}
+
+  /** A message is broadcast to the clients. Anything but a part of a reply is ignored. */
+  take(message: unknown): void {
+    if (typeof message !== "string" || !message.includes(`"type":"${TYPE}"`)) return;
+    const { type, id, body, done, error, continuation } = JSON.parse(message) as Frame;
+    if (type !== TYPE) return;
+    const reply = this.#replies.get(id) ?? this.#begin(id, continuation === true);
+    if (!reply) return;
+    if (body !== "" && !error) take(reply, JSON.parse(body) as UIMessageChunk);
+    if (!done && !error) return;
+    reply.watcher.end();
+    this.#replies.delete(id);
+  }
+
+  #begin(id: string, isContinuation: boolean): FramedReply | undefined {
+    const turn = this.turnOf(id);
+    if (!turn) return undefined;
+    const last = isContinuation ? this.messages().at(-1) : undefined;
+    const base = last?.role === "assistant" ? structuredClone(last) : undefined;
+    const { submissionId, attempt } = turn;
+    const watcher = this.watchers.chatReply(submissionId, attempt, base);
+    const reply = { watcher, begun: new Set<string>() };
+    const [oldest] = this.#replies.keys();
+    if (this.#replies.size >= MOST_TURNS && oldest !== undefined) this.#replies.delete(oldest);
+    this.#replies.set(id, reply);
+    return reply;
+  }
+}
+
+/** In a continued reply, AIChatAgent leaves out the start of a text: its client adds to the text before it. */
+function take({ watcher, begun }: FramedReply, chunk: UIMessageChunk): void {
+  const isDelta = chunk.type === "text-delta" || chunk.type === "reasoning-delta";
+  if (chunk.type === "text-start" || chunk.type === "reasoning-start") begun.add(chunk.id);
+  else if (isDelta && !begun.has(chunk.id)) {
+    begun.add(chunk.id);
+    const type = chunk.type === "text-delta" ? "text-start" : "reasoning-start";
+    watcher.chunk({ type, id: chunk.id });
+  }
+  watcher.chunk(chunk);
 }

@@ -9,8 +9,7 @@ import {
 import type { TaskRunState } from "agents/tasks";
 import type { UIMessage } from "ai";
 import type { AttemptRef, Submissions, TurnEnd } from "../../kernel/submissions/internal.ts";
-import { idsOf, type MainConversation } from "./conversation.ts";
-import { settledCalls, toolOf } from "./reply.ts";
+import { idsOf, type MainConversation, settledCalls, toolOf } from "./conversation.ts";
 
 /** An interrupted turn is neither continued nor stored. */
 export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };

@@ -14,12 +14,17 @@ import {
   type TurnEnd,
   TurnRefused,
 } from "../../kernel/submissions/internal.ts";
-import { textOf } from "./answer-text.ts";
 import { Attempt, type AttemptOptions, type EndedTurn } from "./attempt.ts";
-import type { FramedTurn } from "./chat-frames.ts";
+import type { FramedTurn } from "./chat-host-base.ts";
 import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "./chat-recovery.ts";
-import { idsOf, isKept, lastAsked, type MainConversation } from "./conversation.ts";
-import { isProviderResult } from "./reply.ts";
+import {
+  idsOf,
+  isKept,
+  isProviderResult,
+  lastAsked,
+  type MainConversation,
+  textOf,
+} from "./conversation.ts";
 
 /** A turn of the SDK that runs an attempt of a submission. */
 export type OwnedTurn = {

@@ -1,7 +1,12 @@
-/** A host whose turns all run by the AI SDK, in the main conversation as in other threads. */
+/** What the turns of every host have in common, and a host whose turns all run by the AI SDK, in the main conversation as in other threads. */
 
+import { AsyncLocalStorage } from "node:async_hooks";
+import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
+import type { TurnOptions, Watchers } from "../../kernel/index.ts";
+import type { Outbox } from "../../kernel/outbox/index.ts";
+import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   type CheckedSubmission,
   type ConversationState,
@@ -11,9 +16,90 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../kernel/submissions/internal.ts";
-import { HostBase, type HostParts } from "./host-base.ts";
 import { SdkTurns } from "./sdk-turns.ts";
 import type { TurnSource } from "./turn-source.ts";
+
+export type HostHooks = {
+  onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
+};
+
+/** What the turns of an object are made with. */
+export type HostParts = {
+  /** The app's object. */
+  readonly object: object;
+  readonly outbox: Outbox;
+  readonly limits: TurnOptions;
+  readonly watchers: Watchers;
+  readonly hooks: HostHooks;
+  /** Whether the app overrides `onSubmissionStatus()`. */
+  readonly hasStatusHook: () => boolean;
+};
+
+type Common =
+  | "run"
+  | "onStatus"
+  | "hasStatusHook"
+  | "isInHostContext"
+  | "isInsideTurn"
+  | "submissionOf";
+
+/** Who hears of a status, and whether the caller runs inside a turn. */
+export abstract class HostBase implements Pick<TurnHost, Common> {
+  /** Of the turns that Perdure itself runs. */
+  protected readonly scope = new TurnScope();
+
+  constructor(protected readonly parts: HostParts) {}
+
+  protected abstract runTurn(turn: Turn): Promise<TurnEnd>;
+
+  run(turn: Turn): Promise<TurnEnd> {
+    return this.scope.run(turn, () => this.runTurn(turn));
+  }
+
+  async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.parts.watchers.status(submission);
+    await this.parts.hooks.onSubmissionStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.parts.hasStatusHook();
+  }
+
+  isInHostContext(): boolean {
+    return getCurrentAgent().agent === this.parts.object;
+  }
+
+  isInsideTurn(): boolean {
+    return this.scope.submissionId !== undefined;
+  }
+
+  /** A turn has its submission's id. */
+  submissionOf(requestId: string): string | undefined {
+    return requestId;
+  }
+}
+
+type Scope = { readonly submissionId: string; isOver: boolean };
+
+/** The turn that the caller runs in. Code that a turn leaves running after its end is outside of it. */
+class TurnScope {
+  readonly #scope = new AsyncLocalStorage<Scope>();
+
+  async run<T>({ submissionId }: Pick<Scope, "submissionId">, work: () => Promise<T>): Promise<T> {
+    const scope = { submissionId, isOver: false };
+    try {
+      return await this.#scope.run(scope, work);
+    } finally {
+      scope.isOver = true;
+    }
+  }
+
+  /** The turn's submission; undefined outside of a turn. */
+  get submissionId(): string | undefined {
+    const scope = this.#scope.getStore();
+    return scope?.isOver === false ? scope.submissionId : undefined;
+  }
+}
 
 export type SdkHostOptions = {
   readonly source: TurnSource;
@@ -23,6 +109,7 @@ export type SdkHostOptions = {
   readonly check?: (submission: CheckedSubmission) => void;
 };
 
+/** All turns run by the AI SDK. */
 export class SdkHost<Ledger extends Submissions = Submissions>
   extends HostBase
   implements TurnHost

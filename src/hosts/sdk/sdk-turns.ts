@@ -16,9 +16,15 @@ import {
   type TurnEnd,
   TurnRefused,
 } from "../../kernel/submissions/internal.ts";
-import { textOf } from "./answer-text.ts";
 import { Attempt, type EndedTurn, type TurnLedger } from "./attempt.ts";
-import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
+import {
+  continued,
+  isPartial,
+  isProviderResult,
+  keptOf,
+  replyIdOf,
+  textOf,
+} from "./conversation.ts";
 import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";

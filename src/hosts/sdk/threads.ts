@@ -2,7 +2,7 @@
 
 import { isCompactionMessage, type Session, type Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
-import { isPartial, withReplies } from "./reply.ts";
+import { isPartial, withReplies } from "./conversation.ts";
 
 /** How much of a thread the model sees, in stored bytes of its newest messages. */
 const HISTORY_BYTES = 8 * 1024 * 1024;

@@ -8,7 +8,7 @@ import type {
 } from "@cloudflare/think";
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
-import type { HostHooks } from "../sdk/host-base.ts";
+import type { HostHooks } from "../sdk/sdk-host.ts";
 
 /** Think's hooks that Perdure wraps; the app's own run inside. */
 export type ThinkHooks = Pick<

@@ -21,7 +21,7 @@ import {
 } from "../../kernel/submissions/index.ts";
 import { checkId, isTerminal, MAIN, type PromptEnd } from "../../kernel/submissions/internal.ts";
 import { NOT_FOUND } from "../../kernel/waits/index.ts";
-import { textOf as replyText } from "../sdk/answer-text.ts";
+import { textOf as replyText } from "../sdk/conversation.ts";
 
 const MOST_LISTED = 100;
 /** How long an interrupted turn is waited for: Think may continue it, or leave it as it is. */

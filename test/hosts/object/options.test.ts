@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { readDurableOptions } from "../../../src/hosts/object/options.ts";
-import { appSource } from "../../../src/hosts/sdk/app-source.ts";
+import { appSource } from "../../../src/hosts/sdk/turn-source.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 
 const model = () => new ScriptedModel();

@@ -1,7 +1,7 @@
 /** Which hooks an app has, of classes whose inherited methods are wrapped as `agents` wraps them. */
 
 import { expect, it } from "vitest";
-import { hooksOf, notOverridden } from "../../../src/kernel/overrides.ts";
+import { notOverridden } from "../../../src/hosts/agent/agent-kernel.ts";
 
 class Host {
   readonly hasHook: (name: string) => boolean;
@@ -10,7 +10,7 @@ class Host {
     const isBuiltIn = notOverridden(new.target, Host);
     const { onStatus } = this;
     this.constructor.prototype.onStatus = (...args: []) => onStatus.apply(this, args);
-    this.hasHook = hooksOf(this, isBuiltIn);
+    this.hasHook = (name) => !isBuiltIn(name, this);
   }
 
   onStatus(): void {}

@@ -3,7 +3,8 @@
 import { UnsupportedFunctionalityError } from "ai";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { jsonAlone, jsonIn, textOf } from "../../../../src/hosts/sdk/answer-text.ts";
+import { jsonAlone, jsonIn } from "../../../../src/hosts/sdk/answer-json.ts";
+import { textOf } from "../../../../src/hosts/sdk/conversation.ts";
 import {
   attemptPlanOf,
   type FailedTurn,

@@ -1,14 +1,11 @@
-/**
- * Sends submissions to those connected clients that the app has chosen: each change of a status, and the reply of a side turn
- * while it is written. It stores nothing and never fails; no turn waits for it.
- */
+/** Sends submissions, replies and approvals to the connected clients of an agent. */
 
 import type { Agent, Connection } from "agents";
 import type { UIMessage, UIMessageChunk } from "ai";
-import type { ReplyWatcher, Watcher } from "../../kernel/index.ts";
-import { MOST_REPLY, ReplyChunks } from "../../kernel/index.ts";
+import { MOST_REPLY, ReplyChunks, type ReplyWatcher, type Watcher } from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Turn } from "../../kernel/submissions/internal.ts";
+import type { Approval, ApprovalMessage } from "../../kernel/waits/index.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {
@@ -156,4 +153,39 @@ function send(connection: Connection, message: string): void {
   } catch {
     // It is closing.
   }
+}
+
+export type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
+  shouldSendApproval(approval: Approval, connection: Connection): boolean;
+  onApproval(approval: Approval): void | Promise<void>;
+};
+
+/** An approval was opened, decided, expired or cancelled: sends it to the clients, and calls the app's hook. */
+export function announceApproval(agent: ApprovalAgent, approval: Approval): void | Promise<void> {
+  try {
+    sendApproval(agent, approval);
+  } catch (error) {
+    console.error(`[perdure] approval ${approval.approvalId} could not be sent to clients:`, error);
+  }
+  return agent.onApproval(approval);
+}
+
+/** Clients that the app has chosen get all of the approval, the others its id, status and title. */
+function sendApproval(agent: ApprovalAgent, approval: Approval): void {
+  const { approvalId, status, title } = approval;
+  const chosen: string[] = [];
+  try {
+    for (const connection of agent.getConnections()) {
+      // A promise is not `true`.
+      if (agent.shouldSendApproval(approval, connection) !== true) continue;
+      chosen.push(connection.id);
+      connection.send(messageOf(approval));
+    }
+  } finally {
+    agent.broadcast(messageOf({ approvalId, status, title }), chosen);
+  }
+}
+
+function messageOf(approval: ApprovalMessage["approval"]): string {
+  return JSON.stringify({ type: "perdure:approval", approval } satisfies ApprovalMessage);
 }

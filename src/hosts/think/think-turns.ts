@@ -13,6 +13,8 @@ import type {
   Think,
   ToolCallContext,
   ToolCallDecision,
+  TurnConfig,
+  TurnContext,
 } from "@cloudflare/think";
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
@@ -21,13 +23,18 @@ import {
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
-} from "../../../kernel/submissions/internal.ts";
-import { type ChatRecovery, DROPPED } from "../../sdk/chat-recovery.ts";
-import { idsOf, MainConversation } from "../../sdk/conversation.ts";
-import { type OwnedTurn as ChatTurn, RecoveredTurns } from "../../sdk/recovered-turns.ts";
-import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import type { ThinkSubmissions } from "../think-submissions.ts";
-import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
+} from "../../kernel/submissions/internal.ts";
+import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
+import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
+import {
+  type ChatEnd,
+  type OwnedTurn as ChatTurn,
+  factsOf,
+  RecoveredTurns,
+} from "../sdk/recovered-turns.ts";
+import { recordedOf } from "../sdk/tools.ts";
+import type { StepOverrides, ThinkHooks } from "./hooks.ts";
+import type { ThinkSubmissions } from "./think-submissions.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
 export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmissions> {
@@ -206,4 +213,45 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     this.ids.set(ctx.requestId, submission.submissionId);
     return this.recover(submission, ctx, async () => app.onChatRecovery(this.ids.shown(ctx)));
   }
+}
+
+type OwnedTurn = ChatTurn & {
+  /** The tool inputs of the model, by the ids of its calls. */
+  readonly inputs: Map<string, unknown>;
+  /** The reply of an earlier attempt that it continues, and how many parts that had. */
+  earlier?: { readonly id: string; readonly parts: number };
+};
+
+/** The app's settings of a turn, with recorded tools and with what the attempt asks for. */
+function configOf(
+  owned: OwnedTurn,
+  agent: Pick<Think, "maxSteps" | "messages">,
+  ctx: TurnContext,
+  config: TurnConfig,
+): Promise<TurnConfig> {
+  const { attempt, inputs } = owned;
+  const { plan, calls } = attempt;
+  const all = { ...ctx.tools, ...config.tools };
+  const inputOf = (id: string, input: unknown) => {
+    const given = inputs.has(id) ? inputs.get(id) : input;
+    inputs.delete(id);
+    return given;
+  };
+  const tools = recordedOf(all, calls, { inputOf });
+  const last = attempt.isFollowUp ? agent.messages.at(-1) : undefined;
+  if (last?.role === "assistant") owned.earlier = { id: last.id, parts: last.parts.length };
+  const model = plan?.model ?? config.model;
+  const settings = { ...config, tools, ...(model !== undefined && { model }) };
+  const { maxSteps = agent.maxSteps } = config;
+  return attempt.settings(ctx, settings, { tools: all, maxSteps });
+}
+
+/** How a turn ended, with its answer taken from the reply if one was asked for. */
+function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
+  const { message } = ended;
+  if (!owned) return factsOf(ended, undefined);
+  const { attempt, earlier } = owned;
+  const from = message && message.id === earlier?.id ? earlier.parts : 0;
+  const end = attempt.isUnanswered ? { ...ended, status: "completed" as const } : ended;
+  return attempt.end(factsOf(end, attempt.error?.cause), textOf(message, from));
 }

@@ -1,17 +1,4 @@
-/** The text of a reply, and the JSON in it. Pure. */
-
-import type { UIMessage } from "ai";
-import { toolOf } from "./reply.ts";
-
-/**
- * The text of a reply after its last tool call.
- * @param from the first part of this attempt; those before are of an earlier one
- */
-export function textOf(reply: Pick<UIMessage, "parts"> | undefined, from = 0): string {
-  const parts = reply?.parts.slice(from) ?? [];
-  const after = parts.slice(parts.findLastIndex((part) => toolOf(part) !== undefined) + 1);
-  return after.map((part) => (part.type === "text" ? part.text : "")).join("");
-}
+/** The JSON in the text of a reply. Pure. */
 
 /** The JSON in a text (all of it, a fenced block, or the one object or list between words), or why there is none. */
 export function jsonIn(text: string): { readonly value?: unknown; readonly problem?: string } {
