@@ -92,13 +92,13 @@ export abstract class DurableWorkflow<
   }
 }
 
-/** The platform finds `run()` on the prototype. */
+/** The platform finds `run()` on the prototype. A class that inherits `run()` gets one of its own. */
 function wrapRun(prototype: DurableWorkflow): void {
-  if (!Object.hasOwn(prototype, "run") || wrapped.has(prototype)) return;
-  wrapped.add(prototype);
   const { run } = prototype;
+  if (!run || wrapped.has(prototype)) return;
+  wrapped.add(prototype);
   prototype.run = async function (event, step) {
-    // A class that extends another one calls its `run()`.
+    // A class that extends another one calls or inherits its `run()`.
     if (CALL_OF in step) return run.call(this, event, step);
     return this.runWithSteps(event, step, run);
   };

@@ -85,14 +85,14 @@ export class ThinkWorkflow<
 
 /** Classes whose `run()` is wrapped. */
 const wrapped = new WeakSet<object>();
-/** Steps of runs whose end is reported: a class that extends another one calls its `run()`. */
+/** Steps of runs whose end is reported: a class that extends another one calls or inherits its `run()`. */
 const running = new WeakSet<object>();
 
-/** The platform finds `run()` on the prototype. */
+/** The platform finds `run()` on the prototype. A class that inherits `run()` gets one of its own, which agents wraps, too. */
 function wrapRun(prototype: ThinkWorkflow): void {
-  if (!Object.hasOwn(prototype, "run") || wrapped.has(prototype)) return;
-  wrapped.add(prototype);
   const { run } = prototype;
+  if (!run || wrapped.has(prototype)) return;
+  wrapped.add(prototype);
   prototype.run = function (event, step: AgentWorkflowStep) {
     const work = () => run.call(this, event, step);
     if (running.has(step)) return work();

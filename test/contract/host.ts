@@ -26,7 +26,7 @@ export type Verbs = Pick<
   | "threadMessages"
   | "waitForSubmission"
 > &
-  Pick<HostAgent, "pauseWorkflow" | "restartWorkflow" | "resumeWorkflow"> & {
+  Pick<HostAgent, "getWorkflow" | "pauseWorkflow" | "restartWorkflow" | "resumeWorkflow"> & {
     clearMessages(): Promise<void>;
   };
 
