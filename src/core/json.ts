@@ -139,6 +139,15 @@ export function lostInJson(
   return undefined;
 }
 
+/** The value of a text in JSON; undefined for any other text. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
 export function isTooDeep(value: unknown): boolean {
   let level = [value];

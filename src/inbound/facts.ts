@@ -1,6 +1,7 @@
 /** What a health report knows of the log of arrivals. Reads a bounded number of rows, and makes no table. */
 
 import { causeOf } from "../core/failures.ts";
+import { parsedJson } from "../core/json.ts";
 import { type RefusedSource, refusedSources } from "./refusals.ts";
 import type { StoredVerdict } from "./states.ts";
 import type { InboundFailure } from "./types.ts";
@@ -99,9 +100,6 @@ export function failureText(error: string | null): string {
 }
 
 function failureIn(text: string): InboundFailure {
-  try {
-    return JSON.parse(text) as InboundFailure;
-  } catch {
-    return { name: "Error", message: text.slice(0, 500) };
-  }
+  const stored = parsedJson(text) as InboundFailure | undefined;
+  return stored ?? { name: "Error", message: text.slice(0, 500) };
 }

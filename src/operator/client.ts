@@ -1,6 +1,7 @@
 /** A typed client of the operator API, for the dashboard, the command line and your own tools. Runs in browsers, Workers and Node. */
 
 import { bytesUpTo } from "../core/bytes-up-to.ts";
+import { parsedJson } from "../core/json.ts";
 import type {
   AgentRef,
   AgentReport,
@@ -192,7 +193,7 @@ export class OperatorClient {
         redirect: "manual",
         signal: AbortSignal.timeout(timeoutMs),
       });
-      body = parsed(await textOf(each ? lastLineOf(response, each) : response.body));
+      body = parsedJson(await textOf(each ? lastLineOf(response, each) : response.body));
     } catch (cause) {
       // In Node the reason is the cause's cause, e.g. ECONNREFUSED.
       const error = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
@@ -242,14 +243,6 @@ function lastLineOf<Line>({ body }: Response, each: (line: Line) => void) {
   });
   const texts = body?.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>);
   return texts?.pipeThrough(lines).pipeThrough(new TextEncoderStream()) ?? null;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The parameters of a list's filter and page, as {@link Filters} describes them. @internal */

@@ -2,6 +2,7 @@
 
 import { bytesUpTo } from "../core/bytes-up-to.ts";
 import { because, failureOf, retryAfterOf } from "../core/failures.ts";
+import { parsedJson } from "../core/json.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { unlessAborted } from "../core/timeout.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
@@ -94,7 +95,7 @@ export async function request({
     const { status, headers: answered } = response;
     const wait = retryAfterOf({ "retry-after": answered.get("retry-after") ?? "" }, now());
     const waitMs = wait === undefined ? undefined : Math.min(Math.max(wait, 1), MAX_WAIT_MS);
-    return { status, headers: answered, waitMs, json: parsed(text), says };
+    return { status, headers: answered, waitMs, json: parsedJson(text), says };
   } catch (error) {
     signal.throwIfAborted();
     throw new Error(`${provider} could not be reached: ${hide(failureOf(error).message, secrets)}`);
@@ -131,14 +132,6 @@ export function millisecondsOf(seconds: unknown): number | undefined {
   if (typeof seconds !== "number" && typeof seconds !== "string") return undefined;
   const ms = Math.ceil(Number(seconds) * 1_000);
   return seconds !== "" && ms >= 0 && Number.isFinite(ms) ? Math.max(ms, 1) : undefined;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function excerptOf(text: string, secrets: readonly string[]): string {

@@ -4,6 +4,7 @@
  */
 
 import { APICallError, type LanguageModel } from "ai";
+import { parsedJson } from "../core/json.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { InvalidScriptError } from "./errors.ts";
 import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
@@ -298,12 +299,7 @@ export function isFollowUp(text: string): boolean {
 }
 
 function parse(text: string): Script {
-  let said: unknown;
-  try {
-    said = JSON.parse(text);
-  } catch {
-    // A plain text.
-  }
+  const said = parsedJson(text);
   return isPlainObject(said) ? checkScript(said) : { text: `You said: ${text}` };
 }
 

@@ -1,6 +1,7 @@
 /** Commands that change something. Each is recorded in the agent's audit log with its reason. */
 
 import type { Command } from "commander";
+import { parsedJson } from "../../../core/json.ts";
 import type { Definition } from "../../../core/operated/catalog.ts";
 import { type ActionName, DEFINITIONS, definitionOf } from "../../catalog.ts";
 import type { OperatorClient } from "../../client.ts";
@@ -142,22 +143,13 @@ function filterOf(pairs: readonly string[]): Record<string, unknown> {
 const LISTS = new Set(["status", "verdict", "state"]);
 
 function parsedOf(text: string): unknown {
-  if (!/^(true|false|-?\d|[[{"])/.test(text)) return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  return /^(true|false|-?\d|[[{"])/.test(text) ? (parsedJson(text) ?? text) : text;
 }
 
 function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw usageError(
-      `Invalid --payload: expected JSON, e.g. '{"amount":5}'. ${(error as Error).message}`,
-    );
-  }
+  const value = parsedJson(text);
+  if (value !== undefined) return value;
+  throw usageError(`Invalid --payload ${plain(text)}: expected JSON, e.g. '{"amount":5}'.`);
 }
 
 function instantOf(option: string, text: string): number {

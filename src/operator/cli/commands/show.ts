@@ -1,5 +1,6 @@
 /** `perdure show`: one item with all that belongs to it. */
 
+import { parsedJson } from "../../../core/json.ts";
 import type { OperatorClient } from "../../client.ts";
 import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
 import { elapsedText } from "../../waterfall.ts";
@@ -128,11 +129,8 @@ function stepLines({ steps, createdAt }: WorkflowDetails): string[] {
 
 /** A value of a step: JSON, unless it is a text or was cut. */
 function textOf(value: string): string {
-  try {
-    return flat(JSON.parse(value));
-  } catch {
-    return value;
-  }
+  const json = parsedJson(value);
+  return json === undefined ? value : flat(json);
 }
 
 const MAX_IDS = 5;
