@@ -1,5 +1,6 @@
 /** Crashes a scenario at every write and every delivery, each in a new object, and reports problems. `crash-play.ts` runs one. */
 
+import { eachOf } from "../core/each.ts";
 import { type Played, play } from "./crash-play.ts";
 import { InvalidScenarioError } from "./errors.ts";
 import type { CrashPoint, Instance, Moment } from "./instance.ts";
@@ -78,16 +79,12 @@ async function crashAtAll<T extends Objects>(
   const points = pointsOf(scenario, seen);
   const results: WrongPoint[] = [];
   let crashed = 0;
-  const waiting = points.entries();
-  const worker = async () => {
-    for (const [index, point] of waiting) {
-      const { problems, crashes } = await play(scenario, [...earlier, point]);
-      if (crashes.length > earlier.length) crashed++;
-      const what = seen[point.at][point.number - 1] ?? "?";
-      results[index] = { ...point, what, problems };
-    }
-  };
-  await Promise.all(Array.from({ length: scenario.concurrency }, worker));
+  await eachOf([...points.entries()], scenario.concurrency, async ([index, point]) => {
+    const { problems, crashes } = await play(scenario, [...earlier, point]);
+    if (crashes.length > earlier.length) crashed++;
+    const what = seen[point.at][point.number - 1] ?? "?";
+    results[index] = { ...point, what, problems };
+  });
   const wrong = results.filter(({ problems }) => problems.length > 0);
   const name = earlier.length > 0 ? `${scenario.name}, again` : scenario.name;
   const found = { name, points: points.length, crashed, wrong, writes: seen.write };

@@ -1,5 +1,6 @@
 /** Which agents a command is about: that of `--agent`, the only one, all of them, or the one that has an item. */
 
+import { eachOf } from "../../core/each.ts";
 import { type OperatorClient, OperatorError } from "../client.ts";
 import { quoted } from "../command-line.ts";
 import { allAgents } from "../pages.ts";
@@ -9,7 +10,8 @@ import { plain } from "./print/text.ts";
 
 /** Agents that are asked for an item, or followed by `tail`. */
 const MAX_AGENTS = 1_000;
-const AT_ONCE = 8;
+/** Agents that are asked at the same time. */
+export const AT_ONCE = 8;
 /** Agents that a message names. */
 const MAX_NAMED = 20;
 
@@ -59,7 +61,7 @@ export async function agentWith(
   if (only && refs.length === 1) return only;
   const having = new Set<AgentRef>();
   const silent: string[] = [];
-  await eachOf(refs, async (ref) => {
+  await eachOf(refs, AT_ONCE, async (ref) => {
     try {
       if (await has(client, ref, place)) having.add(ref);
     } catch (error) {
@@ -87,18 +89,6 @@ export async function agentWith(
   }
   note(`${nameOf(one)} has it.${unasked}`);
   return one;
-}
-
-/** Calls `work` for each, a few at a time. */
-export async function eachOf<Item>(
-  items: readonly Item[],
-  work: (item: Item) => Promise<void>,
-): Promise<void> {
-  const queue = items.values();
-  const worker = async () => {
-    for (const item of queue) await work(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
 async function has(client: OperatorClient, ref: AgentRef, { collection, id }: Place) {

@@ -1,6 +1,7 @@
 /** Consumes a queue: each message is an arrival. Without Zod. */
 
 import { systemClock } from "../../../core/clock.ts";
+import { eachOf } from "../../../core/each.ts";
 import { jsonOf, lostInJson, preview } from "../../../core/json.ts";
 import type { Duration } from "../../../core/options/duration.ts";
 import { countOf } from "../../../core/options/options.ts";
@@ -127,14 +128,10 @@ export function queue<Body, Target>(
       );
     }
     const endsAt = systemClock.now() + timeoutMs;
-    const waiting = [...batch.messages];
-    const work = async () => {
-      for (let message = waiting.shift(); message; message = waiting.shift()) {
-        const msLeft = endsAt - systemClock.now();
-        if (msLeft > 0) settle(message, await offered(message, env, Math.min(msLeft, messageMs)));
-        else message.retry();
-      }
-    };
-    await Promise.all(Array.from({ length: lanes }, work));
+    await eachOf(batch.messages, lanes, async (message) => {
+      const msLeft = endsAt - systemClock.now();
+      if (msLeft > 0) settle(message, await offered(message, env, Math.min(msLeft, messageMs)));
+      else message.retry();
+    });
   };
 }

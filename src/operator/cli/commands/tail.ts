@@ -1,9 +1,10 @@
 /** `perdure tail`: ends of submissions and dead letters of all agents, as they come. */
 
 import { setTimeout as delay } from "node:timers/promises";
+import { eachOf } from "../../../core/each.ts";
 import { type OperatorClient, OperatorError } from "../../client.ts";
 import type { AgentRef } from "../../protocol.ts";
-import { agentsOf, eachOf, nameOf } from "../agents.ts";
+import { AT_ONCE, agentsOf, nameOf } from "../agents.ts";
 import {
   type Common,
   clientOf,
@@ -54,7 +55,7 @@ export async function tail(options: Common): Promise<void> {
         for (const { text, json } of lines) print(options.json ? jsonText(json) : text);
       };
       const earlier: Line[] = [];
-      await eachOf(refs, async (ref) => {
+      await eachOf(refs, AT_ONCE, async (ref) => {
         const lines = await freshOf(client, ref, followed, refs.length > 1);
         if (isFirst) earlier.push(...lines);
         else show(lines);

@@ -4,11 +4,11 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import semver from "semver";
 import { instantMs } from "../../../core/options/instant.ts";
+import { isPlainObject } from "../../../core/options/options.ts";
 import type { Exports, Sources } from "../project/classes.ts";
 import {
   type ClassBinding,
   FLAG,
-  isRecord,
   nextTag,
   objectsIn,
   type Settings,
@@ -225,10 +225,10 @@ function installedVersion(start: string, name: string): string | undefined {
 /** Whether the local runtime has the secrets that options and the configuration name. Reads names, no values. */
 export function checkSecrets({ folder, settings, file, sources }: Project): CheckResult[] {
   const check = "secrets";
-  const declared = isRecord(settings.secrets) ? textsOf(settings.secrets.required) : [];
+  const declared = isPlainObject(settings.secrets) ? textsOf(settings.secrets.required) : [];
   const named = new Map(declared.map((name) => [name, path.basename(file)]));
   for (const { name, file: at, line } of sources.secrets) named.set(name, `${at}:${line}`);
-  const vars = isRecord(settings.vars) ? Object.keys(settings.vars) : [];
+  const vars = isPlainObject(settings.vars) ? Object.keys(settings.vars) : [];
   const there = new Set([...localSecrets(folder), ...vars]);
   const missing = [...named].filter(([name]) => !there.has(name));
   if (missing.length > 0) {

@@ -2,9 +2,9 @@
 
 import { applyEdits, type Edit, type JSONPath, modify } from "jsonc-parser";
 import { stringify as tomlText } from "smol-toml";
+import { isPlainObject } from "../../../core/options/options.ts";
 import {
   FLAG,
-  isRecord,
   nextTag,
   recordsOf,
   storageOf,
@@ -34,7 +34,7 @@ export function addAgent(
   date: string,
   main = "src/worker.ts",
 ): Edited {
-  const environments = Object.keys(isRecord(config.settings.env) ? config.settings.env : {});
+  const environments = Object.keys(isPlainObject(config.settings.env) ? config.settings.env : {});
   const inherited = `Add the binding ${name} to durable_objects.bindings of each environment that has the agent (${environments.join(", ")}): environments inherit no bindings.`;
   const missing = additionsTo(config, name, date, main);
   const { byHand, ...edited } =
@@ -75,7 +75,7 @@ function additionsTo(
       },
     ],
     // Wrangler takes either migrations or exports.
-    isRecord(exports)
+    isPlainObject(exports)
       ? [
           isStored || exports[name] !== undefined,
           { what: `the class ${name} in "exports"`, at: ["exports", name], value: stored },
@@ -86,7 +86,7 @@ function additionsTo(
 }
 
 function valueAt(settings: unknown, at: readonly string[]): unknown {
-  return at.reduce((value, key) => (isRecord(value) ? value[key] : undefined), settings);
+  return at.reduce((value, key) => (isPlainObject(value) ? value[key] : undefined), settings);
 }
 
 function addToJsonc({ text, settings }: WranglerConfig, additions: readonly Addition[]): Edited {
@@ -150,7 +150,7 @@ function isOfTables(text: string, at: readonly string[], list: unknown): boolean
 
 /** As TOML writes it in one line. */
 function inline(value: unknown): string {
-  if (!isRecord(value)) return JSON.stringify(value);
+  if (!isPlainObject(value)) return JSON.stringify(value);
   const pairs = Object.entries(value).map(([key, one]) => `${key} = ${JSON.stringify(one)}`);
   return `{ ${pairs.join(", ")} }`;
 }

@@ -5,9 +5,9 @@
 
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { isPlainObject } from "../../../core/options/options.ts";
 import { isClass, Sources } from "../project/classes.ts";
 import {
-  isRecord,
   ProjectError,
   projectFolder,
   readConfig,
@@ -315,7 +315,7 @@ function commandsFor({ manifest, config, sources }: Project, hosts: string[]): s
 function dependenciesOf(manifest: Project["manifest"]): ReadonlySet<string> {
   const { dependencies, devDependencies } = manifest;
   const names = [dependencies, devDependencies].flatMap((each) =>
-    isRecord(each) ? Object.keys(each) : [],
+    isPlainObject(each) ? Object.keys(each) : [],
   );
   return new Set(names);
 }
@@ -325,7 +325,7 @@ function manifestOf(folder: string): Project["manifest"] {
   if (!existsSync(file)) return {};
   try {
     const manifest: unknown = JSON.parse(readFileSync(file, "utf8"));
-    return isRecord(manifest) ? manifest : {};
+    return isPlainObject(manifest) ? manifest : {};
   } catch (cause) {
     throw new ProjectError(`Invalid ${file}: ${(cause as Error).message}`, { cause });
   }

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { applyEdits, modify } from "jsonc-parser";
-import { isRecord } from "../project/config.ts";
+import { isPlainObject } from "../../../core/options/options.ts";
 import { IGNORED, SCRIPTS, TSCONFIG } from "./templates.ts";
 
 export type FileChange = { readonly file: string; readonly text: string; readonly what: string };
@@ -53,7 +53,7 @@ function manifestWith(
   manifest: Readonly<Record<string, unknown>>,
   name: string,
 ): string {
-  const scripts = isRecord(manifest.scripts) ? manifest.scripts : {};
+  const scripts = isPlainObject(manifest.scripts) ? manifest.scripts : {};
   const missing = Object.entries(SCRIPTS).filter(([script]) => scripts[script] === undefined);
   const isNew = before === undefined;
   const values: [string[], unknown][] = [

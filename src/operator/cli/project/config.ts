@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { type ParseError, parse as parseJsonc, printParseErrorCode } from "jsonc-parser";
 import { parse as parseToml, TomlError } from "smol-toml";
+import { isPlainObject } from "../../../core/options/options.ts";
 
 /** In the order in which Wrangler looks for them. */
 const NAMES = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
@@ -48,7 +49,7 @@ export function readConfig(folder: string): WranglerConfig | undefined {
 export function parseConfig(file: string, text: string): WranglerConfig {
   const format = file.endsWith(".toml") ? "toml" : "jsonc";
   const settings = format === "toml" ? tomlOf(file, text) : jsoncOf(file, text);
-  if (!isRecord(settings)) throw new ProjectError(`Invalid ${file}: expected an object.`);
+  if (!isPlainObject(settings)) throw new ProjectError(`Invalid ${file}: expected an object.`);
   return { file, format, text, settings };
 }
 
@@ -90,9 +91,9 @@ function tomlOf(file: string, text: string): unknown {
  */
 export function settingsOf(config: WranglerConfig, environment: string | undefined): Settings {
   if (environment === undefined) return config.settings;
-  const all = isRecord(config.settings.env) ? config.settings.env : {};
+  const all = isPlainObject(config.settings.env) ? config.settings.env : {};
   const own = all[environment];
-  if (!isRecord(own)) {
+  if (!isPlainObject(own)) {
     const known = Object.keys(all).join(", ") || "none";
     throw new ProjectError(
       `No environment "${environment}" in ${config.file} (there are: ${known}).`,
@@ -121,7 +122,7 @@ export type ClassBinding = { readonly binding: string; readonly className: strin
 
 /** The bindings of Durable Objects in this Worker, and not in another script. */
 export const objectsIn = (settings: Settings) =>
-  classesOf(isRecord(settings.durable_objects) && settings.durable_objects.bindings, "name");
+  classesOf(isPlainObject(settings.durable_objects) && settings.durable_objects.bindings, "name");
 
 /** The Workflows that are declared. */
 export const workflowsIn = (settings: Settings) => classesOf(settings.workflows, "binding");
@@ -149,8 +150,10 @@ export function storageOf(settings: Settings) {
     for (const name of textsOf(step.deleted_classes))
       for (const kind of [sqlite, other]) kind.delete(name);
   }
-  for (const [name, each] of Object.entries(isRecord(settings.exports) ? settings.exports : {})) {
-    if (!isRecord(each) || each.type !== "durable-object") continue;
+  for (const [name, each] of Object.entries(
+    isPlainObject(settings.exports) ? settings.exports : {},
+  )) {
+    if (!isPlainObject(each) || each.type !== "durable-object") continue;
     (each.storage === "legacy-kv" ? other : sqlite).add(name);
   }
   return { sqlite, other, problems };
@@ -173,13 +176,9 @@ function classesOf(list: unknown, nameKey: string): ClassBinding[] {
   });
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The objects of a list; of anything else, none. */
 export function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
-  return Array.isArray(value) ? value.filter(isRecord) : [];
+  return Array.isArray(value) ? value.filter(isPlainObject) : [];
 }
 
 /** The texts of a list; of anything else, none. */
