@@ -374,7 +374,6 @@ const FOREIGN = [
   "TooManyFollowersError",
   // Of `perdure/inbound`, in the same way.
   "InvalidArrivalError",
-  "InvalidInboundFilterError",
   "ReplayError",
 ];
 

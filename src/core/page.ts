@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { readOptions } from "./options/option-schemas.ts";
-import { invalidMessage, type MakeError } from "./options/options.ts";
+import { InvalidFieldError, invalidMessage, type MakeError } from "./options/options.ts";
 
 /** A page of a list. */
 export type Page<Item> = {
@@ -50,22 +50,27 @@ export function pageOf<Row, Item>(
   return { items: rows.slice(0, limit).map(itemOf), ...(last && { cursor: cursorAfter(last) }) };
 }
 
+/** Invalid options of a list or of a verb for many items, or an invalid id. Nothing was changed. */
+export class InvalidFilterError extends InvalidFieldError {
+  override readonly name = "InvalidFilterError";
+}
+
+export const invalidFilter: MakeError = (field, message) => new InvalidFilterError(field, message);
+
 /**
  * {@link readOptions} of a list or a bulk action. A restriction that is undefined or null by mistake must not select
  * everything, so it is refused.
+ *
+ * @throws InvalidFilterError for an unknown option or an invalid value
  */
-export function readFilter<Out>(
-  schema: z.ZodType<Out>,
-  options: object,
-  name: string,
-  makeError: MakeError,
-): Out {
-  const parsed = readOptions(schema, options, name, makeError);
+export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {
+  const name = `options of ${verb}`;
+  const parsed = readOptions(schema, options, name, invalidFilter);
   const empty = Object.entries(options).find(
     ([option, value]) => option !== "limit" && option !== "cursor" && (value ?? null) === null,
   );
   if (!empty) return parsed;
   const [option, value] = empty;
   const expected = "expected a value. Leave the option out to select all";
-  throw makeError(option, invalidMessage(option, `${value} in ${name}`, expected));
+  throw invalidFilter(option, invalidMessage(option, `${value} in ${name}`, expected));
 }

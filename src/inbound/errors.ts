@@ -8,11 +8,6 @@ export class InvalidArrivalError extends InvalidFieldError {
   override readonly name = "InvalidArrivalError";
 }
 
-/** Invalid options of a list or a replay. */
-export class InvalidInboundFilterError extends Error {
-  override readonly name = "InvalidInboundFilterError";
-}
-
 /** The handler has called something that no arrival can call. */
 export class InvalidCallError extends Error {
   override readonly name = "InvalidCallError";

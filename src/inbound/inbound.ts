@@ -115,7 +115,7 @@ export class Inbound extends LifecycleCapability {
     addRefused(this.#store.storage, refused, this.#clock.now());
   }
 
-  /** Arrivals in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
+  /** Arrivals in the log, newest first, without their bodies. @throws InvalidFilterError */
   async list(options: ListInboundOptions = {}): Promise<Page<LoggedArrival>> {
     const { selection, limit, cursor } = readPage(options);
     await this.lifecycle.ready();
@@ -126,7 +126,7 @@ export class Inbound extends LifecycleCapability {
     };
   }
 
-  /** An arrival with its body; null if it is unknown. @throws InvalidInboundFilterError */
+  /** An arrival with its body; null if it is unknown. @throws InvalidFilterError */
   async inspect(source: string, id: string): Promise<InspectedArrival | null> {
     checkRef("inbound.inspect()", source, id);
     await this.lifecycle.ready();
@@ -164,7 +164,7 @@ export class Inbound extends LifecycleCapability {
    * started is not started twice; so does a filtered one. An accepted one gets a new id.
    *
    * @returns null for an unknown arrival
-   * @throws ReplayError, InvalidInboundFilterError; nothing is stored then
+   * @throws ReplayError, InvalidFilterError; nothing is stored then
    */
   async replay(source: string, id: string): Promise<ReplayResult | null> {
     checkRef("inbound.replay()", source, id);
@@ -180,7 +180,7 @@ export class Inbound extends LifecycleCapability {
    * {@link replay} of many, one after the other, the oldest first. Stops when the agent has no room.
    *
    * @param matches only those whose failure it returns true for
-   * @throws InvalidInboundFilterError
+   * @throws InvalidFilterError
    */
   async replayMany(filter: ReplayFilter = {}, matches?: Matches): Promise<ReplayPage> {
     const { selection, limit, cursor } = readReplay(filter, matches);
@@ -218,7 +218,7 @@ export class Inbound extends LifecycleCapability {
    * How many arrivals {@link replayMany} would replay, of at most 100,000 in the log.
    *
    * @returns the first of them, with a `cursor` where the log has more: pass it to continue
-   * @throws InvalidInboundFilterError
+   * @throws InvalidFilterError
    */
   async countReplayable(filter: ReplayFilter = {}, matches?: Matches) {
     const { selection, limit, cursor } = readReplay(filter, matches);
@@ -236,7 +236,7 @@ export class Inbound extends LifecycleCapability {
     return { count, first, cursor: `${after}:${until}` };
   }
 
-  /** @throws InvalidInboundFilterError for a filter that no replay takes */
+  /** @throws InvalidFilterError for a filter that no replay takes */
   checkReplay(filter: ReplayFilter): void {
     readReplay(filter);
   }

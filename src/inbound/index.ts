@@ -1,12 +1,12 @@
 /** `perdure/inbound`: accepts arrivals once, replays them, and signs links. */
 
 export { InvalidOptionError } from "../core/options/options.ts";
+export { InvalidFilterError } from "../core/page.ts";
 export { InvalidApprovalError } from "../kernel/waits/index.ts";
 export {
   InboundBusyError,
   InvalidArrivalError,
   InvalidCallError,
-  InvalidInboundFilterError,
   ReplayError,
 } from "./errors.ts";
 export { type InstalledInbound, inbound } from "./feature.ts";

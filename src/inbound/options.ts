@@ -14,8 +14,8 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { readFilter } from "../core/page.ts";
-import { InvalidArrivalError, InvalidInboundFilterError } from "./errors.ts";
+import { invalidFilter, readFilter } from "../core/page.ts";
+import { InvalidArrivalError } from "./errors.ts";
 import type { AcceptRequest, RawArrival, RefusedRequests } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
 import type { InboundFilter, InboundSettings, ListInboundOptions, ReplayFilter } from "./types.ts";
@@ -173,27 +173,15 @@ export type Selection = {
 
 export type Matches = (failure: string) => boolean;
 
-const invalidFilter = (_: string, message: string) => new InvalidInboundFilterError(message);
-
-/** @throws InvalidInboundFilterError for an unknown option or an invalid value */
+/** @throws InvalidFilterError for an unknown option or an invalid value */
 export function readPage(options: ListInboundOptions) {
-  const { limit, cursor, ...filter } = readFilter(
-    PAGED,
-    options,
-    "options of inbound.list()",
-    invalidFilter,
-  );
+  const { limit, cursor, ...filter } = readFilter(PAGED, "inbound.list()", options);
   return { selection: { ...selectionOf(filter), isUnfinished: false }, limit, cursor };
 }
 
-/** @throws InvalidInboundFilterError for an unknown option or an invalid value */
+/** @throws InvalidFilterError for an unknown option or an invalid value */
 export function readReplay(options: ReplayFilter, matches?: Matches) {
-  const { limit, cursor, ...filter } = readFilter(
-    REPLAY,
-    options,
-    "options of inbound.replayMany()",
-    invalidFilter,
-  );
+  const { limit, cursor, ...filter } = readFilter(REPLAY, "inbound.replayMany()", options);
   const selection = selectionOf(filter);
   return { selection: { ...selection, isUnfinished: !selection.verdicts, matches }, limit, cursor };
 }
@@ -210,7 +198,7 @@ function selectionOf({ source, verdict: verdicts, type, since, until }: Read) {
   return { source, verdicts, type, since, until };
 }
 
-/** @throws InvalidInboundFilterError for values that cannot name an arrival */
+/** @throws InvalidFilterError for values that cannot name an arrival */
 export function checkRef(verb: string, source: unknown, id: unknown): void {
   readOptions(ARRIVAL_REF, { source, id } as never, `arguments of ${verb}`, invalidFilter);
 }

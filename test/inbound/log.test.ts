@@ -113,7 +113,7 @@ describe("list()", () => {
     const refused = await inside(givenInbound(), ({ inbound }) =>
       inbound.list(options as never).catch((error: Error) => `${error.name}: ${error.message}`),
     );
-    expect(refused).toContain("InvalidInboundFilterError: ");
+    expect(refused).toContain("InvalidFilterError: ");
     expect(refused).toContain(name);
   });
 
@@ -123,7 +123,7 @@ describe("list()", () => {
     const refused = await inside(stub, ({ inbound }) =>
       inbound.inspect(7 as never, {} as never).catch((error: Error) => error.name),
     );
-    expect(refused).toBe("InvalidInboundFilterError");
+    expect(refused).toBe("InvalidFilterError");
   });
 });
 

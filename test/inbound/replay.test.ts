@@ -329,7 +329,7 @@ describe("inbound.replay()", () => {
         ),
       );
     expect(await thrown("unknown")).toBeNull();
-    expect(await thrown(7 as never)).toContain("InvalidInboundFilterError: Invalid id 7");
+    expect(await thrown(7 as never)).toContain("InvalidFilterError: Invalid id 7");
     await accept(stub, refused(of("d1")));
     expect(await thrown("d1")).toMatch(/^ReplayError: .*its body is not in the log/);
     await accept(stub, refused(arrival("d2")));
@@ -411,7 +411,7 @@ describe("inbound.replayMany()", () => {
     const error = await inside(stub, ({ inbound }) =>
       inbound.replayMany(filter as never).catch(String),
     );
-    expect(error).toContain("InvalidInboundFilterError");
+    expect(error).toContain("InvalidFilterError");
     expect(error).toContain(name);
     expect(await notesOf(stub)).toEqual([]);
   });

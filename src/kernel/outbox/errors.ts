@@ -78,11 +78,6 @@ export class OutboxFullError extends Error {
   }
 }
 
-/** Invalid options of a list, a count or a redrive. */
-export class InvalidFilterError extends Error {
-  override readonly name = "InvalidFilterError";
-}
-
 /** The id has an instance already, or one is being started. An agent's ids are unique over all its Workflows. */
 export class WorkflowExistsError extends Error {
   override readonly name = "WorkflowExistsError";

@@ -11,9 +11,8 @@ import {
   someOf,
   text,
 } from "../../core/options/option-schemas.ts";
-import { type PageOptions, POSITION, readFilter as readPaged } from "../../core/page.ts";
+import { invalidFilter, type PageOptions, POSITION } from "../../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
-import { InvalidFilterError } from "./errors.ts";
 import type {
   DeadLetterFilter,
   DeliveryState,
@@ -50,11 +49,6 @@ const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
 const ID = text({ empty: true });
 const REASON = text({ maxLength: 1_024 });
 
-/** @throws InvalidFilterError for an unknown option or an invalid value */
-export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {
-  return readPaged(schema, options, `options of ${verb}`, invalidFilter);
-}
-
 /** @throws InvalidFilterError for an invalid point in time */
 export function readBefore(options: unknown): number {
   return readOptions(BEFORE, options, "options of deleteDeadLetters()", invalidFilter).before;
@@ -68,8 +62,4 @@ export function checkId(verb: string, id: unknown): void {
 /** @throws InvalidFilterError for an invalid reason */
 export function checkReason(reason: unknown): void {
   readOptions(REASON, reason, "reason", invalidFilter);
-}
-
-function invalidFilter(_: string, message: string): Error {
-  return new InvalidFilterError(message);
 }

@@ -6,7 +6,7 @@ export { NewerSchemaError, OlderSchemaError } from "../../core/lifecycle/migrati
 export type { Duration } from "../../core/options/duration.ts";
 export type { Instant } from "../../core/options/instant.ts";
 export { InvalidOptionError } from "../../core/options/options.ts";
-export type { Page } from "../../core/page.ts";
+export { InvalidFilterError, type Page } from "../../core/page.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../../core/problems.ts";
 export type { DeliveryPolicy } from "./delivery/policy.ts";
 export type {
@@ -43,7 +43,6 @@ export {
 export {
   InvalidDestinationError,
   InvalidEventError,
-  InvalidFilterError,
   OutboxFullError,
   RefusedError,
   UndeliverableError,

@@ -9,7 +9,7 @@ import { type Json, preview } from "../../core/json.ts";
 import { Capability } from "../../core/lifecycle/capability.ts";
 import type { Instant } from "../../core/options/instant.ts";
 import { invalidMessage, objectOf } from "../../core/options/options.ts";
-import type { Page, PageOptions } from "../../core/page.ts";
+import { invalidFilter, type Page, type PageOptions, readFilter } from "../../core/page.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
@@ -29,12 +29,7 @@ import {
   type WorkflowStartDestination,
   type WorkflowStartEvent,
 } from "./destinations/workflow-start.ts";
-import {
-  InvalidDestinationError,
-  InvalidEventError,
-  InvalidFilterError,
-  OutboxFullError,
-} from "./errors.ts";
+import { InvalidDestinationError, InvalidEventError, OutboxFullError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
 import type { FactSource } from "./facts.ts";
 import {
@@ -46,7 +41,6 @@ import {
   ENDPOINT_LIST,
   type ReadFilter,
   readBefore,
-  readFilter,
 } from "./filters.ts";
 import { type KeepLimits, type OutboxSettings, readSettings } from "./options.ts";
 import type { Selection } from "./store/dead-letters.ts";
@@ -317,7 +311,7 @@ export class Outbox extends Capability {
     const { kinds } = this.#destinations;
     if (kind !== undefined && !kinds.includes(kind)) {
       const expected = `expected one of ${kinds.join(", ")}`;
-      throw new InvalidFilterError(invalidMessage("kind", preview(kind), expected));
+      throw invalidFilter("kind", invalidMessage("kind", preview(kind), expected));
     }
     const filter = { states: state, submissionId, kind, key: this.#keyOf(destination) };
     await this.#ready();
@@ -492,7 +486,7 @@ export class Outbox extends Capability {
     try {
       this.#destinations.check(destination);
     } catch (error) {
-      throw new InvalidFilterError((error as Error).message, { cause: error });
+      throw invalidFilter("destination", (error as Error).message);
     }
     return this.#destinations.keyOf(destination);
   }
