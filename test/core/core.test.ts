@@ -306,7 +306,7 @@ describe("wake", () => {
       expect(wake.reach()).rejects.toMatchObject({ name: "RootAgentError", retryable: true }),
       vi.advanceTimersByTimeAsync(5_000),
     ]);
-    expect(() => wake.check()).toThrow("No answer within 5000 ms. Call again.");
+    expect(() => wake.check()).toThrow("Call again. The reason: No answer within 5000 ms");
     toRoot.mockResolvedValue();
     await vi.advanceTimersByTimeAsync(5_000);
     await wake.reach();

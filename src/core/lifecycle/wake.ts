@@ -65,10 +65,12 @@ export class RootAgentError extends Error {
     // The text of agents, which has no code for it.
     const hasNone =
       message === `Lifecycle capability "${capability}" cannot receive routed messages`;
+    const problem = hasNone ? "has no Perdure" : "could not be reached";
+    const remedy = hasNone
+      ? "Let the root's class extend DurableThink, DurableAgent or DurableChatAgent."
+      : `Call again. The reason: ${message}`;
     super(
-      hasNone
-        ? "The root of this sub-agent cannot wake it, because the root's class has no Perdure. Make the class of the root extend DurableThink, DurableAgent or DurableChatAgent."
-        : `The root of this sub-agent could not be reached, so nothing would wake the sub-agent after a crash: ${message.replace(/\.*$/, "")}. Call again.`,
+      `The root of this sub-agent ${problem}, so nothing would wake the sub-agent after a crash. ${remedy}`,
       { cause },
     );
     this.retryable = !hasNone;
