@@ -60,7 +60,7 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
 }
 
 /** What a module contributes for operators. */
-const PART = /^[\w/-]+\/operated\/(catalog|lists|needs|part)\.ts$/;
+const PART = /^[\w/-]+\/operated\/(catalog|lists|needs|part|spans)\.ts$/;
 
 /** An import from another module goes through its index.ts, which users may have, or its internal.ts. */
 function wallRule(target: string, from: string, to: string): string | undefined {

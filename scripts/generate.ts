@@ -34,6 +34,7 @@ const OPERATED = {
   lists: ["LISTS", "READS", "OPENS", "SUBLISTS"],
   part: ["PARTS"],
   needs: ["NEEDS"],
+  spans: ["SPANS"],
 };
 for (const [file, names] of Object.entries(OPERATED)) {
   // Core has the types.

@@ -48,6 +48,11 @@ export function spanIdOf(traceId: string, key: string): string {
   return hex(`${traceId}:${key}`, 16);
 }
 
+/** The key of a delivery's span. */
+export function deliveryKey(deliveryId: string): string {
+  return `delivery:${deliveryId}`;
+}
+
 function hex(text: string, digits: number): string {
   return createHash("sha256").update(text).digest("hex").slice(0, digits);
 }

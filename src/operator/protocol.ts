@@ -4,6 +4,7 @@ import type { Json } from "../core/json.ts";
 import type { ActionOf, Definition, Question } from "../core/operated/catalog.ts";
 import type { Effect } from "../core/operated/effect.ts";
 import type { Finding as OperatedFinding } from "../core/operated/part.ts";
+import type { Trace, TraceSpan } from "../core/operated/spans.ts";
 import type { Page, PageOptions } from "../core/page.ts";
 import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
 import type { Lists, OPENS, READS, SUBLISTS } from "./lists.ts";
@@ -11,7 +12,7 @@ import type { Lists, OPENS, READS, SUBLISTS } from "./lists.ts";
 export type { DeliveryDetails } from "../kernel/outbox/operated/lists.ts";
 export type { ThreadMessage, ThreadSummary } from "../kernel/submissions/operated/lists.ts";
 export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./operated/lists.ts";
-export type { Page, PageOptions };
+export type { Page, PageOptions, Trace, TraceSpan };
 
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
 export type AgentRef = { readonly agent: string; readonly name: string };
@@ -122,33 +123,6 @@ export type AuditEntry = {
   readonly count: number;
   readonly error?: string;
 };
-
-// --- Trace --------------------------------------------------------------------------------------------------------
-
-export type TraceSpan = {
-  /** 16 hex digits, derived from the ids: the same for each build. */
-  readonly spanId: string;
-  readonly parentSpanId?: string;
-  readonly name: string;
-  readonly kind:
-    | "workflow"
-    | "step"
-    | "submission"
-    | "wait"
-    | "attempt"
-    | "model"
-    | "tool"
-    | "delivery";
-  readonly startedAt: number;
-  /** Left out while it runs. */
-  readonly endedAt?: number;
-  readonly status: "ok" | "error" | "unset";
-  readonly error?: string;
-  readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
-};
-
-export type Trace = { readonly traceId: string; readonly spans: readonly TraceSpan[] };
 
 // --- Filters ------------------------------------------------------------------------------------------------------
 

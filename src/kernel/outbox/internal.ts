@@ -26,4 +26,3 @@ export { hostOf, problemOfHost, problemOfUrl } from "./destinations/webhook.ts";
 export { hasEnded, NO_INSTANCE } from "./destinations/workflow-event.ts";
 export { messageMatches, NotNeededError, RefusedError, UndeliverableError } from "./errors.ts";
 export { deliveryIdOf } from "./event.ts";
-export { listDeliveries } from "./store/listing.ts";

@@ -1,6 +1,12 @@
 /** A stored submission as callers, receivers and traces see it. */
 
-import { parseTraceparent, spanIdOf, traceOf, traceparentOf } from "../../core/trace-context.ts";
+import {
+  deliveryKey,
+  parseTraceparent,
+  spanIdOf,
+  traceOf,
+  traceparentOf,
+} from "../../core/trace-context.ts";
 import { ANSWER_BYTES } from "./options.ts";
 import { isTerminal, publicThreadOf, type Summary } from "./store/rows.ts";
 import type {
@@ -133,10 +139,6 @@ export function traceOfSubmission(submission: Traced): SubmissionTrace {
 
 export function traceOfWorkflow({ name, id }: Pick<PromptingStep, "name" | "id">): SubmissionTrace {
   return traceOf(`workflow:${name}:${id}`);
-}
-
-export function deliveryKey(deliveryId: string): string {
-  return `delivery:${deliveryId}`;
 }
 
 /** The `traceparent` header of the requests of a delivery: its own span is the parent of what the receiver does. */

@@ -20,7 +20,6 @@ export {
 } from "./host.ts";
 export * from "./index.ts";
 export {
-  deliveryKey,
   type PromptingStep,
   promptingStepOf,
   shortEndOf,
@@ -45,15 +44,10 @@ export {
 export { listThreads, type Place, type Places, ThreadHistory } from "./store/threads.ts";
 export {
   promptsOfWorkflow,
-  type TracedAttempt,
-  type TracedCall,
   type TracedSubmission,
-  tracedAttempts,
-  tracedCalls,
   tracedSubmission,
 } from "./store/traced.ts";
 export { Submissions } from "./submissions.ts";
-export type { AttemptTimeline, ModelCall } from "./turns/budgets.ts";
 export type { AttemptPlan } from "./turns/next-attempt.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";
 export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";

@@ -9,5 +9,4 @@ export type * from "./kinds.generated.ts";
 export { KINDS } from "./kinds.generated.ts";
 export type * from "./protocol.ts";
 export { hasOpenWait, type StepRow, stepsWithPrefix } from "./steps.ts";
-export { type TracedWait, waitsOfWorkflow } from "./traced.ts";
 export { GRACE_MS, Waits } from "./waits.ts";

@@ -1,8 +1,9 @@
 /**
- * The trace of a submission, built from rows: the same at each call, complete after any crash. The SQL is in
- * `submissions/store/traced.ts`, `waits/traced.ts` and `outbox/store/listing.ts`.
+ * The trace of a submission, built from rows: the same at each call, complete after any crash. Each module has its spans in
+ * `operated/spans.ts`.
  */
 
+import { Spans } from "../../core/operated/spans.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {
   promptingStepOf,
@@ -10,12 +11,18 @@ import {
   traceOfSubmission,
   traceOfWorkflow,
 } from "../../kernel/submissions/internal.ts";
+import { statusOf, submissionKey } from "../../kernel/submissions/operated/spans.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
 import { stepsOf } from "../workflows/steps.ts";
-import { Spans } from "./spans.ts";
-import { addSubmission, statusOf, submissionKey } from "./submission-spans.ts";
-import { addEnd, addStepOf, addWorkflow, rootKey, type TrackedWorkflow } from "./workflow-spans.ts";
+import {
+  addEnd,
+  addStepOf,
+  addWithOthers,
+  addWorkflow,
+  rootKey,
+  type TrackedWorkflow,
+} from "./workflow-spans.ts";
 
 /** Everything of a submission as spans, with the workflow that waits for it; null for an unknown id. @throws InvalidSubmissionError */
 export async function traceSubmission(
@@ -42,7 +49,7 @@ export function submissionTrace(
   const { traceId, callerSpanId } = traceOfSubmission(submission);
   const spans = new Spans(traceId);
   const of = promptingStepOf(submission);
-  if (!of) addSubmission(sql, spans, submission, callerSpanId);
+  if (!of) addWithOthers(sql, spans, submission, callerSpanId);
   else if (scope === "submission") addStepOf(sql, spans, submission, of);
   else {
     const tracked = host.getWorkflow(of.id) as TrackedWorkflow | undefined;

@@ -1,5 +1,6 @@
 /** The spans of a workflow instance and of its steps, around those of the submissions that its steps wait for. */
 
+import type { NewSpan, SpanSource, Spans } from "../../core/operated/spans.ts";
 import {
   type PromptingStep,
   promptingStepOf,
@@ -8,11 +9,10 @@ import {
   tracedSubmission,
   withKeyPrefix,
 } from "../../kernel/submissions/internal.ts";
-import { STATUS_OF, type TracedWait, waitsOfWorkflow } from "../../kernel/waits/index.ts";
+import { addSubmission, linkTo } from "../../kernel/submissions/operated/spans.ts";
 import { keyPrefix } from "../../workflow/internal.ts";
 import type { TraceSpan, WorkflowStep } from "../protocol.ts";
-import type { NewSpan, Spans } from "./spans.ts";
-import { addSubmission, linkTo } from "./submission-spans.ts";
+import { SPANS } from "../spans.generated.ts";
 
 const MAX_STEPS = 200;
 /** How many refused answers before a prompt are followed to the first one. */
@@ -35,6 +35,19 @@ type Step = {
   readonly prompts: readonly TracedSubmission[];
 };
 
+const SOURCES = Object.values<SpanSource>(SPANS);
+
+/** Adds the spans of a submission, and what other modules have of it. */
+export function addWithOthers(
+  sql: SqlStorage,
+  spans: Spans,
+  submission: TracedSubmission,
+  parentSpanId: string | undefined,
+): void {
+  const all = SOURCES.flatMap(({ below }) => below?.(sql, submission.submissionId) ?? []);
+  addSubmission(sql, spans, submission, parentSpanId, all);
+}
+
 /** Adds a workflow instance with all of its steps. */
 export function addWorkflow(
   sql: SqlStorage,
@@ -46,15 +59,14 @@ export function addWorkflow(
   const instance = { workflow: of.name, instance: of.id };
   const found = promptsOfWorkflow(sql, instance, submission.seq, MAX_STEPS);
   const prompts = found.some(({ seq }) => seq === submission.seq) ? found : [...found, submission];
-  const waits = waitsOfWorkflow(sql, instance, MAX_STEPS);
-  const steps = [...promptSteps(sql, prompts), ...waits.map(waitStep)].sort(byStart);
+  const steps = [...promptSteps(sql, prompts), ...waitSteps(sql, instance)].sort(byStart);
   // The one that was asked for comes first, so that it is whole.
   const all = steps.flatMap((step) => step.prompts);
   const others = all.filter(({ seq }) => seq !== submission.seq);
   const root = addRoot(spans, of, steps, tracked);
   const parentOf = addSteps(spans, steps, steps, root);
   for (const prompt of [submission, ...others]) {
-    addSubmission(sql, spans, prompt, parentOf(prompt));
+    addWithOthers(sql, spans, prompt, parentOf(prompt));
   }
 }
 
@@ -68,7 +80,7 @@ export function addStepOf(
   const own = promptSteps(sql, [submission]);
   const all = [...stepsOfInstance(sql, of), ...own];
   const parentOf = addSteps(spans, own, all, spans.idOf(rootKey(of)));
-  addSubmission(sql, spans, submission, parentOf(submission));
+  addWithOthers(sql, spans, submission, parentOf(submission));
 }
 
 /**
@@ -97,8 +109,7 @@ function stepsOfInstance(sql: SqlStorage, { name, id }: Instance): Step[] {
   const prompts = withKeyPrefix(sql, prefix, MAX_STEPS).flatMap(
     ({ submissionId }) => tracedSubmission(sql, submissionId) ?? [],
   );
-  const waits = waitsOfWorkflow(sql, { workflow: name, instance: id }, MAX_STEPS);
-  return [...promptSteps(sql, prompts), ...waits.map(waitStep)];
+  return [...promptSteps(sql, prompts), ...waitSteps(sql, { workflow: name, instance: id })];
 }
 
 export const rootKey = ({ name, id }: Instance) => `workflow:${name}:${id}`;
@@ -219,26 +230,10 @@ function stepNameOf(prompt: TracedSubmission): string {
   return promptingStepOf(prompt)?.stepName ?? "";
 }
 
-function waitStep(wait: TracedWait): Step {
-  const { waitId, kind, status, stepName, createdAt, settledAt, by } = wait;
-  const isFailed = status === "failed" || status === "expired";
-  const span: NewSpan = {
-    name: `perdure.step ${stepName}`,
-    kind: "step",
-    startedAt: createdAt,
-    endedAt: settledAt ?? undefined,
-    status: isFailed ? "error" : status === "completed" ? "ok" : "unset",
-    error: isFailed ? `The wait has ${status}` : undefined,
-    attributes: {
-      "perdure.step.name": stepName,
-      "perdure.step.kind": kind,
-      "perdure.wait.id": waitId,
-      "perdure.wait.status": status,
-      "perdure.approval.status": kind === "approval" ? STATUS_OF[status] : undefined,
-      "perdure.approval.by": by ?? undefined,
-    },
-  };
-  return { key: `step:${waitId}`, span, prompts: [] };
+/** The steps that wait for a row of a module. */
+function waitSteps(sql: SqlStorage, of: { workflow: string; instance: string }): Step[] {
+  const all = SOURCES.flatMap(({ steps }) => steps?.(sql, of, MAX_STEPS) ?? []);
+  return all.map(([key, span]) => ({ key, span, prompts: [] }));
 }
 
 /** A step of which only the platform knows. */

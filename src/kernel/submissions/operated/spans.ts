@@ -1,26 +1,23 @@
-/** The spans of one submission: how long it waited, its attempts with their model and tool calls, and its deliveries. */
+/**
+ * The spans of one submission: how long it waited, and its attempts with their model and tool calls. What other modules have of
+ * it is below it.
+ */
 
-import { spanIdOf } from "../../core/trace-context.ts";
-import type { DeliveryInfo } from "../../kernel/outbox/index.ts";
-import { hostOf, listDeliveries } from "../../kernel/outbox/internal.ts";
-import type { AttemptTimeline, ModelCall } from "../../kernel/submissions/internal.ts";
+import type { KeyedSpan, NewSpan, Spans, TraceSpan } from "../../../core/operated/spans.ts";
+import { spanIdOf } from "../../../core/trace-context.ts";
+import { traceOfSubmission } from "../inspection.ts";
+import { isTerminal, publicThreadOf } from "../store/rows.ts";
 import {
-  deliveryKey,
-  isTerminal,
-  publicThreadOf,
   type TracedAttempt,
   type TracedCall,
   type TracedSubmission,
   tracedAttempts,
   tracedCalls,
   tracedSubmission,
-  traceOfSubmission,
-} from "../../kernel/submissions/internal.ts";
-import type { TraceSpan } from "../protocol.ts";
-import type { NewSpan, Spans } from "./spans.ts";
+} from "../store/traced.ts";
+import type { AttemptTimeline, ModelCall } from "../turns/budgets.ts";
 
 const MAX_ATTEMPTS = 200;
-const MAX_DELIVERIES = 100;
 const INTERRUPTED = "The object was restarted or reset during the attempt";
 const LOST_CALL = "The call was interrupted, and its outcome is not known";
 
@@ -43,16 +40,21 @@ export function submissionKey(submissionId: string): string {
   return `submission:${submissionId}`;
 }
 
-/** Adds the spans of a submission, parents first, because there may not be room for all. */
+/**
+ * Adds the spans of a submission, parents first, because there may not be room for all.
+ *
+ * @param below those that other modules have of it
+ */
 export function addSubmission(
   sql: SqlStorage,
   spans: Spans,
   submission: TracedSubmission,
   parentSpanId: string | undefined,
+  below: readonly KeyedSpan[],
 ): void {
   const { submissionId } = submission;
   const attempts = attemptsOf(sql, submission);
-  const deliveries = deliveriesOf(sql, submissionId);
+  const deliveries = below.filter(([, { kind }]) => kind === "delivery").length;
   const repairs = attempts.filter(({ follow }) => follow === "repair").length;
   const head = { ...headOf(sql, submission, deliveries, repairs), parentSpanId };
   const parent = spans.add(submissionKey(submissionId), head);
@@ -61,7 +63,7 @@ export function addSubmission(
     attempts.map((one) => [one.attempt, spans.add(...attemptSpan(submission, one, parent))]),
   );
   for (const wait of waitSpans(submission, attempts, parent)) spans.add(...wait);
-  for (const delivery of deliveries) spans.add(...deliverySpan(delivery, parent));
+  for (const [key, span] of below) spans.add(key, { ...span, parentSpanId: parent });
   for (const { attempt, key, span } of innerSpans(sql, spans, submission, attempts)) {
     spans.add(key, { ...span, parentSpanId: ids.get(attempt) ?? parent });
   }
@@ -70,7 +72,7 @@ export function addSubmission(
 function headOf(
   sql: SqlStorage,
   submission: TracedSubmission,
-  deliveries: readonly DeliveryInfo[],
+  deliveries: number,
   repairs: number,
 ): NewSpan {
   const { submissionId, status, attempts, mergedInto, usage, finishReason, channel } = submission;
@@ -97,7 +99,7 @@ function headOf(
       "perdure.finish_reason": finishReason,
       // A delivered one has no row, unless the outbox keeps it.
       "perdure.deliveries.untracked": isTerminal(status)
-        ? Math.max(0, notify.length - deliveries.length)
+        ? Math.max(0, notify.length - deliveries)
         : undefined,
     },
     ...(target && { links: [linkTo(target)] }),
@@ -148,7 +150,7 @@ function attemptSpan(
   { submissionId }: TracedSubmission,
   { attempt, startedAt, endedAt, status, error, isInterrupted, timeline }: Attempt,
   parentSpanId: string,
-): [key: string, span: NewSpan] {
+): KeyedSpan {
   const span: NewSpan = {
     parentSpanId,
     name: "perdure.turn",
@@ -182,8 +184,8 @@ function waitSpans(
   }: TracedSubmission,
   attempts: readonly Attempt[],
   parentSpanId: string,
-): [key: string, span: NewSpan][] {
-  const waits: [string, NewSpan][] = [];
+): KeyedSpan[] {
+  const waits: KeyedSpan[] = [];
   let from: number | undefined = createdAt;
   const add = (before: number, startedAt: number, endedAt: number | undefined) => {
     const attributes = {
@@ -282,47 +284,4 @@ function toolSpan(
       "gen_ai.tool.call.id": toolCallId,
     },
   };
-}
-
-/** Deliveries that wait, dead letters, and the delivered ones that the outbox keeps. */
-function deliveriesOf(sql: SqlStorage, submissionId: string): DeliveryInfo[] {
-  const states = ["waiting", "dead", "delivered", "discarded"] as const;
-  const filter = { states, key: undefined, kind: undefined, submissionId };
-  return [...listDeliveries(sql, filter, MAX_DELIVERIES, undefined).items].reverse();
-}
-
-function deliverySpan(delivery: DeliveryInfo, parentSpanId: string): [key: string, span: NewSpan] {
-  const { id, submissionId, destination, createdAt, attempt } = delivery;
-  const { endedAt, status, error } = outcomeOf(delivery);
-  const span: NewSpan = {
-    parentSpanId,
-    name: "perdure.deliver",
-    kind: "delivery",
-    startedAt: createdAt,
-    endedAt,
-    status,
-    error,
-    attributes: {
-      "perdure.submission.id": submissionId,
-      "perdure.delivery.id": id,
-      "perdure.delivery.state": delivery.state,
-      "perdure.delivery.attempt": attempt,
-      "perdure.destination.kind": destination.kind,
-      "server.address": "url" in destination ? hostOf(String(destination.url)) : undefined,
-    },
-  };
-  return [deliveryKey(id), span];
-}
-
-function outcomeOf(delivery: DeliveryInfo): Pick<NewSpan, "endedAt" | "status" | "error"> {
-  switch (delivery.state) {
-    case "delivered":
-      return { endedAt: delivery.deliveredAt, status: "ok" };
-    case "discarded":
-      return { endedAt: delivery.discardedAt, status: "unset", error: delivery.reason };
-    case "dead":
-      return { endedAt: delivery.diedAt, status: "error", error: delivery.lastError };
-    case "waiting":
-      return { error: delivery.lastError };
-  }
 }

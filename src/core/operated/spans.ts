@@ -1,7 +1,31 @@
-/** Collects the spans of one trace, up to a limit. */
+/** What modules add to a trace, and the collection of its spans, up to a limit. */
 
-import { spanIdOf } from "../../core/trace-context.ts";
-import type { Trace, TraceSpan } from "../protocol.ts";
+import { spanIdOf } from "../trace-context.ts";
+
+export type TraceSpan = {
+  /** 16 hex digits, derived from the ids: the same for each build. */
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly name: string;
+  readonly kind:
+    | "workflow"
+    | "step"
+    | "submission"
+    | "wait"
+    | "attempt"
+    | "model"
+    | "tool"
+    | "delivery";
+  readonly startedAt: number;
+  /** Left out while it runs. */
+  readonly endedAt?: number;
+  readonly status: "ok" | "error" | "unset";
+  readonly error?: string;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
+};
+
+export type Trace = { readonly traceId: string; readonly spans: readonly TraceSpan[] };
 
 const MAX_SPANS = 1_000;
 
@@ -15,6 +39,21 @@ export type NewSpan = Pick<TraceSpan, "name" | "kind" | "startedAt"> & {
   readonly error?: string | undefined;
   readonly attributes?: Readonly<Record<string, Value | undefined>>;
   readonly links?: TraceSpan["links"];
+};
+
+/** A span by the key of its row: the same in each build. */
+export type KeyedSpan = readonly [key: string, span: NewSpan];
+
+/** What a module adds to traces. Reads only. */
+export type SpanSource = {
+  /** The spans right below a submission. */
+  readonly below?: (sql: SqlStorage, submissionId: string) => readonly KeyedSpan[];
+  /** The steps of an instance of a workflow that wait for the module. */
+  readonly steps?: (
+    sql: SqlStorage,
+    of: { readonly workflow: string; readonly instance: string },
+    most: number,
+  ) => readonly KeyedSpan[];
 };
 
 export class Spans {
