@@ -3,7 +3,14 @@
 import type { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
 import { failureOf } from "../core/failures.ts";
-import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
+import {
+  HALF_CHARACTER,
+  type Json,
+  jsonTextOf,
+  lostInJson,
+  malformedKeyIn,
+  preview,
+} from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/options/option-schemas.ts";
 import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
 import { invalidStep } from "../core/steps.ts";
@@ -31,9 +38,15 @@ export const TIMEOUT = duration({ max: "365 days" }).default(86_400_000);
 export const KEY = text({ empty: true }).optional();
 export const ROLLBACK = hook().optional();
 
-/** A value as JSON, which the agent stores. */
+/** A value as JSON, which the agent stores. Refuses one that JSON would change. */
 export function jsonFor(name: string, value: unknown, maxBytes: number, refuse: Refuse): Json {
   const json = jsonTextOf(name, value, { maxBytes, refuse });
+  const lost = lostInJson(value);
+  if (lost) {
+    throw refuse(
+      `Invalid ${name}: ${name}${lost}, which JSON cannot hold. Pass strings, finite numbers, booleans, null, arrays and plain objects.`,
+    );
+  }
   const malformed = malformedKeyIn(value);
   if (malformed === undefined) return JSON.parse(json) as Json;
   throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
