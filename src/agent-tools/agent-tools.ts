@@ -43,6 +43,10 @@ const BUDGET_MARGIN_MS = 60_000;
 /** Open waits among which one that waits for a slot is searched. */
 const MOST_WAITING = 100;
 
+/** The platform's message about a class that is no agent, or no chat agent, and that of agents. */
+const NO_CHILD =
+  /does not implement (?:the method )?"(?:_cf_\w+|\w+AgentToolRun)"|agent-tool adapter/;
+
 const UNWANTED = "Its workflow's step has stopped waiting";
 
 /**
@@ -185,10 +189,13 @@ export class AgentTools implements StoredKind {
     return this.clock.now() + backoffMs(refusals, REFUSED, this.clock.random());
   }
 
-  async #failed(wait: Wait, error: string): Promise<number | null> {
+  async #failed(wait: Wait, problem: string): Promise<number | null> {
     const { dispatch, failures: before } = stateOf(wait);
     const failures = before + 1;
-    if (failures < MOST_FAILURES) {
+    const error = NO_CHILD.test(problem)
+      ? `${requestOf(wait).className} cannot run as an agent tool: expected a class that extends Think, DurableThink, AIChatAgent or DurableChatAgent. ${problem}`
+      : problem;
+    if (error === problem && failures < MOST_FAILURES) {
       if (!(await this.#note(wait, { failures, problem: error }))) return null;
       return this.clock.now() + backoffMs(failures, FAILED, this.clock.random());
     }

@@ -155,11 +155,18 @@ describe("how a run fails", () => {
     expect(Date.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it(
-    "AgentToolFailedError: a class that is no agent tool, after a few attempts",
-    async () => {
-      const { outcome } = await outcomeOf({ input: "anything", child: "LedgerObject" });
-      expect(outcome).toMatchObject({ error: "AgentToolFailedError" });
+  it.each(["LedgerObject", "OutboxAgent"])(
+    "AgentToolFailedError: a class that cannot be a child, at once: %s",
+    async (child) => {
+      const startedAt = Date.now();
+      const { outcome } = await outcomeOf({ input: "anything", child });
+      expect(outcome).toMatchObject({
+        error: "AgentToolFailedError",
+        message: expect.stringContaining(
+          `${child} cannot run as an agent tool: expected a class that extends Think`,
+        ),
+      });
+      expect(Date.now() - startedAt).toBeLessThan(5_000);
     },
     LONG_MS,
   );
