@@ -359,6 +359,7 @@ const INTERNAL: Readonly<Record<string, string>> = {
   HttpError: "the operator API answers with its text",
   NotFoundError: "a tool of the MCP server answers with its text",
   HarnessOperationError: "exported by perdure/harness, which loads the harnesses of the SDK",
+  ResetTimeoutError: "exported by perdure/harness, in the same way",
   UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */

@@ -3,6 +3,7 @@
 export type { Clock } from "../../core/clock.ts";
 export type { Json } from "../../core/json.ts";
 export { NewerSchemaError, OlderSchemaError } from "../../core/lifecycle/migrations.ts";
+export { RootAgentError } from "../../core/lifecycle/wake.ts";
 export type { Duration } from "../../core/options/duration.ts";
 export type { Instant } from "../../core/options/instant.ts";
 export { InvalidOptionError } from "../../core/options/options.ts";

@@ -297,7 +297,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     [
       "notify",
       { notify: [{ kind: "http" }] as never },
-      'Invalid notify[0].kind "http": expected one of workflow',
+      'Invalid notify[0].kind "http": expected one of agent, method',
     ],
     ["notify", { notify: [{ ...somewhere(), instance: "" }] }, 'Invalid notify[0].instance ""'],
     [

@@ -275,7 +275,7 @@ describe("Lists of dead letters", () => {
       /Invalid destination null in options of listDeadLetters\(\): expected a value/,
     ],
     [{ since: undefined }, /Invalid since undefined in options of listDeadLetters\(\)/],
-    [{ destination: {} }, /Invalid destination.kind undefined: expected one of workflow/],
+    [{ destination: {} }, /Invalid destination.kind undefined: expected one of agent, method/],
     [
       { destination: { kind: "webhook", url: "x", secrets: ["S"] } },
       /Invalid destination.url "x": expected an absolute URL/,
