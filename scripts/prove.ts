@@ -21,7 +21,7 @@ const PROOFS: readonly Proof[] = [
     file: "test/kernel/outbox/destinations/workflow-start-crash.test.ts",
     sizes: { CRASH_STRIDE: 1 },
   },
-  { file: "test/hosts/think/crash-starts.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/crash/crash-starts.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-turns.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-tools.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/workflow/steps/crash-prompts.test.ts", sizes: { CRASH_STRIDE: 1 } },

@@ -23,7 +23,7 @@ declare namespace Cloudflare {
     OutboxObject: DurableObjectNamespace<import("./support/objects/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;
     BuiltInAgent: DurableObjectNamespace<import("./hosts/think/built-in.ts").BuiltInAgent>;
-    MovedAgent: DurableObjectNamespace<import("./hosts/think/moved-app.ts").MovedAgent>;
+    MovedAgent: DurableObjectNamespace<import("./hosts/think/moved/moved-app.ts").MovedAgent>;
     SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").Receiver>;
     ReceiverAgent: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").ReceiverAgent>;

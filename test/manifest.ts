@@ -135,7 +135,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/testing/crash.test.ts": 10,
   "test/kernel/submissions/turns/joining.test.ts": 10,
   "test/hosts/think/ids.test.ts": 9,
-  "test/hosts/think/work-in-flight.test.ts": 9,
+  "test/hosts/think/moved/work-in-flight.test.ts": 9,
   "test/kernel/waits/model.test.ts": 9,
   "test/hosts/think/turns/answers.test.ts": 8,
   "test/core/lost-alarms.test.ts": 8,

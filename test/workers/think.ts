@@ -10,7 +10,7 @@ export { CodemodeRuntime } from "@cloudflare/codemode";
 export { CodemodeWorkflow } from "../codemode/steps/codemode-workflow.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "../hosts/think/built-in.ts";
 export { DeliveryAgent } from "../hosts/think/delivery-agent.ts";
-export { MovedAgent, MovedWorkflow } from "../hosts/think/moved-app.ts";
+export { MovedAgent, MovedWorkflow } from "../hosts/think/moved/moved-app.ts";
 export { Till } from "../hosts/think/turns/tool-agent.ts";
 export {
   PeerBuiltInWorkflow,

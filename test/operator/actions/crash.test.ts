@@ -2,7 +2,7 @@
 
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Action } from "../../../src/operator/protocol.ts";
-import { PLAYED } from "../../hosts/think/crash-verbs.ts";
+import { PLAYED } from "../../hosts/think/crash/crash-verbs.ts";
 import { differs } from "../../support/crash/objects.ts";
 import {
   ACCEPTED,

@@ -291,7 +291,7 @@ const STRIDE_AGAIN = 11;
  * Plays the scenarios of a file. `VITE_PERDURE_CRASH_STRIDE=1` tries all points: run one file at a time then, which takes
  * some ten minutes each.
  *
- * @param verbs what these scenarios must call, together; `PLAYED` of hosts/think/crash-verbs.ts
+ * @param verbs what these scenarios must call, together; `PLAYED` of hosts/think/crash/crash-verbs.ts
  */
 export function playThinkMatrix(
   verbs: readonly string[],
@@ -314,7 +314,7 @@ export function playThinkMatrix(
       return reports;
     },
   );
-  it("the scenarios call the verbs that hosts/think/crash-verbs.ts lists for this file", () => {
+  it("the scenarios call the verbs that hosts/think/crash/crash-verbs.ts lists for this file", () => {
     const played = new Set(scenarios.flatMap((scenario) => scenario.verbs));
     expect([...played].toSorted()).toEqual(verbs.toSorted());
   });

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ask, longText, modelCalls, type Script } from "../../../src/testing/index.ts";
-import { PLAYED } from "../../hosts/think/crash-verbs.ts";
+import { PLAYED } from "../../hosts/think/crash/crash-verbs.ts";
 import { differs } from "../../support/crash/objects.ts";
 import {
   ACCEPTED,

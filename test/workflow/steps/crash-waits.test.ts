@@ -7,7 +7,7 @@ import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { charging, times } from "../../codemode/steps/codemode.ts";
-import { PLAYED } from "../../hosts/think/crash-verbs.ts";
+import { PLAYED } from "../../hosts/think/crash/crash-verbs.ts";
 import { differs } from "../../support/crash/objects.ts";
 import {
   ACCEPTED,

@@ -15,7 +15,7 @@ import {
   type ThinkScenario,
 } from "../../../support/crash/think.ts";
 import { appHooks, charges, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
-import { PLAYED } from "../crash-verbs.ts";
+import { PLAYED } from "../crash/crash-verbs.ts";
 
 const charge = (account: string) => ({ name: "charge", input: { account } });
 /** Two calls in one step, and then the first of them again, on purpose. */

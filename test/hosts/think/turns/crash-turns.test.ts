@@ -29,7 +29,7 @@ import {
 } from "../../../support/crash/think.ts";
 import { message } from "../../../support/given.ts";
 import { declared } from "../../../support/think-agent.ts";
-import { PLAYED } from "../crash-verbs.ts";
+import { PLAYED } from "../crash/crash-verbs.ts";
 
 /** One that does not end by itself. */
 const endless = (id: string): Script => script(id, { delayMs: 60_000 });

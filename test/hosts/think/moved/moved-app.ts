@@ -11,12 +11,12 @@ import {
   ThinkWorkflow as BuiltInWorkflow,
 } from "@cloudflare/think/workflows";
 import type { UIMessage } from "ai";
-import { DurableThink } from "../../../src/hosts/think/index.ts";
-import type { SubmissionInspection } from "../../../src/kernel/submissions/internal.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
-import { outputOf, restartFrom, type StepAt } from "../../support/engine.ts";
-import { ALL } from "../../support/features.ts";
+import { DurableThink } from "../../../../src/hosts/think/index.ts";
+import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
+import { ScriptedModel } from "../../../../src/testing/index.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../../src/workflow/index.ts";
+import { outputOf, restartFrom, type StepAt } from "../../../support/engine.ts";
+import { ALL } from "../../../support/features.ts";
 
 /** What both versions of the workflow can do. */
 type MovedStep = Pick<BuiltInStep, "do" | "prompt">;

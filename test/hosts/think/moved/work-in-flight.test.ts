@@ -7,11 +7,11 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
-import { reached } from "../../support/engine.ts";
-import { message, refusal, until } from "../../support/given.ts";
-import { answerSchema } from "../../support/workflows/prompt-workflow.ts";
+import { capabilitiesOf } from "../../../../src/hosts/public.ts";
+import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
+import { reached } from "../../../support/engine.ts";
+import { message, refusal, until } from "../../../support/given.ts";
+import { answerSchema } from "../../../support/workflows/prompt-workflow.ts";
 import { givenApp, type MovedBody, movedStatuses, movedTasks, unbound } from "./moved-app.ts";
 
 const ANSWER = { title: "hello", count: 3 };

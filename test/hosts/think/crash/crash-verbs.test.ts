@@ -2,10 +2,10 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { expect, it } from "vitest";
-import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
-import { allVerbs } from "../../support/crash/think.ts";
-import { givenThink } from "../../support/given.ts";
-import type { ThinkAgent } from "../../support/think-agent.ts";
+import { CAPABILITIES } from "../../../../src/hosts/verbs.ts";
+import { allVerbs } from "../../../support/crash/think.ts";
+import { givenThink } from "../../../support/given.ts";
+import type { ThinkAgent } from "../../../support/think-agent.ts";
 import { HARMLESS, PLAYED } from "./crash-verbs.ts";
 
 it("L1 O1 W1 S1: every verb is crashed in a test, or cannot be harmed", async () => {

@@ -1,8 +1,8 @@
 /** An agent crashes at any write or arrival while it accepts arrivals. What they start is started once. */
 
-import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { handlers } from "../../../src/inbound/offer.ts";
-import { differs } from "../../support/crash/objects.ts";
+import { capabilitiesOf } from "../../../../src/hosts/public.ts";
+import { handlers } from "../../../../src/inbound/offer.ts";
+import { differs } from "../../../support/crash/objects.ts";
 import {
   ACCEPTED,
   type Agent,
@@ -15,11 +15,11 @@ import {
   stateOf,
   statusesAre,
   type ThinkScenario,
-} from "../../support/crash/think.ts";
-import { message } from "../../support/given.ts";
-import { arrival, call } from "../../support/inbound.ts";
-import type { ThinkAgent } from "../../support/think-agent.ts";
-import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
+} from "../../../support/crash/think.ts";
+import { message } from "../../../support/given.ts";
+import { arrival, call } from "../../../support/inbound.ts";
+import type { ThinkAgent } from "../../../support/think-agent.ts";
+import { workflowBodies } from "../../../support/workflows/scripted-workflow.ts";
 import { PLAYED } from "./crash-verbs.ts";
 
 const SOURCE = "crashes";

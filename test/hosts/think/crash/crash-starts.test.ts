@@ -1,7 +1,7 @@
 /** An agent crashes at any write or delivery of the start of a workflow, which is started once and tracked. */
 
 import { env } from "cloudflare:workers";
-import { differs } from "../../support/crash/objects.ts";
+import { differs } from "../../../support/crash/objects.ts";
 import {
   type Agent,
   ENDED,
@@ -10,8 +10,8 @@ import {
   type Run,
   stateOf,
   type ThinkScenario,
-} from "../../support/crash/think.ts";
-import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
+} from "../../../support/crash/think.ts";
+import { workflowBodies } from "../../../support/workflows/scripted-workflow.ts";
 import { PLAYED } from "./crash-verbs.ts";
 
 /** How often a workflow has had its effect, by its id. */
