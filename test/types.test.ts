@@ -39,7 +39,8 @@ import * as submissions from "../src/kernel/submissions/index.ts";
 import { jsonSchemaOf, readOutput } from "../src/kernel/submissions/index.ts";
 import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
 import * as operator from "../src/operator/index.ts";
-import type { OperatedVerbs } from "../src/operator/operated.ts";
+import type { OperatedAgent } from "../src/operator/operated.ts";
+import type { PARTS } from "../src/operator/part.generated.ts";
 import * as scheduler from "../src/scheduler/index.ts";
 import * as streams from "../src/streams/index.ts";
 import * as react from "../src/streams/react/index.ts";
@@ -218,7 +219,17 @@ type OverStub<Verb> = Verb extends keyof DurableObjectStub<TriageAgent>
   : never;
 
 it("an agent has each verb that operators call", () => {
-  expectTypeOf<AgentVerbs>().toExtend<OperatedVerbs>();
+  expectTypeOf<AgentVerbs>().toExtend<OperatedAgent["agent"]>();
+  // A part has a type of its own for the agent.
+  type VerbsOf<Part> = Part extends { read(agent: infer Of, now: number): unknown }
+    ? Of extends { readonly agent: infer Verbs }
+      ? Verbs
+      : object
+    : never;
+  type Missing = {
+    [Name in keyof typeof PARTS]: AgentVerbs extends VerbsOf<(typeof PARTS)[Name]> ? never : Name;
+  }[keyof typeof PARTS];
+  expectTypeOf<Missing>().toBeNever();
 });
 
 it("L7: every verb of a stub has a result", () => {

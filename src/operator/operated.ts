@@ -1,33 +1,11 @@
 /** The agent as its operator's verbs see it. */
 
-import type { Inbound } from "../inbound/index.ts";
-import type { Kernel, VerbOf } from "../kernel/index.ts";
-import type { Outbox } from "../kernel/outbox/index.ts";
-import type { Submissions } from "../kernel/submissions/internal.ts";
-import type { Approvals } from "../kernel/waits/index.ts";
-import type { Scheduler } from "../scheduler/index.ts";
-import type { Operations } from "./operations.ts";
+import type { Kernel } from "../kernel/index.ts";
 
-type Workflows = Kernel["workflows"];
-
-/** What an agent's class has that operators use. The app may override each of them. */
-export type OperatedVerbs = Operated & {
-  cancelSubmission: Submissions["cancel"];
-  retrySubmission: Submissions["retry"];
-  inspectSubmission: Submissions["inspect"];
-  listSubmissions: Submissions["list"];
+/** The verbs of an agent that operators' own code calls. The app may override each of them. A part names those that it calls. */
+type OperatedVerbs = {
   threadMessages: Kernel["threads"]["messages"];
-  clearThread(thread: string): Promise<void>;
-  terminateWorkflow: Workflows["terminate"];
-};
-
-/** The capabilities of an agent. */
-export type Operated = {
-  readonly outbox: Pick<Outbox, VerbOf<"outbox">>;
-  readonly approvals: Pick<Approvals, VerbOf<"approvals">>;
-  readonly schedules: Pick<Scheduler, VerbOf<"schedules">>;
-  readonly inbound: Pick<Inbound, VerbOf<"inbound">>;
-  readonly operations: Pick<Operations, VerbOf<"operations">>;
+  terminateWorkflow: Kernel["workflows"]["terminate"];
 };
 
 export type OperatedAgent = Pick<Kernel, "storage" | "env" | "clock"> & {

@@ -7,6 +7,7 @@ import type { Finding } from "./protocol.ts";
 
 export type Part = OperatedPart<OperatedAgent, Finding> & { readonly name: string };
 
-export const PARTS: readonly Part[] = Object.entries<Omit<Part, "name">>(BY_NAME).map(
-  ([name, part]) => ({ name, ...part }),
-);
+// A part has a type of its own for the agent: the verbs that it calls.
+const entries = Object.entries(BY_NAME) as unknown as readonly [string, Omit<Part, "name">][];
+
+export const PARTS: readonly Part[] = entries.map(([name, part]) => ({ name, ...part }));

@@ -108,9 +108,10 @@ function readAction(given: { readonly do?: unknown; readonly filter?: unknown })
   const schema = many && Object.hasOwn(given, "filter") ? many : one;
   const { own, cause } = schema === many && !isOfOpen ? splitCause(given) : { own: given };
   const action = readOptions(schema, own as Loose, "action", invalidOperation) as unknown as Action;
-  if ("from" in action && action.from >= action.to) {
+  const { from, to } = action as { readonly from?: unknown; readonly to?: unknown };
+  if (typeof from === "number" && typeof to === "number" && from >= to) {
     const problem = "expected a time after from";
-    throw invalidOperation("to", invalidMessage("to", String(action.to), problem));
+    throw invalidOperation("to", invalidMessage("to", String(to), problem));
   }
   if ("filter" in action) {
     checkFilter(given.filter as object);

@@ -6,7 +6,7 @@ import { isPlainObject } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { callAgent, type Remote, remoteOf } from "../../kernel/index.ts";
 import { listOf, OPENS, of, READS, SUBLISTS } from "../lists.ts";
-import type { Operated, OperatedVerbs } from "../operated.ts";
+import type { Operations } from "../operations.ts";
 import type { AgentRef, OperateRequest, OperateResult, PageOptions, Report } from "../protocol.ts";
 import {
   badRequest,
@@ -123,7 +123,10 @@ function errorPage({ status, message, headers }: HttpError): Response {
 }
 
 /** A stub, and the capabilities behind it. A result comes as a promise. */
-type Stub = Remote<Operated> & Pick<OperatedVerbs, "listSubmissions" | "inspectSubmission">;
+type Stub = Remote<{ readonly operations: Operations }> & {
+  readonly listSubmissions: (options: unknown) => Promise<unknown>;
+  readonly inspectSubmission: (id: string) => Promise<unknown>;
+};
 
 type Checked<Env> = ReturnType<typeof checkOptions<Env>>;
 
@@ -267,9 +270,9 @@ function stubIn<Env>(
   if (typeof found?.getByName === "function") {
     const stub = found.getByName(name);
     return {
-      ...remoteOf<Operated>(stub),
-      listSubmissions: (options) => callAgent(stub, "listSubmissions", options) as never,
-      inspectSubmission: (id) => callAgent(stub, "inspectSubmission", id) as never,
+      ...remoteOf<{ operations: Operations }>(stub),
+      listSubmissions: (options) => callAgent(stub, "listSubmissions", options),
+      inspectSubmission: (id) => callAgent(stub, "inspectSubmission", id),
     };
   }
   throw unreachable(
