@@ -161,7 +161,10 @@ export function isTooDeep(value: unknown): boolean {
   return true;
 }
 
-/** A value as an error message shows it: as JSON where it has a JSON form, at most `most` characters. Never throws. */
+/**
+ * A value as an error message shows it: as JSON where it has a JSON form, at most `most` characters. Never throws. Of an
+ * instance of a class it shows the class alone: an agent has secrets in its `env`.
+ */
 export function preview(value: unknown, most = 100): string {
   let text: string;
   try {
@@ -184,5 +187,17 @@ function textOf(value: unknown): string {
   if (typeof value === "number") return String(value);
   // JSON writes an invalid date as null.
   if (value instanceof Date && Number.isNaN(value.getTime())) return String(value);
-  return JSON.stringify(value) ?? String(value);
+  return (
+    classOf(value) ?? JSON.stringify(value, (_, inner) => classOf(inner) ?? inner) ?? String(value)
+  );
+}
+
+/** The class of an instance that has no JSON form of its own, e.g. `an instance of Agent`. */
+function classOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || "toJSON" in value)
+    return undefined;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // An object of another realm has a prototype of the same form.
+  if (prototype === null || Object.getPrototypeOf(prototype) === null) return undefined;
+  return `an instance of ${value.constructor.name}`;
 }

@@ -5,6 +5,7 @@ import {
   jsonTextOf,
   lostInJson,
   MAX_DEPTH,
+  preview,
   tooLarge,
 } from "../../src/core/json.ts";
 
@@ -84,4 +85,21 @@ describe("lostInJson", () => {
       expect(lostInJson(nested(levels))).toMatch(/^(\.a){50}\.\.\. is nested more than 500 levels/);
     }
   });
+});
+
+describe("preview", () => {
+  class Reports {
+    readonly env = { KEY: "secret" };
+  }
+
+  it.each([
+    [new Reports(), "an instance of Reports"],
+    [{ agent: new Reports() }, '{"agent":"an instance of Reports"}'],
+    [new Map([["key", "secret"]]), "an instance of Map"],
+    [{ at: new Date(0), in: [1] }, '{"at":"1970-01-01T00:00:00.000Z","in":[1]}'],
+    [Object.assign(Object.create(null), { a: 1 }), '{"a":1}'],
+    [new URL("https://a.example/"), '"https://a.example/"'],
+  ])("shows the class of an instance, and nothing inside it (%#)", (value, text) =>
+    expect(preview(value)).toBe(text),
+  );
 });

@@ -1,6 +1,7 @@
 /** The options of `durable()` are checked at the call. */
 
 import { expect, it } from "vitest";
+import { durable } from "../../../src/hosts/object/index.ts";
 import { readDurableOptions } from "../../../src/hosts/object/options.ts";
 import { appSource } from "../../../src/hosts/sdk/turn-source.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
@@ -18,6 +19,16 @@ it.each([
   [{ model: 7 }, /^Invalid model 7/],
 ])("refuses %o", (options, message) => {
   expect(() => readDurableOptions(options as never)).toThrow(message);
+});
+
+it("L9: the error about an object without a Lifecycle does not show its env", () => {
+  class Shop {
+    readonly ctx = {};
+    readonly env = { KEY: "secret" };
+  }
+  expect(() => durable(new Shop() as never, { model })).toThrow(
+    "Invalid object an instance of Shop: expected a Durable Object with a Lifecycle. Add before it:",
+  );
 });
 
 const setupOf = (tools: unknown) => {
