@@ -45,6 +45,19 @@ export function workflowsContract(host: ContractHost): void {
     expect(await agent.output(id)).toBe("from two");
   });
 
+  // Think makes a model of an id itself.
+  it.runIf(supports(host, "models") && host.name !== "perdure/think")(
+    "L9: a prompt says what is wrong where the app returns no model",
+    async () => {
+      const agent = given();
+      const prompt = ask({ ...unique(), text: "never" });
+      const id = await run(agent, { step: "text", prompt, models: ["none"] });
+      await expect(agent.output(id)).rejects.toThrow(
+        /Invalid model undefined: expected a model of the AI SDK, or the id of one\. Return it from getModel\(\) of \w+, /,
+      );
+    },
+  );
+
   it.skipIf(supports(host, "step.agentTool()"))(
     "a step that the host does not support fails at once",
     async () => {

@@ -32,6 +32,7 @@ import {
   factsOf,
   RecoveredTurns,
 } from "../sdk/recovered-turns.ts";
+import { checkModel } from "../sdk/tools.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
@@ -130,7 +131,10 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     else {
       const { plan } = owned.attempt;
       owned.note = await owned.attempt.note();
-      if (plan?.model !== undefined) owned.model = await this.agent.getModel(plan.model);
+      if (plan?.model !== undefined) {
+        const model = await this.agent.getModel(plan.model);
+        owned.model = checkModel(model, this.agent.constructor.name);
+      }
     }
     await this.#waitForMcp();
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));

@@ -14,7 +14,7 @@ import { failureOf } from "../../core/failures.ts";
 import type { ReplyWatcher } from "../../kernel/index.ts";
 import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 import type { Attempt } from "./attempt.ts";
-import { offeredOf, recordedOf } from "./tools.ts";
+import { checkModel, offeredOf, recordedOf } from "./tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
 export type ReplyRequest = {
@@ -58,6 +58,7 @@ export async function streamedReply(
 
 /** What the agent provides, with recorded tools and with what the attempt asks for. */
 async function withPlan(attempt: Attempt, { tools, ...source }: TurnSetup): Promise<TurnSetup> {
+  checkModel(source.model, source.spans?.agentName);
   const decide = source.hooks?.beforeTool?.bind(source.hooks);
   const { calls, isFollowUp } = attempt;
   const offered = isFollowUp ? {} : recordedOf(offeredOf(tools), calls, { decide });

@@ -47,6 +47,21 @@ export function checkTools<Tools extends object>(tools: Tools): Tools {
   throw new TypeError(invalidMessage(`tools.${name}`, preview(tool), expected));
 }
 
+/**
+ * @param owner the class whose model it is
+ * @throws TypeError for what is no model
+ */
+export function checkModel<Model>(model: Model, owner = "the class"): Model {
+  const isModel =
+    typeof model === "string" ||
+    typeof (model as { doStream?: unknown } | null | undefined)?.doStream === "function";
+  if (isModel) return model;
+  const expected =
+    "expected a model of the AI SDK, or the id of one. " +
+    `Return it from getModel() of ${owner}, or from the function model of durable()`;
+  throw new TypeError(invalidMessage("model", preview(model), expected));
+}
+
 type RecordedOptions = {
   /** The input that the model gave, where the app may have given the tool another one. */
   readonly inputOf?: (toolCallId: string, input: unknown) => unknown;

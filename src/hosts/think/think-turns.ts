@@ -32,7 +32,7 @@ import {
   factsOf,
   RecoveredTurns,
 } from "../sdk/recovered-turns.ts";
-import { recordedOf } from "../sdk/tools.ts";
+import { checkModel, recordedOf } from "../sdk/tools.ts";
 import type { StepOverrides, ThinkHooks } from "./hooks.ts";
 import type { ThinkSubmissions } from "./think-submissions.ts";
 import type { TurnIds } from "./turn-ids.ts";
@@ -241,6 +241,7 @@ function configOf(
   const last = attempt.isFollowUp ? agent.messages.at(-1) : undefined;
   if (last?.role === "assistant") owned.earlier = { id: last.id, parts: last.parts.length };
   const model = plan?.model ?? config.model;
+  checkModel(model ?? ctx.model, agent.constructor.name);
   const settings = { ...config, tools, ...(model !== undefined && { model }) };
   const { maxSteps = agent.maxSteps } = config;
   return attempt.settings(ctx, settings, { tools: all, maxSteps });

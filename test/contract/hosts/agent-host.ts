@@ -2,9 +2,9 @@
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
+import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -16,7 +16,7 @@ export class AgentHost extends DurableAgent<Cloudflare.Env> {
     crashAsPlanned(this, ctx, meter);
   }
   override getModel(id?: string) {
-    return new ScriptedModel(undefined, id);
+    return contractModel(id);
   }
   override getTools() {
     return contractTools();

@@ -6,7 +6,7 @@ import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
-import type { Meter } from "../../../src/testing/index.ts";
+import { type Meter, ScriptedModel } from "../../../src/testing/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
@@ -24,6 +24,11 @@ function unstorable(): object {
   const value: { grams: bigint; self?: object } = { grams: 7n };
   value.self = value;
   return value;
+}
+
+/** The model with that id; the app has forgotten to return the one with the id `none`. */
+export function contractModel(id?: string): ScriptedModel {
+  return id === "none" ? (undefined as never) : new ScriptedModel(undefined, id);
 }
 
 export function contractTools(): ToolSet {

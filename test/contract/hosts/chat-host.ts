@@ -5,7 +5,7 @@ import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
+import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -26,7 +26,7 @@ export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
     return streamText(options).toUIMessageStreamResponse();
   }
   override getModel(id?: string) {
-    return new ScriptedModel(undefined, id);
+    return contractModel(id);
   }
   override getTools() {
     return contractTools();

@@ -4,9 +4,9 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { Meter, metered } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class ObjectHost extends DurableObject<Cloudflare.Env> {
@@ -19,7 +19,7 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
     features: allWith(() => contractTasks(() => this.lifecycle.name)),
-    model: (id) => new ScriptedModel(undefined, id),
+    model: contractModel,
     tools: contractTools(),
   });
   hear(delivery: Delivery) {

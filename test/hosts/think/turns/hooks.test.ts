@@ -1,11 +1,13 @@
 /** What a Think agent's callers and its status hook may do, and who waits for whom. */
 
+import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
 import { forever, sleep } from "../../../support/ledger.ts";
 import { ended, givenAgent, running, submit, texts } from "../../../support/think.ts";
+import type { ThinkAgent } from "../../../support/think-agent.ts";
 
 const THREADS = ["main", "side", "isolated"] as const;
 
@@ -149,3 +151,17 @@ it("L6: a retry removes the partial reply of the first attempt, and is answered 
     ]);
   }
 });
+
+it.each(["main", "side"])(
+  "L9: a turn says what is wrong where getModel() returns nothing (%s)",
+  async (thread) => {
+    const agent = givenAgent();
+    await runInDurableObject(agent, (app: ThinkAgent) => {
+      app.getModel = () => undefined as never;
+    });
+    await submit(agent, {}, { submissionId: "s", thread });
+    const { error } = await ended(agent, "s");
+    expect(error).toContain("Invalid model undefined: expected a model of the AI SDK");
+    expect(error).toContain("Return it from getModel() of ThinkAgent");
+  },
+);
