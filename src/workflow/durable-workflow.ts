@@ -1,11 +1,10 @@
 /** The workflow base class for plain Durable Objects: `WorkflowEntrypoint` with the steps of {@link ThinkWorkflowSteps}. */
 
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import { NonRetryableError } from "cloudflare:workflows";
 import { isPlainObject } from "../core/options/options.ts";
 import { CALL_OF, reportingEnd, runOf, type StepAgent } from "./step-call.ts";
 import type { ThinkWorkflowSteps } from "./steps.generated.ts";
-import { withSteps } from "./think-workflow.ts";
+import { invalidClass, isOrigin, withSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
 export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}
@@ -52,7 +51,7 @@ export abstract class DurableWorkflow<
   /** The object that started the workflow: a new stub at each access, because a stub stays broken after a crash. */
   get agent(): DurableObjectStub<Target> {
     const origin = this.#origin;
-    if (!origin) throw notStarted(this.constructor.name);
+    if (!origin) throw notStarted(this.constructor.name, undefined);
     const { binding, name, jurisdiction } = origin;
     const namespace = Reflect.get(this.env, binding) as DurableObjectNamespace<Target> | undefined;
     if (!namespace) {
@@ -76,7 +75,7 @@ export abstract class DurableWorkflow<
     run: (event: Readonly<WorkflowEvent<Params>>, step: DurableWorkflowStep) => Promise<unknown>,
   ): Promise<unknown> {
     const given: unknown = event.payload;
-    if (!isOrigin(given)) throw notStarted(this.constructor.name);
+    if (!isOrigin(given)) throw notStarted(this.constructor.name, given);
     const { perdure: origin, params } = given;
     this.#origin = origin;
     const { instanceId } = event;
@@ -104,13 +103,11 @@ function wrapRun(prototype: DurableWorkflow): void {
   };
 }
 
-function isOrigin(payload: unknown): payload is OriginParams {
-  return isPlainObject(payload) && isPlainObject(payload.perdure) && "binding" in payload.perdure;
-}
-
-function notStarted(className: string): Error {
-  return new NonRetryableError(
-    `${className} was not started by its object. Start it with runWorkflow() of the object, and not with create() of the binding.`,
-    "InvalidWorkflowError",
+function notStarted(className: string, payload: unknown): Error {
+  const isOfAgent = isPlainObject(payload) && "__workflowName" in payload;
+  return invalidClass(
+    isOfAgent
+      ? `${className} was started by an agent, and extends DurableWorkflow, which is for plain Durable Objects. Extend ThinkWorkflow.`
+      : `${className} was not started by its object. Start it with runWorkflow() of the object, and not with create() of the binding.`,
   );
 }

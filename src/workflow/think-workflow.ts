@@ -1,6 +1,7 @@
 /** The workflow base class: `AgentWorkflow` with the steps that agents need. */
 
 import type { WorkflowStep } from "cloudflare:workers";
+import { NonRetryableError } from "cloudflare:workflows";
 import type { Agent } from "agents";
 import {
   AgentWorkflow,
@@ -11,8 +12,10 @@ import {
 } from "agents/workflows";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
+import { isPlainObject } from "../core/options/options.ts";
 import { checkedName, noteCall, UNAWAITED } from "../core/steps.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
+import type { OriginParams } from "./durable-workflow.ts";
 import {
   CALL_OF,
   type CallOf,
@@ -50,6 +53,7 @@ export class ThinkWorkflow<
     // Before that of agents, so that it is inside: the agent can still be called, and hears of a failure first.
     wrapRun(new.target.prototype);
     super(ctx, env);
+    checkStart(new.target.prototype);
   }
 
   /** The agent that started the workflow; a stub that works again after the agent went down. */
@@ -107,6 +111,31 @@ function wrapRun(prototype: ThinkWorkflow): void {
     return reportingEnd(work, { step, agent, workflowId: this.workflowId }, () => reported);
   };
 }
+
+/** Classes whose `run()` checks that an agent has started them. */
+const checked = new WeakSet<object>();
+
+/** Around the `run()` of agents, which knows only that no agent has started it. */
+function checkStart(prototype: ThinkWorkflow): void {
+  const { run } = prototype;
+  if (!run || checked.has(prototype)) return;
+  checked.add(prototype);
+  prototype.run = async function (event, step: AgentWorkflowStep) {
+    if (!isOrigin(event.payload)) return run.call(this, event, step);
+    throw invalidClass(
+      `${this.constructor.name} was started by a plain Durable Object, and extends ThinkWorkflow, which is for agents. Extend DurableWorkflow.`,
+    );
+  };
+}
+
+/** Whether a plain object has started the workflow. */
+export function isOrigin(payload: unknown): payload is OriginParams {
+  return isPlainObject(payload) && isPlainObject(payload.perdure) && "binding" in payload.perdure;
+}
+
+/** No retry of the instance could help. */
+export const invalidClass = (message: string) =>
+  new NonRetryableError(message, "InvalidWorkflowError");
 
 /** How a step is made of a run: its calls by their names, and `env`. */
 type StepOf = (callOf: CallOf, env: object) => (name: string, ...rest: never[]) => Promise<unknown>;

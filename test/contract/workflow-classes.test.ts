@@ -59,3 +59,27 @@ describe.each(["AGENT", "OBJECT"] as const)("a workflow class of an %s", (side) 
     },
   );
 });
+
+it.each([
+  ["AGENT", "OBJECT_ORDER", "ObjectOrder was started by an agent", "Extend ThinkWorkflow."],
+  [
+    "OBJECT",
+    "AGENT_ORDER",
+    "AgentOrder was started by a plain Durable Object",
+    "Extend DurableWorkflow.",
+  ],
+] as const)(
+  "W6: an %s that starts a class of the other base learns which to extend",
+  async (side, binding, problem, remedy) => {
+    const workflows = Reflect.get(env, binding) as Workflow;
+    const agent = new Given({ ...SIDES[side], workflow: binding, workflows });
+    const id = crypto.randomUUID();
+    await (await agent.verbs()).runWorkflow(binding, { order: "A7", prompt: "" }, { id });
+    const { error } = await until(async () => {
+      const found = await (await workflows.get(id)).status();
+      return found.status === "errored" && found;
+    });
+    expect(error?.message).toContain(problem);
+    expect(error?.message).toContain(remedy);
+  },
+);
