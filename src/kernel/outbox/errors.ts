@@ -41,6 +41,9 @@ export class RefusedError extends Error {
   }
 }
 
+/** The error of telemetry that waits for deliveries. It is no failure of the collector. */
+export const STILL_WAITING = "Deliveries of the submission's end still wait";
+
 export function messageMatches(error: unknown, pattern: RegExp): error is Error {
   return error instanceof Error && pattern.test(error.message);
 }

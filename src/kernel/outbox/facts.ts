@@ -2,7 +2,7 @@
 
 import { type Cause, causeOf, readFailure } from "../../core/failures.ts";
 import { type Destination, withoutSecrets } from "./destinations/index.ts";
-import { STILL_WAITING } from "./destinations/telemetry.ts";
+import { STILL_WAITING } from "./errors.ts";
 import type { Endpoint } from "./types.ts";
 
 /** Waiting rows and dead letters that one report reads at most, each. */

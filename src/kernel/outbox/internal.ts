@@ -19,10 +19,20 @@ export {
   WORKFLOW,
 } from "./destinations/bindings.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
-export { excerptOf } from "./destinations/requests.ts";
-export { checked, problemOfSecret, readSecret, SECRET_NAME } from "./destinations/secrets.ts";
-export { type OtlpDestination, STILL_WAITING } from "./destinations/telemetry.ts";
+export {
+  checked,
+  excerptOf,
+  problemOfSecret,
+  readSecret,
+  SECRET_NAME,
+} from "./destinations/requests.ts";
 export { hostOf, problemOfHost, problemOfUrl } from "./destinations/webhook.ts";
 export { hasEnded, NO_INSTANCE } from "./destinations/workflow-event.ts";
-export { messageMatches, NotNeededError, RefusedError, UndeliverableError } from "./errors.ts";
+export {
+  messageMatches,
+  NotNeededError,
+  RefusedError,
+  STILL_WAITING,
+  UndeliverableError,
+} from "./errors.ts";
 export { deliveryIdOf } from "./event.ts";

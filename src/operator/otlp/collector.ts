@@ -9,6 +9,7 @@ import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { unlessAborted } from "../../core/timeout.ts";
+import type { OtlpDestination } from "../../kernel/outbox/index.ts";
 import {
   type Adapter,
   type AdapterContext,
@@ -17,7 +18,6 @@ import {
   excerptOf,
   hostOf,
   NotNeededError,
-  type OtlpDestination,
   POLICY,
   problemOfHost,
   problemOfSecret,

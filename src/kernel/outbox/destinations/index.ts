@@ -9,12 +9,26 @@ import { readOptions } from "../../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../../core/options/options.ts";
 import type { DeliveryPolicy } from "../delivery/policy.ts";
 import { InvalidDestinationError } from "../errors.ts";
-import type { Adapter, AdapterContext, AnyDestination, DestinationKind } from "./adapter.ts";
+import type {
+  Adapter,
+  AdapterContext,
+  AnyDestination,
+  DestinationKind,
+  WithPolicy,
+} from "./adapter.ts";
 import { KINDS } from "./kinds.generated.ts";
-import type { OtlpDestination } from "./telemetry.ts";
 import type { StartWorkflow, WorkflowStart } from "./workflow-start.ts";
 
 type Kinds = typeof KINDS;
+
+/** An OpenTelemetry collector. `traces()` of `perdure/operator` installs the kind. */
+export type OtlpDestination = WithPolicy & {
+  readonly kind: "otlp";
+  /** The base address: `/v1/traces` and `/v1/metrics` are added. */
+  readonly url: string;
+  /** The name of the secret with its headers, as in `OTEL_EXPORTER_OTLP_HEADERS`: `api-key=...,tenant=...`. */
+  readonly headers?: string;
+};
 
 /** By kinds that a feature installs: the feature, and the entry that exports it. */
 const REPLIES = ["replies", "perdure/replies"] as const;

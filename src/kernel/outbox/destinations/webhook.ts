@@ -13,8 +13,7 @@ import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
 import { isPrivateHost } from "./private-hosts.ts";
-import { excerptOf } from "./requests.ts";
-import { checked, type Problem, problemOfSecret, readSecret } from "./secrets.ts";
+import { checked, excerptOf, type Problem, problemOfSecret, readSecret } from "./requests.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
 export type WebhookDestination = WithPolicy & {
