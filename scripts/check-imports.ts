@@ -16,6 +16,7 @@ const PRESETS: Readonly<Record<string, string>> = {
 /** Packages that only one folder of src/ may import. */
 const PACKAGES: Readonly<Record<string, string>> = {
   "@cloudflare/ai-chat": "hosts/chat",
+  "@cloudflare/codemode": "codemode",
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
 };

@@ -18,7 +18,7 @@ import {
   pendingAction,
   rejected,
 } from "./outcome.ts";
-import { type Found, findExecution, markedCode } from "./records.ts";
+import { type Found, findExecution, markedCode, markOf } from "./records.ts";
 import type {
   CallRecord,
   CodemodePort,
@@ -258,10 +258,11 @@ type Scene = {
 /** The execution of a wait, by what was noted about it. */
 export async function executionOf(runtime: CodemodeRuntime, wait: Wait): Promise<Found> {
   const progress = wait.state as Progress;
-  const { code } = wait.request as CodemodeRequest;
-  const marked = markedCode(code, wait.waitId);
+  const mark = markOf(wait.waitId);
   return findExecution(runtime, progress.since, (execution) =>
-    progress.step === "begun" ? execution.code === marked : execution.id === progress.executionId,
+    progress.step === "begun"
+      ? execution.code.includes(mark)
+      : execution.id === progress.executionId,
   );
 }
 

@@ -3,35 +3,29 @@
  * that a row can hold it.
  */
 
-import { failureOf } from "../core/failures.ts";
-import { byteLength, type Json, jsonOf } from "../core/json.ts";
+import { byteLength, type Json, lostInJson } from "../core/json.ts";
 import type { ApprovalRequest, Closing } from "../kernel/waits/index.ts";
 import { approvalRequest } from "../kernel/waits/index.ts";
+import { NOT_JSON } from "./records.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
 const MOST_ERROR_CHARS = 10_000;
 const MOST_LOG_CHARS = 100_000;
 const MOST_CALLS = 100;
 /** The record in place of a result that is too large, or that cannot be stored. */
-const OMITTED = "[codemode: result omitted from the audit trail";
+const OMITTED = "[codemode: result omitted ";
 
 /** The result of a completed execution, or why it cannot be handed on. */
 export function completed(execution: ExecutionRecord): Closing {
   const { id: executionId, result } = execution;
   if (typeof result === "string" && result.startsWith(OMITTED)) return failed(result, execution);
-  try {
-    const output = jsonOf(result, refuseBinary);
-    const logs = boundedLogs(execution);
-    return {
-      status: "completed",
-      result: { executionId, ...(output !== undefined && { output }), ...logs },
-    };
-  } catch (error) {
-    return failed(
-      `The result of the code has no JSON form: ${failureOf(error).message}. Return plain data, or write the rest to a workspace and return a reference to it.`,
-      execution,
-    );
-  }
+  const lost = lostInJson(result)?.trim();
+  if (lost) return failed(NOT_JSON + lost, execution);
+  const output = result as Json | undefined;
+  return {
+    status: "completed",
+    result: { executionId, ...(output !== undefined && { output }), ...boundedLogs(execution) },
+  };
 }
 
 /** The execution failed, or there is none. */
@@ -87,14 +81,6 @@ export function begunCalls({ log }: ExecutionRecord): CodemodeCall[] {
 /** The action that waits for a decision: codemode pauses at one at a time. */
 export function pendingAction({ log }: ExecutionRecord): CallRecord | undefined {
   return entriesOf(log).find(({ state }) => state === "pending");
-}
-
-/** A replacer for {@link jsonOf}: JSON has no form for binary data. */
-function refuseBinary(_key: string, value: unknown): unknown {
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
-    throw new TypeError("binary data has none");
-  }
-  return value;
 }
 
 function bounded(error: string): string {
@@ -156,13 +142,10 @@ export function decisionOf(result: Json | undefined): { by?: Json; reason?: Json
 
 /** The arguments are for a person to read: what JSON cannot hold, or is too much of it, is named, and stops nothing. */
 function shownArgs(args: unknown): Json {
-  try {
-    const plain = jsonOf(args, refuseBinary) ?? null;
-    const text = JSON.stringify(plain);
-    const bytes = byteLength(text);
-    if (bytes <= MOST_SHOWN_BYTES) return plain;
-    return `(${bytes} bytes, of which this is the beginning; the execution's record has the rest) ${text.slice(0, SHOWN_LENGTH).toWellFormed()}`;
-  } catch (error) {
-    return `(not shown: ${failureOf(error).message})`;
-  }
+  const lost = lostInJson(args)?.trim();
+  if (lost) return `(not shown: ${lost})`;
+  const text = JSON.stringify(args ?? null);
+  const bytes = byteLength(text);
+  if (bytes <= MOST_SHOWN_BYTES) return (args ?? null) as Json;
+  return `(${bytes} bytes, of which this is the beginning; the execution's record has the rest) ${text.slice(0, SHOWN_LENGTH).toWellFormed()}`;
 }

@@ -3,6 +3,7 @@
  * by its id, or by a comment in its code that names the wait.
  */
 
+import { normalizeCode } from "@cloudflare/codemode";
 import type { CodemodeRuntime, ExecutionRecord } from "./types.ts";
 
 /** A clock may have been set back by so much between the note and the record. */
@@ -15,10 +16,52 @@ const TERMINAL: readonly ExecutionRecord["status"][] = [
   "rolled_back",
 ];
 
-/** The code, with a comment that names the wait: inside the fences, where a model has put it into some. */
+/** The beginning of the message about a result that JSON cannot hold. */
+export const NOT_JSON =
+  "The result of the code has no JSON form. Return plain data, or a reference to what the code has written to a workspace: ";
+
+/**
+ * Runs in the sandbox, around the code: codemode reads only the `message` of what is thrown, and passes on any result. A value
+ * without a message is thrown as an Error. A result is checked by the rules of `lostInJson()`.
+ */
+const GUARD = `async (run) => {
+  const { stringify, parse } = JSON;
+  let result;
+  try {
+    result = await run();
+  } catch (error) {
+    if (typeof error?.message === "string" && error.message) throw error;
+    let text = "an unreadable value";
+    const isText = error instanceof Error || typeof error === "bigint";
+    try { text = (isText ? undefined : stringify(error)) ?? String(error); } catch {}
+    throw new Error("The code threw " + text);
+  }
+  try {
+    const text = stringify(result, function (key, value) {
+      const it = this[key];
+      const kind = Object.prototype.toString.call(it).slice(8, -1);
+      const isPlain =
+        it === undefined ? !Array.isArray(this)
+        : typeof it === "number" ? Number.isFinite(it)
+        : /^(Array|Boolean|Null|Object|String)$/.test(kind);
+      if (isPlain) return value;
+      const what = it === undefined || typeof it === "number" ? it : "a " + kind;
+      throw new Error((key === "" ? "it" : stringify(key)) + " is " + what);
+    });
+    return text && parse(text);
+  } catch (error) {
+    throw new Error("${NOT_JSON}" + error.message);
+  }
+}`;
+
+/** The comment that names the wait in the code of its execution. */
+export function markOf(waitId: string): string {
+  return `/* perdure:${waitId} */`;
+}
+
+/** The code as codemode gets it, with a comment that names the wait. It cannot see the names that the guard uses. */
 export function markedCode(code: string, waitId: string): string {
-  const fence = /^\s*```[^\n]*\n/.exec(code)?.[0] ?? "";
-  return `${fence}/* perdure:${waitId} */\n${code.slice(fence.length)}`;
+  return `${markOf(waitId)}\nasync () => (${GUARD})(${normalizeCode(code)}\n)`;
 }
 
 export type Found = {

@@ -167,11 +167,11 @@ describe("L6: what is decided", () => {
 });
 
 describe("L6: an execution is found again", () => {
-  it("by a comment, inside the fences of a model", () => {
-    expect(markedCode("async () => 1", "g")).toBe("/* perdure:g */\nasync () => 1");
-    expect(markedCode("```js\nasync () => 1\n```", "g")).toBe(
-      "```js\n/* perdure:g */\nasync () => 1\n```",
-    );
+  it("by a comment before the code, which has no fences", () => {
+    for (const code of ["async () => 1", "```js\nasync () => 1\n```"]) {
+      expect(markedCode(code, "g")).toMatch(/^\/\* perdure:g \*\/\nasync \(\) => \(/);
+      expect(markedCode(code, "g")).toMatch(/\(async \(\) => 1\n\)$/);
+    }
   });
 
   it("L6: or it was never there, or that is not sure: for any history and any pruning", async () => {

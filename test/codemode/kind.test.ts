@@ -60,6 +60,22 @@ it("L6: code whose record is not kept is run once, and fails", async () => {
   expect(wait?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
 });
 
+it("L6: code that an earlier version has begun is found by its comment", async () => {
+  const now = Date.now();
+  let record: ExecutionRecord | undefined;
+  const stub = givenCodemode({
+    execute: async ({ code }) => {
+      const [mark] = code.split("\n");
+      const before = { id: "e", code: `\`\`\`js\n${mark}\n1\n\`\`\``, log: [], result: 1 };
+      record = { ...before, status: "completed", createdAt: now, updatedAt: now };
+      return { status: "completed" };
+    },
+    executions: async () => (record ? [record] : []),
+  });
+  await open(stub, request());
+  await until(async () => (await rowsOf(stub))[0]?.status === "completed", 2_000);
+});
+
 it("L6: an approval that changes nothing is given once, and fails", async () => {
   let [record, approvals]: [ExecutionRecord | undefined, number] = [undefined, 0];
   const stub = givenCodemode({

@@ -15,6 +15,25 @@ import { until } from "../../support/given.ts";
 import { charging, givenCode, times } from "./codemode.ts";
 import type { CodemodeAgent } from "./codemode-agent.ts";
 
+/** Runs the codes of each value, which all end as a CodemodeError with its text. */
+async function failing(codesOf: (value: string) => string[], texts: Record<string, string>) {
+  const codes = Object.entries(texts).flatMap(([value, text]) =>
+    codesOf(value).map((code) => ({ code, text })),
+  );
+  const given = givenCode();
+  await given.start(codes.map(({ code }, at) => ({ name: `c${at}`, code })));
+  const outcomes = await given.complete();
+  expect(outcomes.length).toBe(codes.length);
+  for (const [at, outcome] of outcomes.entries()) {
+    const { code, text } = codes[at] ?? { code: "" };
+    expect(outcome, code).toMatchObject({
+      error: "CodemodeError",
+      executionId: expect.any(String),
+      message: expect.stringContaining(text ?? ""),
+    });
+  }
+}
+
 describe("a run", () => {
   it("returns what the code returned and logged", async () => {
     const code = givenCode();
@@ -46,9 +65,68 @@ describe("a run", () => {
     expect(large).toMatchObject({ output: "ab".repeat(450_000) });
   });
 
+  it("returns any JSON as it is", async () => {
+    const code = givenCode();
+    const value = `{ a: [null, true, "é\\ud83d", 0.5, {}], n: undefined, __proto__: { inherited: 1 }, "": "x" }`;
+    const codes = ["null", "false", "0", `""`, value, "new (class Room { no = 7 })()"];
+    await code.start(codes.map((text, at) => ({ name: `c${at}`, code: `async () => (${text})` })));
+    const outputs = (await code.complete()).map((it) => "output" in it && it.output);
+    const plain = { a: [null, true, "é\ud83d", 0.5, {}], "": "x" };
+    expect(outputs).toEqual([null, false, 0, "", plain, { no: 7 }]);
+  });
+
+  it("a result that JSON cannot hold is a CodemodeError with the place", async () => {
+    await failing((value) => [`async () => (${value})`], {
+      "10n": "it is a BigInt",
+      "{ n: 10n }": `"n" is a BigInt`,
+      NaN: "it is NaN",
+      "[1, -Infinity]": `"1" is -Infinity`,
+      "() => 1": "it is a Function",
+      "{ a: { f() {} } }": `"f" is a Function`,
+      "Symbol('s')": "it is a Symbol",
+      "new Map([[1, 2]])": "it is a Map",
+      "{ s: new Set([1]) }": `"s" is a Set`,
+      "[new Date(0)]": `"0" is a Date`,
+      "[1, undefined]": `"1" is undefined`,
+      "new Error('no')": "it is a Error",
+      "/a/": "it is a RegExp",
+      "new Uint8Array(2)": "it is a Uint8Array",
+      "{ b: new ArrayBuffer(2) }": `"b" is a ArrayBuffer`,
+      "(() => { const a = {}; a.a = a; return a; })()": "circular structure",
+      "Array.from({ length: 600 }).reduce((inner) => [inner], 0)": "nested more than 500 levels",
+    });
+  });
+
+  it("code that throws anything ends as a CodemodeError that says what", async () => {
+    const codes = (thrown: string) => [
+      `async () => { throw ${thrown}; }`,
+      `() => { throw ${thrown}; }`,
+      `const it = ${thrown};\nawait Promise.reject(it)`,
+    ];
+    await failing(codes, {
+      "new Error('mine')": "mine",
+      "new TypeError()": "The code threw TypeError",
+      "Object.assign(new Error(), { message: { a: 1 } })": "The code threw Error: [object Object]",
+      "'out of stock'": `The code threw "out of stock"`,
+      "''": `The code threw ""`,
+      null: "The code threw null",
+      undefined: "The code threw undefined",
+      "0": "The code threw 0",
+      false: "The code threw false",
+      "7n": "The code threw 7",
+      "Symbol('s')": "The code threw Symbol(s)",
+      "{ code: 5 }": `The code threw {"code":5}`,
+      "{ message: 'said' }": "said",
+      "[1, 2]": "The code threw [1,2]",
+      "Object.assign(Object.create(null), { n: 1n })": "an unreadable value",
+      "() => 1": "The code threw () => 1",
+      "new Proxy({}, { get() { throw new Error('no reading') } })": "no reading",
+      "Promise.resolve(1)": "The code threw {}",
+    });
+  });
+
   it.each([
     ["a result over codemode's limit", `async () => "x".repeat(1_100_000)`, "too large"],
-    ["a result that JSON cannot hold", `async () => ({ n: 10n })`, "no JSON form"],
     ["code that throws", `async () => { throw new Error("out of stock") }`, "out of stock"],
     ["an unknown tool", `async () => shop.steal({})`, "steal"],
   ])("says so of %s", async (_, text, message) => {

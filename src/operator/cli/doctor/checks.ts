@@ -172,6 +172,7 @@ export function checkMigrations(project: Project): CheckResult[] {
 /** Optional peers that an entry nevertheless needs. */
 const NEEDED_BY: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(Object.entries(HOSTS).map(([entry, { packages }]) => [entry, packages])),
+  "perdure/codemode": ["@cloudflare/codemode"],
   "perdure/react": ["react"],
   "perdure/mcp": ["@modelcontextprotocol/server"],
 };
