@@ -197,10 +197,11 @@ export class Workflows {
       if (problem) throw because(refused(start, `The workflow ${problem}`), "binding-missing");
       let wasAsked = false;
       let isNew = false;
+      const given = params ?? {};
       const binding: Pick<Workflow, "create" | "get"> = {
         create: async (options = {}) => {
           wasAsked = true;
-          const created = await create(options);
+          const created = await create(options, given);
           isNew = created.isNew;
           return created.instance;
         },
@@ -216,7 +217,7 @@ export class Workflows {
           ...(agentBinding !== undefined && { agentBinding }),
         };
         await this.#runWith(binding, name, () =>
-          this.own.runWorkflow.call(agent, name as never, params ?? {}, options),
+          this.own.runWorkflow.call(agent, name as never, given, options),
         );
       } catch (error) {
         if (wasAsked) throw error;

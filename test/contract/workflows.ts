@@ -167,6 +167,23 @@ export function workflowsContract(host: ContractHost): void {
     expect(items.map(({ workflowId }) => workflowId)).toEqual([id]);
   });
 
+  it.each(["return", "throw"] as const)(
+    "W6: an id of another agent's instance is refused with ifExists %s, and the agent does not know it",
+    async (ifExists) => {
+      const [first, second] = [given(), given()];
+      const asked: Asked = { step: "approval" };
+      const id = await run(first, asked);
+      const verbs = await second.verbs();
+      const error = await refusal(verbs.runWorkflow(host.workflow, asked, { id, ifExists }));
+      expect(error.name).toBe("WorkflowExistsError");
+      expect(error.message).toContain("that this agent has not started");
+      expect((await refusal(verbs.terminateWorkflow(id))).message).toContain("not found");
+      const listed = await capabilitiesOf(verbs).operations.listWorkflows();
+      expect(listed.items).toEqual([]);
+      await (await first.verbs()).terminateWorkflow(id);
+    },
+  );
+
   it("W6: the agent knows the end of a run that is over before its start returns", async () => {
     const agent = given();
     const { create } = host.workflows;

@@ -81,7 +81,10 @@ export class OutboxFullError extends Error {
   }
 }
 
-/** The id has an instance already, or one is being started. An agent's ids are unique over all its Workflows. */
+/**
+ * The id has an instance already, or one is being started. Ids are unique over all agents that start a Workflow, and an
+ * agent's ids over all its Workflows.
+ */
 export class WorkflowExistsError extends Error {
   override readonly name = "WorkflowExistsError";
   /** The binding name of the Workflow that was not started. */
@@ -89,14 +92,22 @@ export class WorkflowExistsError extends Error {
   /** The id of the instance. */
   readonly instance: string;
 
-  /** @param options.holder the binding name of the Workflow that has the id; by default the same one */
+  /**
+   * @param options.holder the binding name of the Workflow that has the id; by default the same one
+   * @param options.isOfAnother whether another agent has started the instance
+   */
   constructor(
     { workflow, instance }: { readonly workflow: string; readonly instance: string },
-    { holder = workflow, ...options }: ErrorOptions & { holder?: string | undefined } = {},
+    {
+      holder = workflow,
+      isOfAnother = false,
+      ...options
+    }: ErrorOptions & { holder?: string | undefined; isOfAnother?: boolean } = {},
   ) {
     const id = JSON.stringify(instance);
-    const problem =
-      holder === workflow
+    const problem = isOfAnother
+      ? `Workflow ${workflow} has an instance with id ${id} that this agent has not started. Ids are unique over all agents: use one that contains the name of the agent, or a hash of it.`
+      : holder === workflow
         ? `Workflow ${workflow} has an instance with id ${id} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`
         : `Invalid id ${id} of Workflow ${workflow}: Workflow ${holder} has it, and ids are unique over all Workflows of an agent. Use another id.`;
     // Begins like the platform's own message.

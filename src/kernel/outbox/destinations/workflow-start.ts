@@ -1,12 +1,13 @@
 /**
  * Starts a Workflow instance, by `create()` of its binding, once for each id. Every attempt that another one may have
  * preceded looks for the instance first. Permanent failures: the id has an instance already (`ifExists: "return"` accepts
- * it), and an id or params that the platform refuses.
+ * one of this agent), and an id or params that the platform refuses.
  */
 
 import * as z from "zod";
-import { checkBytes, lostInJson, preview } from "../../../core/json.ts";
+import { checkBytes, lostInJson, preview, stableJson } from "../../../core/json.ts";
 import { oneOf, optionsOf, readOptions, text } from "../../../core/options/option-schemas.ts";
+import { TimeoutError, withTimeout } from "../../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import {
   InvalidDestinationError,
@@ -44,7 +45,8 @@ export type IfExists = "throw" | "return";
 /** How an instance of a Workflow is started. */
 export type WorkflowStartOptions<Params = unknown> = WithPolicy & {
   /**
-   * The id of the instance: 1 to 100 of `[A-Za-z0-9_-]`, the first no `-`.
+   * The id of the instance: 1 to 100 of `[A-Za-z0-9_-]`, the first no `-`. It must be unique over all agents that start this
+   * Workflow, e.g. contain the agent's name.
    * @default a random UUID
    */
   readonly id?: string;
@@ -61,7 +63,7 @@ export type WorkflowStartOptions<Params = unknown> = WithPolicy & {
   readonly agentBinding?: string;
   /**
    * What happens if the Workflow has an instance with this id: with `"throw"` the start fails, with `"return"` it
-   * succeeds without a second instance.
+   * succeeds without a second instance. An agent accepts an instance that it has started itself, and no other.
    * @default "throw"
    */
   readonly ifExists?: IfExists;
@@ -85,9 +87,15 @@ export function startId(
   return isTracked ? `start:${instance}` : `start:${workflow}:${instance}`;
 }
 
-/** `create()` of a Workflow binding, which finds the instance if an earlier attempt has created it. */
+/**
+ * `create()` of a Workflow binding, which finds the instance if an earlier attempt has created it.
+ *
+ * @param given the params without those that the host adds: they say who starts it, and an instance with others is refused
+ * @throws WorkflowExistsError
+ */
 export type CreateInstance = (
   options: WorkflowInstanceCreateOptions,
+  given?: unknown,
 ) => Promise<{ readonly instance: WorkflowInstance; readonly isNew: boolean }>;
 
 /** Starts an instance by `create`. A host that tracks instances does both. */
@@ -170,6 +178,8 @@ const NO_INSTANCE = /\binstance\.not_found\b/;
 const REFUSED = /\binstance\.invalid_id\b|\binvalid id\b|too[ _]large|limited to \d+ ?MiB/i;
 /** https://developers.cloudflare.com/workflows/reference/limits/ */
 const INSTANCE_ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/;
+/** The platform has the first event of an instance that has started. One that waits for its start has none. */
+const STARTED_MS = 5_000;
 /** The delivery id has both names in it, and a limit of its own. */
 const MAX_BINDING_LENGTH = 100;
 
@@ -246,8 +256,14 @@ function creatorOf(
   isFirst: boolean,
 ): CreateInstance {
   const { instance: id, ifExists } = to;
-  const found = async () => ({ instance: await binding.get(id), isNew: false });
-  return async (options) => {
+  return async (options, given) => {
+    const found = async () => {
+      const instance = await binding.get(id);
+      if (given !== undefined && !(await isOwn(instance, options.params, given))) {
+        throw new WorkflowExistsError(to, { isOfAnother: true });
+      }
+      return { instance, isNew: false };
+    };
     if (!isFirst && (await exists(binding, id))) return found();
     try {
       const instance = await binding.create(options);
@@ -258,10 +274,41 @@ function creatorOf(
       if (!messageMatches(error, EXISTS)) {
         throw messageMatches(error, REFUSED) ? refused(to, error) : error;
       }
-      if (isFirst && ifExists !== "return") throw new WorkflowExistsError(to, { cause: error });
+      if (isFirst && ifExists !== "return") {
+        const problem = await found().catch((reason: unknown) => reason);
+        throw problem instanceof WorkflowExistsError
+          ? problem
+          : new WorkflowExistsError(to, { cause: error });
+      }
       return found();
     }
   };
+}
+
+/**
+ * Whether an instance was started with what the host adds to the given params. Its first event has its params.
+ * https://developers.cloudflare.com/workflows/build/subscribe-to-instance-events/
+ *
+ * @throws Error for an instance that has not started yet
+ */
+async function isOwn(instance: WorkflowInstance, params: unknown, given: unknown) {
+  const events = await instance.subscribe({ filter: ["workflow_started"] });
+  try {
+    const { value } = await withTimeout(events.next(), STARTED_MS);
+    const found: object = Object(value?.type === "workflow_started" && value.params);
+    return Object.entries(Object(params)).every(
+      ([key, part]) =>
+        part === given ||
+        part === Reflect.get(Object(given), key) ||
+        stableJson(part) === stableJson(Reflect.get(found, key)),
+    );
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error;
+    const id = preview(instance.id);
+    throw new Error(`Instance ${id} exists, and does not say whose it is before it has started.`);
+  } finally {
+    events[Symbol.dispose]();
+  }
 }
 
 async function exists(binding: Workflow, id: string): Promise<boolean> {
