@@ -20,20 +20,17 @@ type HostFacts = {
   readonly by: string;
   /** Peers of Perdure and of its peers that only this host needs. */
   readonly packages: readonly string[];
-  /** In docs/. */
-  readonly page: string;
 };
 
 export const HOSTS: Readonly<Record<HostEntry, HostFacts>> = {
   "perdure/think": {
     by: "DurableThink",
     packages: ["@cloudflare/think", "@cloudflare/computer", "just-bash"],
-    page: "migration.md",
   },
-  "perdure/agent": { by: "DurableAgent", packages: [], page: "hosts.md" },
-  "perdure/chat": { by: "DurableChatAgent", packages: ["@cloudflare/ai-chat"], page: "chat.md" },
-  "perdure/harness": { by: "DurableHarness", packages: [], page: "harness.md" },
-  "perdure/object": { by: "durable()", packages: [], page: "hosts.md" },
+  "perdure/agent": { by: "DurableAgent", packages: [] },
+  "perdure/chat": { by: "DurableChatAgent", packages: ["@cloudflare/ai-chat"] },
+  "perdure/harness": { by: "DurableHarness", packages: [] },
+  "perdure/object": { by: "durable()", packages: [] },
 };
 
 export type Role =
