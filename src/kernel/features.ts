@@ -1,8 +1,8 @@
 /** What an app installs beside the kernel: `static readonly features = [operations()]`. */
 
 import { LifecycleCapability } from "agents/lifecycle";
-import { Capability } from "../core/lifecycle/capability.ts";
 import { storedVersion } from "../core/lifecycle/migrations.ts";
+import { Capability } from "../core/lifecycle/work-loop.ts";
 import { invalidOption } from "../core/options/options.ts";
 import type { Kernel } from "./kernel.ts";
 

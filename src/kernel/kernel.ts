@@ -3,7 +3,7 @@
 import type { Lifecycle, LifecycleCapability } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { Capability } from "../core/lifecycle/capability.ts";
+import { Capability } from "../core/lifecycle/work-loop.ts";
 import { checkNames, objectOf } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import { stepCalls } from "./calls.ts";

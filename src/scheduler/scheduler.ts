@@ -1,7 +1,7 @@
 /** The scheduler: recurring tasks that the code declares. This file has its public methods; engine.ts has its loop. */
 
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
-import { Capability } from "../core/lifecycle/capability.ts";
+import { Capability } from "../core/lifecycle/work-loop.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";

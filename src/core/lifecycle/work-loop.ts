@@ -1,5 +1,6 @@
 /**
- * What the modules' loops share: the work in flight, the pauses after failed storage calls, and the module's one wake.
+ * The base class of the modules' capabilities, and what their loops share: the work in flight, the pauses after failed
+ * storage calls, and the module's one wake.
  *
  * A wake comes at the earliest of three times: what the module's `drive()` returns; the end of a pause; and, while work
  * is in flight, the next heartbeat, so that a crash of the object delays the work by no more than that. The alarm that
@@ -7,9 +8,14 @@
  * heartbeats: each sets an alarm, which is billed.
  */
 
-import type { LifecycleServices } from "agents/lifecycle";
+import {
+  LifecycleCapability,
+  type LifecycleJobContext,
+  type LifecycleRouteContext,
+  type LifecycleServices,
+} from "agents/lifecycle";
 import { type Clock, earliest } from "../clock.ts";
-import { Wake } from "./wake.ts";
+import { type AgentPath, type AlarmState, Wake, type WakesVerb } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */
 export const HEARTBEAT_MS = 30_000;
@@ -124,6 +130,63 @@ export class WorkLoop {
       this.isBusy ? now + Math.min(heartbeat, MAX_HEARTBEAT_MS) : null,
       ...this.#pauses.values(),
     ]);
+  }
+}
+
+/** Gives a module its work loop, and passes jobs and routed messages to its wake. */
+export abstract class Capability extends LifecycleCapability {
+  protected readonly loop: WorkLoop;
+
+  /** @param watch called every 10 seconds while work is in flight, which then has fewer heartbeats */
+  constructor(id: string, clock: Clock, watch?: () => void) {
+    super(id);
+    this.loop = new WorkLoop(
+      id,
+      clock,
+      () => this.lifecycle,
+      () => this.drive(),
+      watch,
+    );
+  }
+
+  /** Does what is due, and returns when there is more to do, or null. */
+  protected abstract drive(): Promise<number | null>;
+
+  protected get wake(): Wake {
+    return this.loop.wake;
+  }
+
+  override async onStart(): Promise<void> {
+    await this.wake.restore();
+  }
+
+  /** Resolves when the object has started. */
+  async ready(): Promise<void> {
+    await this.lifecycle.ready();
+  }
+
+  /** For hosts: expedites the wakes of a sub-agent before it is deleted, and removes them afterwards. */
+  async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
+    await this.lifecycle.ready();
+    await this.wake.changeWakesOf(path, verb);
+  }
+
+  /** For a health report. */
+  async inspectWake(): Promise<AlarmState | undefined> {
+    await this.lifecycle.ready();
+    return this.wake.inspect();
+  }
+
+  onJob(context: LifecycleJobContext) {
+    return this.wake.onJob(context);
+  }
+
+  onJobError(context: LifecycleJobContext, error: unknown) {
+    return this.wake.onJobError(context, error);
+  }
+
+  onRoute(context: LifecycleRouteContext) {
+    return this.wake.onRoute(context);
   }
 }
 

@@ -6,7 +6,7 @@
 
 import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
 import { type Json, preview } from "../../core/json.ts";
-import { Capability } from "../../core/lifecycle/capability.ts";
+import { Capability } from "../../core/lifecycle/work-loop.ts";
 import type { Instant } from "../../core/options/instant.ts";
 import { invalidMessage, objectOf } from "../../core/options/options.ts";
 import { invalidFilter, type Page, type PageOptions, readFilter } from "../../core/page.ts";

@@ -3,7 +3,7 @@
 import type { UIMessage } from "ai";
 import { systemClock } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
-import { Capability } from "../../core/lifecycle/capability.ts";
+import { Capability } from "../../core/lifecycle/work-loop.ts";
 import { hook, readOptions } from "../../core/options/option-schemas.ts";
 import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";

@@ -5,12 +5,10 @@
 
 import { type Clock, earliest, systemClock } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
-import { Capability } from "../../core/lifecycle/capability.ts";
-import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
+import { Capability, HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import type { Page } from "../../core/page.ts";
 import { partsOf } from "../../core/text.ts";
-import type { InstanceOf, Outbox } from "../outbox/index.ts";
-import { workflowEvent } from "../outbox/index.ts";
+import { type InstanceOf, type Outbox, workflowEvent } from "../outbox/index.ts";
 import { Driver } from "./driver.ts";
 import { checkRequest, InvalidWaitError, missingKind } from "./errors.ts";
 import type {

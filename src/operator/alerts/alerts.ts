@@ -6,8 +6,7 @@
  */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { Capability } from "../../core/lifecycle/capability.ts";
-import { listeners, type ModuleEvent } from "../../core/lifecycle/work-loop.ts";
+import { Capability, listeners, type ModuleEvent } from "../../core/lifecycle/work-loop.ts";
 import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { OperatedAgent } from "../operated.ts";
