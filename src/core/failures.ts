@@ -39,8 +39,10 @@ export function because<Thrown extends Error>(
 
 const STORED = /^#([a-z-]+)(?:\/(\S+))? (.*)$/s;
 
-/** The text of a row: the cause, if there is one, and the message. */
-export function storedFailure({ message, cause }: Pick<Failure, "message" | "cause">): string {
+/** The text of a row: the cause, if there is one, and the message. A long message is cut. */
+export function storedFailure(failure: Pick<Failure, "message" | "cause">): string {
+  const { cause } = failure;
+  const message = cutMessage(failure.message);
   if (!cause) return STORED.test(message) ? `#unknown ${message}` : message;
   const { code, detail } = cause;
   return `#${detail ? `${code}/${detail}` : code} ${message}`;
@@ -136,6 +138,11 @@ const UNREADABLE: Failure = {
   message: "A value was thrown that cannot be read as a text. Throw an Error.",
 };
 
+/** A message that was cut stays as it is. */
+function cutMessage(message: string): string {
+  return message.length > MAX_MESSAGE ? message.slice(0, MAX_MESSAGE) + CUT : message;
+}
+
 /** A thrown value as plain data for a row. A long message is cut. */
 export function failureOf(error: unknown): Failure {
   return readSafely(() => {
@@ -144,7 +151,7 @@ export function failureOf(error: unknown): Failure {
     const cause: Cause | undefined = Reflect.get(Object(error), CAUSE);
     return {
       name: isError ? String(error.name) : "Error",
-      message: message.length > MAX_MESSAGE ? message.slice(0, MAX_MESSAGE) + CUT : message,
+      message: cutMessage(message),
       ...(cause && { cause }),
     };
   }, UNREADABLE);

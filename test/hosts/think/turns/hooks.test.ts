@@ -3,7 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
-import { ask, modelCalls } from "../../../../src/testing/index.ts";
+import { ask, modelCalls, ScriptedModel } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
 import { forever, sleep } from "../../../support/ledger.ts";
 import { ended, givenAgent, running, submit, texts } from "../../../support/think.ts";
@@ -163,5 +163,23 @@ it.each(["main", "side"])(
     const { error } = await ended(agent, "s");
     expect(error).toContain("Invalid model undefined: expected a model of the AI SDK");
     expect(error).toContain("Return it from getModel() of ThinkAgent");
+  },
+);
+
+it.each(["main", "side"])(
+  "L9: a model's error of 5 MB is cut where it is stored (%s)",
+  async (thread) => {
+    const agent = givenAgent();
+    await submit(agent, "hello", { submissionId: "s", thread });
+    await ended(agent, "s");
+    await runInDurableObject(agent, (app: ThinkAgent) => {
+      app.getModel = () => new ScriptedModel({ fail: "x".repeat(5_000_000) });
+    });
+    await submit(agent, {}, { submissionId: "failed", thread });
+    const { status, error } = await ended(agent, "failed");
+    expect(status).toBe("error");
+    expect(error).toMatch(/^x{4096}\W/);
+    expect((await agent.inspectSubmission("failed"))?.error).toBe(error);
+    expect(error?.length).toBeLessThan(5_000);
   },
 );
