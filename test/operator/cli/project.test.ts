@@ -66,6 +66,23 @@ it("init adds the flag, a binding, a migration and the agent, and keeps every co
   expect(problemsOf(checked(folder))).toEqual([]);
 });
 
+it("init adds the flag that is missing to a project that has agents", () => {
+  const agent = `import { DurableAgent } from "perdure/agent";\nexport class Desk extends DurableAgent {}\n`;
+  const config = configOf(["Desk"]).replace('["nodejs_compat"]', "[]");
+  const folder = project({ "wrangler.jsonc": config, "src/index.ts": agent });
+  expect(run(folder).diff).toContain('"nodejs_compat"');
+  expect(problemsOf(checked(folder))).toEqual(["The flag nodejs_compat is missing"]);
+  expect(run(folder, { apply: true }).done).toEqual([
+    "Added to wrangler.jsonc: the flag nodejs_compat",
+  ]);
+  expect(problemsOf(checked(folder))).toEqual([]);
+  expect(run(folder, { apply: true })).toMatchObject({ done: [], diff: "" });
+
+  const toml = `main = "src/index.ts"\ncompatibility_date = "2026-01-01"\ncompatibility_flags = ["x"]\n`;
+  const byHand = run(project({ "wrangler.toml": toml, "src/index.ts": agent })).byHand;
+  expect(byHand).toContain('Add "nodejs_compat" to compatibility_flags.');
+});
+
 it("a second init changes nothing, and a dry run writes nothing", () => {
   const folder = project({ "wrangler.jsonc": CONFIG, "src/index.ts": MAIN });
   const before = filesOf(folder);

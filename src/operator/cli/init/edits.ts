@@ -36,11 +36,18 @@ export function addAgent(
 ): Edited {
   const environments = Object.keys(isPlainObject(config.settings.env) ? config.settings.env : {});
   const inherited = `Add the binding ${name} to durable_objects.bindings of each environment that has the agent (${environments.join(", ")}): environments inherit no bindings.`;
-  const missing = additionsTo(config, name, date, main);
-  const { byHand, ...edited } =
-    config.format === "toml" ? addToToml(config, missing) : addToJsonc(config, missing);
+  const { byHand, ...edited } = withAll(config, additionsTo(config, name, date, main));
   return { ...edited, byHand: environments.length > 0 ? [inherited, ...byHand] : byHand };
 }
+
+/** What the agents that the project has need in the configuration. */
+export const addFlag = (config: WranglerConfig): Edited =>
+  withAll(config, textsOf(config.settings.compatibility_flags).includes(FLAG) ? [] : [NEEDED]);
+
+const NEEDED: Addition = { what: `the flag ${FLAG}`, at: ["compatibility_flags"], item: FLAG };
+
+const withAll = (config: WranglerConfig, missing: readonly Addition[]): Edited =>
+  config.format === "toml" ? addToToml(config, missing) : addToJsonc(config, missing);
 
 function additionsTo(
   { settings }: WranglerConfig,
@@ -62,10 +69,7 @@ function additionsTo(
       textOf(since) !== undefined,
       { what: `compatibility_date ${date}`, at: ["compatibility_date"], value: date },
     ],
-    [
-      textsOf(flags).includes(FLAG),
-      { what: `the flag ${FLAG}`, at: ["compatibility_flags"], item: FLAG },
-    ],
+    [textsOf(flags).includes(FLAG), NEEDED],
     [
       isBound,
       {

@@ -26,7 +26,7 @@ import {
 } from "../project/hosts.ts";
 import { edited, unifiedDiff } from "./diff.ts";
 import { type Candidate, durableEdits } from "./durable.ts";
-import { addAgent } from "./edits.ts";
+import { addAgent, addFlag, type Edited } from "./edits.ts";
 import { DEV_PACKAGES, type FileChange, scaffold } from "./scaffold.ts";
 import { agentFile, configFile, workerFile } from "./templates.ts";
 
@@ -100,6 +100,7 @@ export function init(options: InitOptions): InitResult {
     const what = `Made durable in ${shownFile}: ${names}`;
     return { file, text: edited(text, edits), what, diff: unifiedDiff(shownFile, text, edits) };
   });
+  if (!isNew && project.config) fixes.push(...flagFix(project.config, byHand));
   byHand.push(...notesOn(project, name, isNew));
   const hostsAfter = [...candidates.map((each) => each.host), ...(isCreated() ? [hostOf()] : [])];
   byHand.push(...commandsFor(project, hostsAfter));
@@ -232,16 +233,24 @@ function configChange(
     const what = `Created wrangler.jsonc with the binding ${name} and the migration v1, which creates its class`;
     return [{ file, text: configFile(projectName(folder), name, date), what }];
   }
-  const { text, added, byHand: left } = addAgent(config, name, date, MAIN);
+  return changeOf(config, addAgent(config, name, date, MAIN), byHand);
+}
+
+function flagFix(config: WranglerConfig, byHand: string[]) {
+  return changeOf(config, addFlag(config), byHand).map((change) => {
+    const all = { from: 0, to: config.text.length, text: change.text };
+    return { ...change, diff: unifiedDiff(path.basename(config.file), config.text, [all]) };
+  });
+}
+
+function changeOf(
+  { file }: WranglerConfig,
+  { text, added, byHand: left }: Edited,
+  byHand: string[],
+): FileChange[] {
   byHand.push(...left);
-  if (added.length === 0) return [];
-  return [
-    {
-      file: config.file,
-      text,
-      what: `Added to ${path.basename(config.file)}: ${added.join("; ")}`,
-    },
-  ];
+  const what = `Added to ${path.basename(file)}: ${added.join("; ")}`;
+  return added.length > 0 ? [{ file, text, what }] : [];
 }
 
 function sourceChanges(project: Project, name: string, host: HostEntry): FileChange[] {
