@@ -25,6 +25,7 @@ const problems = [
     .flatMap(problemsOfScripts),
   ...[...packed].flatMap(problemsOfPacked),
   ...problemsOfTypes(),
+  ...problemsOfScriptsAtInstall(),
 ];
 for (const problem of problems) console.log(problem);
 console.log(`${packed.size} files in the package, ${problems.length} problems`);
@@ -38,6 +39,16 @@ function packedFiles(): string[] {
   });
   const [{ files }] = JSON.parse(output) as [{ files: { path: string }[] }];
   return files.map((file) => file.path);
+}
+
+/** npm warns each user of a package that has one. In a clone, `dependencies` runs after an install, and not in a package. */
+function problemsOfScriptsAtInstall(): string[] {
+  const { scripts } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as {
+    scripts: Record<string, string>;
+  };
+  const names = ["preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare"];
+  const found = names.filter((name) => name in scripts);
+  return found.map((name) => `package.json: npm warns users of the script ${name}`);
 }
 
 /** Files that git tracks or does not ignore. */
