@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import type { Json } from "../core/json.ts";
+import { type Json, parsedJson } from "../core/json.ts";
 import type { Wait } from "../kernel/waits/index.ts";
 import type { Children } from "./children.ts";
 import { requestOf } from "./ends.ts";
@@ -154,12 +154,17 @@ export async function* reportsOf(chunks: AsyncIterable<unknown>): AsyncGenerator
     text += decoder.decode(chunk, { stream: true });
     const lines = text.split("\n");
     text = lines.pop() ?? "";
-    for (const line of lines) yield* reportIn((parsed(line) as { body?: unknown } | null)?.body);
+    for (const line of lines)
+      yield* reportIn((parsedJson(line) as { body?: unknown } | null | undefined)?.body);
   }
 }
 
 function* reportIn(body: unknown): Generator<Report> {
-  const part = parsed(body) as { type?: unknown; data?: Record<string, Json> } | undefined;
+  // A line that this version of the child's class does not write may be no JSON.
+  const part = (typeof body === "string" ? parsedJson(body) : undefined) as
+    | { type?: unknown; data?: Record<string, Json> }
+    | null
+    | undefined;
   const { type, data = {} } = part ?? {};
   const isMilestone = type === MILESTONE_PART;
   if (!isMilestone && type !== PROGRESS_PART) return;
@@ -172,14 +177,4 @@ function* reportIn(body: unknown): Generator<Report> {
     ...(isMilestone && typeof sequence === "number" && { sequence }),
     ...(data.data !== undefined && { data: data.data }),
   };
-}
-
-/** Undefined for what is no JSON: a line that this version of the child's class does not write. */
-function parsed(text: unknown): unknown {
-  if (typeof text !== "string" || text.trim() === "") return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
