@@ -95,6 +95,8 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   readonly use: (capability: LifecycleCapability) => void;
 };
 
+const WAIT_KINDS = Object.entries<(uses: KindUses) => WaitKind | StoredKind>(KINDS);
+
 /**
  * @param options as the app gave them
  * @param name of the options, for errors
@@ -128,21 +130,15 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
-  const waits: Waits = new Waits({
-    outbox,
-    missingKind: (kind) => features.missing("steps", kind),
-    ofFeatures: STEP_KINDS,
-    kinds: (own) => {
-      const onApproval = (approval: Approval) => {
-        watchers.approval(approval);
-        // The app is notified of an approval last: its work may take long.
-        return host.onApproval(approval);
-      };
-      const uses = { waits: own, submissions, onApproval };
-      const kinds = Object.entries<(uses: KindUses) => WaitKind | StoredKind>(KINDS);
-      return Object.fromEntries(kinds.map(([name, kindOf]) => [name, kindOf(uses)]));
-    },
-  });
+  const missingKind = (kind: string) => features.missing("steps", kind);
+  const waits = new Waits({ outbox, missingKind, ofFeatures: STEP_KINDS });
+  const onApproval = (approval: Approval) => {
+    watchers.approval(approval);
+    // The app is notified of an approval last: its work may take long.
+    return host.onApproval(approval);
+  };
+  for (const [name, kindOf] of WAIT_KINDS)
+    waits.install(name, kindOf({ waits, submissions, onApproval }));
   const approvals = new Approvals(waits);
   const workflows = new Workflows(agent, host.own, outbox, waits);
   const waking: Capability[] = [];

@@ -162,9 +162,6 @@ export interface StoredKind {
   announce?(wait: Wait): void | Promise<void>;
 }
 
-/** The kinds that an agent has, by their names. */
-export type WaitKinds = Readonly<Record<string, WaitKind | StoredKind>>;
-
 /** What a kind of this folder is made with. */
 export type KindUses = {
   readonly waits: Waits;

@@ -18,7 +18,6 @@ import type {
   Wait,
   WaitEnd,
   WaitKind,
-  WaitKinds,
   WaitPart,
   WaitReceipt,
   WaitRef,
@@ -45,8 +44,6 @@ const FORGOTTEN: Closing = {
 
 export type WaitsOptions = {
   readonly outbox: Outbox;
-  /** More can be added by `install()`. */
-  readonly kinds: (waits: Waits) => WaitKinds;
   /** The error of a step whose kind is not installed. */
   readonly missingKind?: (kind: string) => Error | undefined;
   /** The kinds of features, which may have left rows, installed or not. */
@@ -64,7 +61,7 @@ export class Waits extends Capability implements WaitKind {
   #opened: WaitStore | undefined;
 
   constructor(options: WaitsOptions) {
-    const { outbox, kinds, missingKind, ofFeatures = [], clock = systemClock } = options;
+    const { outbox, missingKind, ofFeatures = [], clock = systemClock } = options;
     super("perdure.waits", clock);
     this.#outbox = outbox;
     this.#missingKind = missingKind;
@@ -75,9 +72,6 @@ export class Waits extends Capability implements WaitKind {
       ({ waitId }) => this.#settlement.settle(waitId, FORGOTTEN, { isForced: true }),
     );
     this.#settlement = new Settlement(this.loop, outbox, this.#driver, () => this.#store);
-    for (const [name, kind] of Object.entries(kinds(this))) {
-      this.install(name, kind);
-    }
   }
 
   /** Adds a kind, in the constructor of its host, so that its open waits are driven from the start on. */

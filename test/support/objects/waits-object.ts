@@ -73,13 +73,9 @@ export class WaitsObject extends MeteredObject {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = KINDS.approval({ onApproval: (one) => script?.onApproval?.(one) });
     const none = { answersLaterRuns: () => false };
-    const own = { approval, "agent-tool": none };
-    this.waits = new Waits({
-      outbox: this.outbox,
-      clock,
-      ofFeatures: STEP_KINDS,
-      kinds: (waits) => ({ ...own, ...script?.kinds?.(this, waits) }),
-    });
+    this.waits = new Waits({ outbox: this.outbox, clock, ofFeatures: STEP_KINDS });
+    const kinds = { approval, "agent-tool": none, ...script?.kinds?.(this, this.waits) };
+    for (const [name, kind] of Object.entries(kinds)) this.waits.install(name, kind);
     this.webhooks = new WebhookWaits({
       waits: this.waits,
       arrivals: this.arrivals,
