@@ -69,18 +69,15 @@ function arrivalVerbs({
   };
   const runWorkflow: TransactionalVerb = async (args, commit) => {
     const [name, params, options] = args as [string, unknown, RunWorkflow];
-    const { id, isDead, ended } = storage.transactionSync(() => {
+    const again = storage.transactionSync(() => {
       const start = workflows.put(name, params, options);
       if (start.error) throw start.error;
-      if (!start.isDead) commit(start.id);
-      return { ...start, ended: start.end() };
+      if (start.isDead) return start.end();
+      // Nothing waits for the instance, because the sender's time is short: a start that is refused becomes a dead letter.
+      commit(start.id);
     });
     // It is sent again before it is recorded, so that a crash in between leaves it to the next arrival.
-    if (isDead) return commit(await ended);
-    // The start is stored, and the sender's time is short.
-    ended.catch((error: unknown) => {
-      console.error(`[perdure] workflow ${name} ${id}, which an arrival has started:`, error);
-    });
+    if (again) commit(await again);
   };
   const verbs = Object.entries({ submitMessages, submitMany, runWorkflow });
   return Object.fromEntries(verbs.filter(([name]) => isBuiltIn(name)));

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { workflow } from "../../../src/kernel/outbox/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
+import { arrival, call } from "../../support/inbound.ts";
 import { creating, deadLetters, type ThinkAgent } from "../../support/think-agent.ts";
 import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
 
@@ -93,6 +94,22 @@ describe("an id that another agent has", () => {
     expect(await globex.tracked(id)).toBeNull();
     // A later call, whose caller gets the error.
     expect(await refusal(globex.run(id, RETURN))).toMatchObject(REFUSAL);
+    end();
+  });
+
+  it("W6: the start of an accepted arrival is a dead letter", async () => {
+    const { id, globex, end } = await given();
+    const args = ["SCRIPTED_WORKFLOW", {}, { id, ...RETURN }];
+    const accepted = await givenThink(globex.name).callKernel(
+      "acceptArrival",
+      call(arrival(id), "runWorkflow", args),
+    );
+    expect(accepted).toEqual({ verdict: "accepted", result: id });
+    expect(await globex.letter()).toMatchObject({
+      id: `start:${id}`,
+      lastError: REFUSAL.message,
+    });
+    expect(await globex.tracked(id)).toBeNull();
     end();
   });
 
