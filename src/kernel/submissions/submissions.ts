@@ -5,16 +5,17 @@ import { systemClock } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import { Capability } from "../../core/lifecycle/work-loop.ts";
 import { hook, readOptions } from "../../core/options/option-schemas.ts";
+import { inSpan } from "../../core/spans.ts";
 import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
-import { type Asked, type IntakeResult, resultOf, type Taken, takeAll } from "./intake/intake.ts";
-import { checkItems } from "./intake/request.ts";
+import { type Asked, type IntakeResult, resultOf, type Taken, take } from "./intake/intake.ts";
+import { checkItems, ofItem } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
-import { isIsolated, isTerminal, MAIN, type Submission } from "./store/rows.ts";
+import { isIsolated, isTerminal, MAIN, publicThreadOf, type Submission } from "./store/rows.ts";
 import type { SubmissionStore } from "./store/store.ts";
 import { TURN_RESET, TurnEngine } from "./turns/turn-engine.ts";
 import type {
@@ -105,7 +106,7 @@ export class Submissions extends Capability {
   }
 
   /**
-   * The one way into the ledger: accepts items in their order, all or none, and runs them.
+   * The one way into the ledger: accepts items in their order, all or none, in a span of the platform, and runs them.
    *
    * @param commit writes with the submissions, in their transaction
    * @param verb names the items in errors
@@ -118,7 +119,28 @@ export class Submissions extends Capability {
   ): Promise<Taken[]> {
     await this.lifecycle.ready();
     await this.wake.reach();
-    return takeAll(this.turns, items, { commit, verb, find: (id) => this.#find(id) });
+    const find = (id: string) => this.#find(id);
+    const many = items.length > 1 ? { "perdure.submissions": items.length } : {};
+    return inSpan("perdure.submit", many, async (span) => {
+      const work = () => {
+        const all = items.map((item, at) => ofItem(verb, at, () => take(this.turns, item, find)));
+        commit?.(all);
+        return all;
+      };
+      const isOne = items.length === 1 && !commit;
+      const all = isOne ? work() : this.store.transaction(work);
+      const taken = all.filter((one) => one !== undefined);
+      const [first] = taken;
+      if (items.length === 1 && first) {
+        span.set({
+          "perdure.submission.id": first.submission.submissionId,
+          "perdure.thread": publicThreadOf(first.submission.thread),
+          "perdure.submission.accepted": first.accepted,
+        });
+      }
+      await this.turns.onAccepted(taken);
+      return all;
+    });
   }
 
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
@@ -230,30 +252,17 @@ export class Submissions extends Capability {
     options: WaitForSubmissionOptions = {},
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     checkWait(options);
-    const found = await this.#wait(submissionId, options.timeoutMs, false);
-    return found as SubmissionInspection<OutputOfRef<Ref>> | null;
-  }
-
-  /** For hosts: {@link wait}, allowed inside a turn. */
-  waitInsideTurn(submissionId: string): Promise<SubmissionInspection | null> {
-    return this.#wait(submissionId, undefined, true);
-  }
-
-  async #wait(
-    id: string,
-    timeoutMs: number | undefined,
-    isInsideTurn: boolean,
-  ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
-    const found = this.#find(id);
+    const found = this.#find(submissionId);
     if (!found) return null;
+    type Ended = SubmissionInspection<OutputOfRef<Ref>>;
     const { hooks, host } = this.ledger;
     if (isTerminal(found.status) && !hooks.isAnnouncing(found.submissionId))
-      return this.#inspected(found);
-    if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
-    const ended = await hooks.wait(found.submissionId, timeoutMs);
+      return this.#inspected(found) as Ended;
+    hooks.checkMayWait(host.isInsideTurn());
+    const ended = await hooks.wait(found.submissionId, options.timeoutMs);
     // The row has the failed attempts. If it was deleted meanwhile, the end is returned without them.
-    return (await this.inspect(found.submissionId)) ?? ended ?? null;
+    return ((await this.inspect(found.submissionId)) ?? ended ?? null) as Ended | null;
   }
 
   /** Deletes an ended submission. Returns whether it did. */

@@ -47,7 +47,6 @@ playMatrix(
       "Submissions.stats": READS,
       "Submissions.store": "the rows",
       "Submissions.wait": "waits in memory, and writes nothing",
-      "Submissions.waitInsideTurn": "waits in memory, and writes nothing",
       "Submissions.accept": "is played by submitMany(), PromptKind.open() and BatchKind.open()",
       "Submissions.submitAll": "is played by submit() and submitMany()",
       "TurnEngine.start": "each start of the object calls it",

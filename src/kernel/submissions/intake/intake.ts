@@ -3,7 +3,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import { failureOf } from "../../../core/failures.ts";
-import { inSpan } from "../../../core/spans.ts";
 import type { Destination } from "../../outbox/index.ts";
 import {
   BacklogFullError,
@@ -24,7 +23,7 @@ import {
 import { repairsLeft } from "../turns/next-attempt.ts";
 import type { TurnEngine } from "../turns/turn-engine.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult, WhenBusy } from "../types.ts";
-import { checkSize, ofItem, prepare } from "./request.ts";
+import { checkSize, prepare } from "./request.ts";
 
 /** What is accepted: messages, or those of a submission that has ended. */
 export type Asked =
@@ -55,51 +54,14 @@ type Repair = {
 export type Taken = IntakeResult | undefined;
 
 /**
- * Takes items in their order, all or none, in a span of the platform, and runs them.
- *
- * @param how.commit writes in the same transaction
- * @param how.verb names the items in errors
- */
-export function takeAll(
-  engine: TurnEngine,
-  items: readonly Asked[],
-  { commit, verb, find }: TakeAll,
-): Promise<Taken[]> {
-  const { store } = engine.ledger;
-  const many = items.length > 1 ? { "perdure.submissions": items.length } : {};
-  return inSpan("perdure.submit", many, async (span) => {
-    const work = () => {
-      const all = items.map((item, index) => ofItem(verb, index, () => take(engine, item, find)));
-      commit?.(all);
-      return all;
-    };
-    const isOne = items.length === 1 && !commit;
-    const all = isOne ? work() : store.transaction(work);
-    const taken = all.filter((one) => one !== undefined);
-    const [first] = taken;
-    if (items.length === 1 && first) {
-      span.set({
-        "perdure.submission.id": first.submission.submissionId,
-        "perdure.thread": publicThreadOf(first.submission.thread),
-        "perdure.submission.accepted": first.accepted,
-      });
-    }
-    await engine.onAccepted(taken);
-    return all;
-  });
-}
-
-type TakeAll = {
-  readonly commit?: ((all: Taken[]) => void) | undefined;
-  readonly verb?: string | undefined;
-  readonly find: (submissionId: string) => Submission | undefined;
-};
-
-/**
  * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError, and what the host
  *   refuses it with
  */
-function take(engine: TurnEngine, asked: Asked, find: TakeAll["find"]): Taken {
+export function take(
+  engine: TurnEngine,
+  asked: Asked,
+  find: (submissionId: string) => Submission | undefined,
+): Taken {
   const { ledger } = engine;
   if ("messages" in asked) return takeMessages(engine, asked);
   const old = find(asked.submissionId);
