@@ -56,6 +56,7 @@ declare namespace Cloudflare {
     OfferAgent: DurableObjectNamespace<import("./contract/hosts/offer-agent.ts").OfferAgent>;
     OfferObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OfferObject>;
     OfferThink: DurableObjectNamespace<import("./contract/hosts/offer-think.ts").OfferThink>;
+    SwapHost: DurableObjectNamespace<undefined>;
     OtherObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OtherObject>;
     CONTRACT_WORKFLOW: Workflow;
     OBJECT_WORKFLOW: Workflow;

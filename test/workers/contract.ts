@@ -15,6 +15,7 @@ export { AttackedObject } from "../contract/hosts/attacked-object.ts";
 export { OfferAgent, OfferWorkflow } from "../contract/hosts/offer-agent.ts";
 export { OfferObject, OtherObject } from "../contract/hosts/offer-object.ts";
 export { OfferChild, OfferThink } from "../contract/hosts/offer-think.ts";
+export { SwapHost } from "../contract/hosts/swap-host.ts";
 export * from "../contract/hosts/workflow-classes.ts";
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
 export { VariantChat } from "../hosts/chat/chat-app.ts";

@@ -70,6 +70,7 @@ type Ended = {
 type Followed = { readonly thread: string; readonly stop: AbortController };
 
 export class HarnessHost extends HostBase implements TurnHost {
+  readonly hasOwnTools = true;
   readonly submissions: Submissions;
   /** By submission. */
   readonly #followed = new Map<string, Followed>();

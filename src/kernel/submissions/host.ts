@@ -197,6 +197,8 @@ export type CheckedSubmission = Pick<
 
 /** A kind of agent, as the ledger needs it. */
 export interface TurnHost {
+  /** Whether its turns run tools without {@link ToolCalls}: the ledger has no record of them, and answers none of them. */
+  readonly hasOwnTools?: boolean;
   /** @throws NotSupportedByHostError for a submission that the host cannot run; nothing is stored then */
   check?(submission: CheckedSubmission): void;
   /** The object starts. The hooks of the app's class can be wrapped now. */

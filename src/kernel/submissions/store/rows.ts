@@ -122,6 +122,7 @@ type Row = SummaryRow & {
   isRetry: number;
   /** The submission that `retrySubmission()` has made of it. */
   retriedBy: string | undefined;
+  isUnrecorded: number;
 };
 
 const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "timeline", "answer", "messages"];
@@ -160,7 +161,9 @@ function toSubmission(sql: SqlStorage, row: Row) {
   const { messages, answer, timeline, retriedBy } = row;
   /** Whether `retrySubmission()` has made it. */
   const isRetry = row.isRetry === 1;
-  return { ...toSummary(sql, row), messages, answer, timeline, retriedBy, isRetry };
+  /** Whether the ledger has no record of the tools that an attempt ran. */
+  const isUnrecorded = row.isUnrecorded === 1;
+  return { ...toSummary(sql, row), messages, answer, timeline, retriedBy, isRetry, isUnrecorded };
 }
 
 function toSummary(sql: SqlStorage, row: SummaryRow) {

@@ -115,4 +115,5 @@ export const MIGRATIONS = [
      value TEXT,
      PRIMARY KEY (seq, ordinal, step)
    ) WITHOUT ROWID;`,
+  "ALTER TABLE perdure_submissions ADD COLUMN is_unrecorded INTEGER NOT NULL DEFAULT 0",
 ] as const;

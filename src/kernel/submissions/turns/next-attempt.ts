@@ -284,6 +284,11 @@ export function recover(evidence: Evidence): Decision {
   return { action: "startOver" };
 }
 
+/** Another host has run the tools of an earlier attempt. */
+export const OF_ANOTHER_HOST: Failure = interruption(
+  "another host has run its tools, so it is not run again",
+);
+
 /** An attempt that has just given its answer. */
 export type Answered = Pick<Evidence, "hasEffects" | "attempts" | "maxAttempts"> & {
   /** Whether its tokens are limited, so that another attempt might find none left. */
@@ -296,8 +301,9 @@ export function isAskedAgain({ hasEffects, hasBudget, attempts, maxAttempts }: A
 }
 
 function fail(why: string): Decision {
-  return {
-    action: "fail",
-    failure: { name: "TurnInterruptedError", message: `The turn was interrupted, and ${why}.` },
-  };
+  return { action: "fail", failure: interruption(why) };
+}
+
+function interruption(why: string): Failure {
+  return { name: "TurnInterruptedError", message: `The turn was interrupted, and ${why}.` };
 }

@@ -185,13 +185,14 @@ export class Recovery {
     const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
     const conversation = await withTimeout(host.inspectConversation(submission), HOST_TIMEOUT_MS);
     const isFree = turn.isReset === true && resets < MAX_FREE_RESETS;
+    const hasUnrecorded = conversation.hasEffects || this.ledger.hasForeignCalls(submission);
     const decision = recover({
       applied: conversation.applied,
       // An attempt without tools has no effects to repeat.
-      hasEffects: hasTools && (conversation.hasEffects || store.toolCalls.exist(seq)),
+      hasEffects: hasTools && (hasUnrecorded || store.toolCalls.exist(seq)),
       isAnswered: store.isAnswered(submission),
       isReplied: answer === undefined && conversation.messageId !== undefined,
-      mayRepeatEffects: mayRepeatEffects(retry, conversation.hasEffects),
+      mayRepeatEffects: mayRepeatEffects(retry, hasUnrecorded),
       isHostRecovering: await this.#isHostRecovering(thread),
       attempts: attempts - freeAttempts(priors) - resets - (isFree ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
