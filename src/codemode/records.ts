@@ -31,9 +31,8 @@ const GUARD = `async (run) => {
     result = await run();
   } catch (error) {
     if (typeof error?.message === "string" && error.message) throw error;
-    let text = "an unreadable value";
-    const isText = error instanceof Error || typeof error === "bigint";
-    try { text = (isText ? undefined : stringify(error)) ?? String(error); } catch {}
+    let text = "a value of type " + typeof error;
+    try { text = error instanceof Error ? String(error) : (stringify(error) ?? String(error)); } catch {}
     throw new Error("The code threw " + text);
   }
   try {
@@ -46,7 +45,7 @@ const GUARD = `async (run) => {
         : /^(Array|Boolean|Null|Object|String)$/.test(kind);
       if (isPlain) return value;
       const what = it === undefined || typeof it === "number" ? it : "a " + kind;
-      throw new Error((key === "" ? "it" : stringify(key)) + " is " + what);
+      throw new Error((key ? stringify(key) : "it") + " is " + what);
     });
     return text && parse(text);
   } catch (error) {
