@@ -17,27 +17,50 @@ export type PageOptions = {
   readonly cursor?: string | undefined;
 };
 
+/**
+ * The cursors of one list. Each begins with the name of the list, because a place in one list is none in another, and would
+ * skip items there.
+ *
+ * @param placeOf what the rest of a cursor means, e.g. {@link bySeq}; undefined for what is no place
+ */
+export function cursorsOf<Place>(list: string, placeOf: (text: string) => Place | undefined) {
+  const read = (cursor: unknown): Place | undefined =>
+    typeof cursor === "string" && cursor.startsWith(`${list}:`) && cursor.isWellFormed()
+      ? placeOf(cursor.slice(list.length + 1))
+      : undefined;
+  return {
+    read,
+    /** The option `cursor` of the list, parsed to the place. */
+    option: z
+      .custom<string>((cursor) => read(cursor) !== undefined, {
+        error: "expected the cursor of an earlier page of this list",
+        abort: true,
+      })
+      .transform((cursor) => read(cursor) as Place)
+      .optional(),
+    at: (...place: (string | number)[]): string => `${list}:${place.join(":")}`,
+  };
+}
+
 /** A place in a list by time, which stays valid when rows come and go. */
 export type Position = readonly [time: number, id: string];
 
-/** The `cursor` option of a list by time, parsed to a {@link Position}. */
-export const POSITION = z
-  .custom<string>((cursor) => positionOf(cursor) !== undefined, {
-    error: "expected the cursor of an earlier page",
-    abort: true,
-  })
-  .transform((cursor) => positionOf(cursor) as Position)
-  .optional();
-
-export function cursorOf(time: number, id: string): string {
-  return `${time}:${id}`;
+export function byTime(text: string): Position | undefined {
+  const [, time, id] = /^(-?\d{1,16}):(.{0,1000})$/s.exec(text) ?? [];
+  return id === undefined ? undefined : [Number(time), id];
 }
 
-function positionOf(cursor: unknown): Position | undefined {
-  const [, time, id] =
-    (typeof cursor === "string" && /^(-?\d{1,16}):(.{0,1000})$/s.exec(cursor)) || [];
-  return id?.isWellFormed() ? [Number(time), id] : undefined;
+/** The number of a row. */
+export const bySeq = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined);
+
+/** Rows after one and until another, by their numbers. */
+export function byRange(text: string) {
+  const [, after, until] = /^(\d{1,15}):(\d{1,15})$/.exec(text) ?? [];
+  return until === undefined ? undefined : { after: Number(after), until: Number(until) };
 }
+
+/** An id, in a list in the order of the ids. */
+export const byId = (text: string) => (text.length <= 2_048 ? text : undefined);
 
 /** The page of rows that were read with one more than its limit. */
 export function pageOf<Row, Item>(

@@ -14,9 +14,11 @@ import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
 import { type InboundFacts, inboundFacts } from "./facts.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
 import {
+  ARRIVALS,
   checkRef,
   type Limits,
   type Matches,
+  REPLAYS,
   type RecentOptions,
   readPage,
   readRefused,
@@ -122,7 +124,7 @@ export class Inbound extends LifecycleCapability {
     const { arrivals, next } = this.#store.list(selection, limit, cursor);
     return {
       items: arrivals.map(shown),
-      ...(next !== undefined && { cursor: String(next) }),
+      ...(next !== undefined && { cursor: ARRIVALS.at(next) }),
     };
   }
 
@@ -210,7 +212,7 @@ export class Inbound extends LifecycleCapability {
       replayed,
       accepted,
       failed,
-      ...(next !== undefined && { cursor: `${next}:${until}` }),
+      ...(next !== undefined && { cursor: REPLAYS.at(next, until) }),
     };
   }
 
@@ -233,7 +235,7 @@ export class Inbound extends LifecycleCapability {
       if (page.next === undefined) return { count, first };
       after = page.next;
     }
-    return { count, first, cursor: `${after}:${until}` };
+    return { count, first, cursor: REPLAYS.at(after, until) };
   }
 
   /** @throws InvalidFilterError for a filter that no replay takes */

@@ -14,7 +14,7 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { invalidFilter, readFilter } from "../core/page.ts";
+import { byRange, bySeq, cursorsOf, invalidFilter, readFilter } from "../core/page.ts";
 import { InvalidArrivalError } from "./errors.ts";
 import type { AcceptRequest, RawArrival, RefusedRequests } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
@@ -123,27 +123,17 @@ const FILTER = {
 };
 /** Which arrivals, without a page. */
 export const INBOUND_FILTER = optionsOf<InboundFilter>()(FILTER);
-const CURSOR = { error: "expected the cursor of an earlier page" };
+export const ARRIVALS = cursorsOf("arrivals", bySeq);
+export const REPLAYS = cursorsOf("replays", byRange);
 const PAGE = {
   limit: count({ max: 1_000 }).default(100),
-  cursor: z
-    .string()
-    .regex(/^\d{1,15}$/, CURSOR)
-    .transform(Number)
-    .optional(),
+  cursor: ARRIVALS.option,
 };
 const PAGED = optionsOf<ListInboundOptions>()({ ...FILTER, ...PAGE });
 const REPLAY = optionsOf<ReplayFilter>()({
   ...FILTER,
   limit: PAGE.limit,
-  cursor: z
-    .string()
-    .regex(/^\d{1,15}:\d{1,15}$/, CURSOR)
-    .transform((cursor) => {
-      const [after = 0, until = 0] = cursor.split(":").map(Number);
-      return { after, until };
-    })
-    .optional(),
+  cursor: REPLAYS.option,
 });
 const ARRIVAL_REF = optionsOf<{ source: string; id: string }>()({
   source: text({ empty: true }),

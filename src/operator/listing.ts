@@ -11,7 +11,7 @@ import { keyPrefix } from "../workflow/internal.ts";
 import { invalidOperation } from "./errors.ts";
 import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";
-import { LIMIT, SEQ_PAGE } from "./paging.ts";
+import { LIMIT, seqPage } from "./paging.ts";
 import type {
   Filters,
   Page,
@@ -34,12 +34,14 @@ export async function listThreads(
   page: PageOptions = {},
 ): Promise<Page<ThreadSummary>> {
   const name = "options of operations.listThreads()";
-  const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
+  const { limit, cursor } = readOptions(THREADS.options, page, name, invalidOperation);
   await capabilities.submissions.ready();
   const { threads, next } = threadPage(storage.sql, limit, cursor);
-  return { items: threads, ...(next !== undefined && { cursor: String(next) }) };
+  return { items: threads, ...(next !== undefined && { cursor: THREADS.at(next) }) };
 }
 
+const THREADS = seqPage("threads");
+const MESSAGES = seqPage("messages");
 const ID = text({ maxBytes: 2_000 });
 
 /** UTF-16 units of JSON in a page, for one RPC result. */
@@ -58,7 +60,7 @@ export async function listThreadMessages(
   readOptions(ID, thread, "thread", invalidOperation);
   const name = "options of operations.listThreadMessages()";
   // The cursor is the number of older messages.
-  const { limit, cursor } = readOptions(SEQ_PAGE, page, name, invalidOperation);
+  const { limit, cursor } = readOptions(MESSAGES.options, page, name, invalidOperation);
   const all: readonly ThreadMessage[] = await agent.threadMessages(thread);
   const items: ThreadMessage[] = [];
   let length = 0;
@@ -66,7 +68,7 @@ export async function listThreadMessages(
     length += JSON.stringify(message).length;
     const isFull = items.length === limit || (items.length > 0 && length > MAX_PAGE);
     const older = Math.min(cursor ?? all.length, all.length) - items.length;
-    if (isFull) return { items, cursor: String(older) };
+    if (isFull) return { items, cursor: MESSAGES.at(older) };
     items.push(message);
   }
   return { items };

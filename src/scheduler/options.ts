@@ -4,7 +4,7 @@ import type * as z from "zod";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
-import { type PageOptions, POSITION } from "../core/page.ts";
+import { byId, byTime, cursorsOf, type PageOptions } from "../core/page.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { ScheduledRun, ScheduledTasks } from "./types.ts";
@@ -81,16 +81,19 @@ const occurrences = count({ min: 0, max: 100 }).default(1);
 
 export const INSPECT = optionsOf<Occurrences>()({ occurrences });
 
+export const TASK_CURSORS = cursorsOf("tasks", byId);
+export const RUN_CURSORS = cursorsOf("runs", byTime);
+
 export const LIST = optionsOf<Occurrences & PageOptions>()({
   occurrences,
   limit: count({ max: 1_000 }).default(100),
-  cursor: text({ empty: true }).optional(),
+  cursor: TASK_CURSORS.option,
 });
 
 /** Of `runs()`. */
 export const RUNS = optionsOf<PageOptions>()({
   limit: count({ max: 1_000 }).default(50),
-  cursor: POSITION,
+  cursor: RUN_CURSORS.option,
 });
 
 /** Of `pause()`. */

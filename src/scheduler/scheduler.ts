@@ -5,7 +5,7 @@ import { Capability } from "../core/lifecycle/work-loop.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
-import { cursorOf, type Page, type PageOptions, pageOf } from "../core/page.ts";
+import { type Page, type PageOptions, pageOf } from "../core/page.ts";
 import type { SubmissionInspection } from "../kernel/submissions/index.ts";
 import { SchedulerEngine } from "./engine.ts";
 import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
@@ -14,9 +14,11 @@ import {
   LIST,
   NOTE,
   RANGE,
+  RUN_CURSORS,
   RUNS,
   type SchedulerSettings,
   SETTINGS,
+  TASK_CURSORS,
   TASK_ID,
   TRIGGER,
 } from "./options.ts";
@@ -104,7 +106,7 @@ export class Scheduler extends Capability {
       found,
       limit,
       (id) => id,
-      (id) => id,
+      (id) => TASK_CURSORS.at(id),
     );
     return { items: readTasks(declared, store, occurrences, items), ...next };
   }
@@ -141,7 +143,7 @@ export class Scheduler extends Capability {
     const { declared, store } = await this.#ready();
     declared.check(taskId);
     const runs = store.runs.list(taskId, limit + 1, cursor);
-    const cursorAfter = (run: Run) => cursorOf(run.occurrence, run.triggerKey);
+    const cursorAfter = (run: Run) => RUN_CURSORS.at(run.occurrence, run.triggerKey);
     return pageOf(runs, limit, (run) => scheduledRunOf(run, store.owner), cursorAfter);
   }
 

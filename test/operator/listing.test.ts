@@ -101,9 +101,9 @@ describe("threads", () => {
     expect(await capabilitiesOf(agent).operations.listThreadMessages("none")).toEqual({
       items: [],
     });
-    expect(await capabilitiesOf(agent).operations.listThreadMessages("t", { cursor: "0" })).toEqual(
-      { items: [] },
-    );
+    expect(
+      await capabilitiesOf(agent).operations.listThreadMessages("t", { cursor: "messages:0" }),
+    ).toEqual({ items: [] });
     const refused = await refusal(capabilitiesOf(agent).operations.listThreadMessages(7 as never));
     expect(refused.message).toMatch(/^Invalid thread 7: expected/);
   });

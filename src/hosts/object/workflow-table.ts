@@ -3,6 +3,7 @@
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
 import { migrate } from "../../core/lifecycle/migrations.ts";
+import { bySeq, cursorsOf } from "../../core/page.ts";
 import { hasEnded } from "../../kernel/outbox/internal.ts";
 
 const MIGRATIONS = [
@@ -108,7 +109,7 @@ export class WorkflowTable {
     return {
       workflows: shown.map(infoOf),
       total,
-      nextCursor: rows.length > most && last ? String(last.seq) : null,
+      nextCursor: rows.length > most && last ? WORKFLOWS.at(last.seq) : null,
     };
   }
 
@@ -128,10 +129,13 @@ export class WorkflowTable {
   }
 }
 
+const WORKFLOWS = cursorsOf("workflows", bySeq);
+
 /** @throws Error for what is no cursor */
 function seqOf(cursor: string | undefined): number | null {
   if (cursor === undefined) return null;
-  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
+  const seq = WORKFLOWS.read(cursor);
+  if (seq !== undefined) return seq;
   throw new Error(
     `Invalid cursor ${JSON.stringify(cursor)}: expected nextCursor of an earlier page.`,
   );

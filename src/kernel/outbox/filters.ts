@@ -11,8 +11,11 @@ import {
   someOf,
   text,
 } from "../../core/options/option-schemas.ts";
-import { invalidFilter, type PageOptions, POSITION } from "../../core/page.ts";
+import { invalidFilter, type PageOptions } from "../../core/page.ts";
 import type { Destination } from "./destinations/index.ts";
+import { DEAD_LETTERS as LETTERS } from "./store/dead-letters.ts";
+import { ENDPOINTS } from "./store/endpoints.ts";
+import { DELIVERIES } from "./store/listing.ts";
 import type {
   DeadLetterFilter,
   DeliveryState,
@@ -23,7 +26,6 @@ import type {
 const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
 
 const LIMIT = count({ max: 1_000 }).default(100);
-const PAGE = { limit: LIMIT, cursor: POSITION };
 const FILTER = {
   since: instant().default(0),
   // Checked by the destinations, which know its kinds.
@@ -33,17 +35,22 @@ const DEAD_LETTERS = { ...FILTER, isUncertain: flag().optional() };
 export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(DEAD_LETTERS);
 /** Which dead letters, as options were read. */
 export type ReadFilter = z.output<typeof DEAD_LETTER_FILTER>;
-export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...DEAD_LETTERS, ...PAGE });
+export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({
+  ...DEAD_LETTERS,
+  limit: LIMIT,
+  cursor: LETTERS.option,
+});
 export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
   state: someOf<DeliveryState["state"]>(STATES).default([...STATES]),
   submissionId: text({ empty: true }).optional(),
   kind: z.custom<Destination["kind"]>().optional(),
   destination: FILTER.destination,
-  ...PAGE,
+  limit: LIMIT,
+  cursor: DELIVERIES.option,
 });
 export const ENDPOINT_LIST = optionsOf<PageOptions>()({
   limit: LIMIT,
-  cursor: text({ maxLength: 2_048 }).default(""),
+  cursor: ENDPOINTS.option,
 });
 const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
 const ID = text({ empty: true });

@@ -4,7 +4,7 @@ import { migrate } from "../../core/lifecycle/migrations.ts";
 import { readOptions } from "../../core/options/option-schemas.ts";
 import { invalidOperation } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
-import { SEQ_PAGE } from "../paging.ts";
+import { seqPage } from "../paging.ts";
 import type { Action, AuditEntry, OperateResult, Page, PageOptions } from "../protocol.ts";
 
 /** A published migration is never edited. Columns that may be large come last. */
@@ -78,13 +78,15 @@ type Row = {
   action: string;
 };
 
+const ACTIONS = seqPage("actions");
+
 /** The audit log, newest first. @throws InvalidOperationError for invalid options */
 export async function listActions(
   { storage }: OperatedAgent,
   page: PageOptions = {},
 ): Promise<Page<AuditEntry>> {
   const { limit, cursor = Number.MAX_SAFE_INTEGER } = readOptions(
-    SEQ_PAGE,
+    ACTIONS.options,
     page,
     "options of operations.listActions()",
     invalidOperation,
@@ -98,7 +100,7 @@ export async function listActions(
   for (const row of sql.exec<Row>(query, cursor, limit + 1)) {
     length += row.action.length;
     const isFull = items.length === limit || (items.length > 0 && length > MAX_LISTED);
-    if (isFull) return { items, cursor: items.at(-1)?.auditId as string };
+    if (isFull) return { items, cursor: ACTIONS.at(items.at(-1)?.auditId as string) };
     items.push(entryOf(row));
   }
   return { items };

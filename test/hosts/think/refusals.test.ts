@@ -238,3 +238,50 @@ describe("without features", () => {
     expect(error.message).toContain("Invalid tasks of schedules(): the class has methods for it.");
   });
 });
+
+describe("L9: a cursor of another list is refused at the call", () => {
+  const CURSORS = [
+    "actions:1",
+    "approval-1",
+    "arrivals:1",
+    "dead-letters:1:a",
+    "deliveries:1:a",
+    "endpoints:a",
+    "messages:1",
+    "replays:1:2",
+    "runs:1:a",
+    "tasks:a",
+    "threads:1",
+    "workflows:1",
+  ];
+  const LISTS: [verb: string, own: string, ...args: unknown[]][] = [
+    ["approvals.list", ""],
+    ["inbound.list", "arrivals:1"],
+    ["inbound.replayMany", "replays:1:2"],
+    ["operations.listActions", "actions:1"],
+    ["operations.listThreadMessages", "messages:1", "main"],
+    ["operations.listThreads", "threads:1"],
+    ["operations.listWorkflows", ""],
+    ["outbox.listDeadLetters", "dead-letters:1:a"],
+    ["outbox.listDeliveries", "deliveries:1:a"],
+    ["outbox.listEndpoints", "endpoints:a"],
+    ["schedules.list", "tasks:a"],
+    ["schedules.runs", "runs:1:a", "daily"],
+  ];
+
+  it.each(LISTS)("%s()", async (verb, own, ...args) => {
+    for (const cursor of CURSORS.filter((each) => each !== own)) {
+      const { message } = await errorOf(verb, ...args, { cursor });
+      expect(message).toMatch(
+        /^Invalid cursor ".*": expected (the cursor of an earlier page|an approval)/,
+      );
+    }
+  });
+
+  it("listSubmissions()", async () => {
+    for (const before of CURSORS) {
+      const error = await errorOf("listSubmissions", { before });
+      expect(error).toMatchObject({ name: "UnknownCursorError" });
+    }
+  });
+});

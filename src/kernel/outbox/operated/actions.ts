@@ -5,10 +5,10 @@ import { PAGE } from "../../../core/operated/bulk-page.ts";
 import type { OnMany, OnOne } from "../../../core/operated/catalog.ts";
 import { done, failed, NOT_FOUND, UNCHANGED } from "../../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../../core/operated/part.ts";
-import { cursorOf } from "../../../core/page.ts";
 import { withoutSecrets } from "../destinations/index.ts";
 import { DEAD_LETTER_FILTER } from "../filters.ts";
 import type { Outbox } from "../outbox.ts";
+import { DEAD_LETTERS as LETTERS } from "../store/dead-letters.ts";
 import type { ACTIONS, Filters } from "./catalog.ts";
 
 /** The agent as these actions see it. */
@@ -113,7 +113,7 @@ export const DEAD_LETTERS: Bulk<Operated, Many> = {
     for (const { id, diedAt, lastError } of found.items) {
       if (request.matches?.(lastError) === false) continue;
       await page.item(id, () => change(id));
-      if (page.isOver) return cursorOf(diedAt, id);
+      if (page.isOver) return LETTERS.at(diedAt, id);
     }
     return found.cursor;
   },

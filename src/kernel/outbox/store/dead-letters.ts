@@ -2,11 +2,13 @@
 
 import { type Failure, readFailure, storedFailure } from "../../../core/failures.ts";
 import type { Json } from "../../../core/json.ts";
-import { cursorOf, type Page, type Position, pageOf } from "../../../core/page.ts";
+import { byTime, cursorsOf, type Page, type Position, pageOf } from "../../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import type { KeepLimits } from "../options.ts";
 import type { DeadLetter } from "../types.ts";
 import { deleteWithParts } from "./parts.ts";
+
+export const DEAD_LETTERS = cursorsOf("dead-letters", byTime);
 
 /** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
 const SELECT = `SELECT id, attempts, last_error AS lastError, created_at AS createdAt, died_at AS since, is_uncertain AS isUncertain, destination,
@@ -100,7 +102,7 @@ export class DeadLetterStore {
     const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
     const query = `${SELECT} WHERE (died_at, id) < (?, ?) AND ${SELECTED} ORDER BY died_at DESC, id DESC LIMIT ?`;
     const rows = this.#sql.exec<Row>(query, time, id, ...valuesOf(selection), limit + 1).toArray();
-    return pageOf(rows, limit, toLetter, ({ since, id }) => cursorOf(since, id));
+    return pageOf(rows, limit, toLetter, ({ since, id }) => DEAD_LETTERS.at(since, id));
   }
 
   /** How many of a selection there are, or with `isSent` how many {@link redriveAll} sends. */

@@ -8,8 +8,10 @@
  */
 
 import { type Failure, readFailure, storedFailure } from "../../../core/failures.ts";
-import { type Page, pageOf } from "../../../core/page.ts";
+import { byId, cursorsOf, type Page, pageOf } from "../../../core/page.ts";
 import type { Endpoint } from "../types.ts";
+
+export const ENDPOINTS = cursorsOf("endpoints", byId);
 
 type Row = {
   key: string;
@@ -50,10 +52,10 @@ export class EndpointStore {
   }
 
   /** By URL, after that of the page before. */
-  page(limit: number, after: string): Page<Endpoint> {
+  page(limit: number, after = ""): Page<Endpoint> {
     const found = [...this.#known.values()].filter(({ url }) => url > after);
     const sorted = found.toSorted((a, b) => (a.url < b.url ? -1 : 1));
-    return pageOf(sorted, limit, toEndpoint, ({ url }) => url);
+    return pageOf(sorted, limit, toEndpoint, ({ url }) => ENDPOINTS.at(url));
   }
 
   get(key: string, url: string): Endpoint {

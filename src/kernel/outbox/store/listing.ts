@@ -1,7 +1,7 @@
 /** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
 
 import { readFailure } from "../../../core/failures.ts";
-import { cursorOf, type Page, type Position, pageOf } from "../../../core/page.ts";
+import { byTime, cursorsOf, type Page, type Position, pageOf } from "../../../core/page.ts";
 import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import { idRangeOf, submissionOf } from "../event.ts";
 import type { DeliveryInfo, DeliveryState } from "../types.ts";
@@ -50,6 +50,8 @@ const TABLES = [
 /** Selects the {@link InfoRow} of the delivery with an id. */
 export const STATE_OF_ID = `${TABLES.map(({ select }) => `${select} WHERE id = ?1`).join(" UNION ALL ")} LIMIT 1`;
 
+export const DELIVERIES = cursorsOf("deliveries", byTime);
+
 /** One page, newest first, after a position. */
 export function listDeliveries(
   sql: SqlStorage,
@@ -60,7 +62,7 @@ export function listDeliveries(
   const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
     .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
-  return pageOf(rows, limit, infoOf, ({ since, id }) => cursorOf(since, id));
+  return pageOf(rows, limit, infoOf, ({ since, id }) => DELIVERIES.at(since, id));
 }
 
 function rowsOf(

@@ -6,6 +6,7 @@ import type { OnMany, OnOne } from "../../../core/operated/catalog.ts";
 import { done, NOT_FOUND, UNCHANGED } from "../../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../../core/operated/part.ts";
 import { InvalidOptionError, invalidMessage } from "../../../core/options/options.ts";
+import { byRange, cursorsOf } from "../../../core/page.ts";
 import { checkMetadata, checkNamedThread, SUBMISSION_FILTER } from "../intake/filters.ts";
 import { isTerminal, MAIN, type SubmissionStatus } from "../store/rows.ts";
 import {
@@ -117,17 +118,17 @@ async function elsewhere({ capabilities }: Operated, action: Many): Promise<stri
   return found.map(({ submissionId }) => submissionId);
 }
 
-const RANGE = /^(\d{1,15}):(\d{1,15})$/;
+const RANGES = cursorsOf("submissions", byRange);
 
 function cursorOf({ after, until }: Range): string {
-  return `${after}:${until}`;
+  return RANGES.at(after, until);
 }
 
 /** A cursor names a place in the rows as they were numbered, so that it stays valid while rows leave the filter. */
 function rangeOf({ storage }: Operated, { cursor }: Request): Range {
   if (cursor === undefined) return wholeRange(storage.sql);
-  const [, after, until] = RANGE.exec(cursor) ?? [];
-  if (until !== undefined) return { after: Number(after), until: Number(until) };
+  const range = RANGES.read(cursor);
+  if (range) return range;
   const problem = "expected the cursor of an earlier page";
   throw new InvalidOptionError("cursor", invalidMessage("cursor", preview(cursor), problem));
 }
