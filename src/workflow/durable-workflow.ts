@@ -1,7 +1,6 @@
 /** The workflow base class for plain Durable Objects: `WorkflowEntrypoint` with the steps of {@link ThinkWorkflowSteps}. */
 
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import { isPlainObject } from "../core/options/options.ts";
 import { CALL_OF, reportingEnd, runOf, type StepAgent } from "./step-call.ts";
 import type { ThinkWorkflowSteps } from "./steps.generated.ts";
 import { invalidClass, isOrigin, withSteps } from "./think-workflow.ts";
@@ -51,7 +50,7 @@ export abstract class DurableWorkflow<
   /** The object that started the workflow: a new stub at each access, because a stub stays broken after a crash. */
   get agent(): DurableObjectStub<Target> {
     const origin = this.#origin;
-    if (!origin) throw notStarted(this.constructor.name, undefined);
+    if (!origin) throw notStarted(this);
     const { binding, name, jurisdiction } = origin;
     const namespace = Reflect.get(this.env, binding) as DurableObjectNamespace<Target> | undefined;
     if (!namespace) {
@@ -75,7 +74,7 @@ export abstract class DurableWorkflow<
     run: (event: Readonly<WorkflowEvent<Params>>, step: DurableWorkflowStep) => Promise<unknown>,
   ): Promise<unknown> {
     const given: unknown = event.payload;
-    if (!isOrigin(given)) throw notStarted(this.constructor.name, given);
+    if (!isOrigin(given)) throw notStarted(this, given);
     const { perdure: origin, params } = given;
     this.#origin = origin;
     const { instanceId } = event;
@@ -103,11 +102,10 @@ function wrapRun(prototype: DurableWorkflow): void {
   };
 }
 
-function notStarted(className: string, payload: unknown): Error {
-  const isOfAgent = isPlainObject(payload) && "__workflowName" in payload;
+function notStarted(workflow: object, payload?: unknown): Error {
+  const isOfAgent = "__workflowName" in Object(payload);
   return invalidClass(
-    isOfAgent
-      ? `${className} was started by an agent, and extends DurableWorkflow, which is for plain Durable Objects. Extend ThinkWorkflow.`
-      : `${className} was not started by its object. Start it with runWorkflow() of the object, and not with create() of the binding.`,
+    workflow,
+    isOfAgent ? "started by an agent. Extend ThinkWorkflow." : "not started by runWorkflow().",
   );
 }

@@ -4,9 +4,9 @@ import type { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
 import { failureOf } from "../core/failures.ts";
 import {
+  checkBytes,
   HALF_CHARACTER,
   type Json,
-  jsonTextOf,
   lostInJson,
   malformedKeyIn,
   preview,
@@ -40,16 +40,14 @@ export const ROLLBACK = hook().optional();
 
 /** A value as JSON, which the agent stores. Refuses one that JSON would change. */
 export function jsonFor(name: string, value: unknown, maxBytes: number, refuse: Refuse): Json {
-  const json = jsonTextOf(name, value, { maxBytes, refuse });
-  const lost = lostInJson(value);
-  if (lost) {
-    throw refuse(
-      `Invalid ${name}: ${name}${lost}, which JSON cannot hold. Pass strings, finite numbers, booleans, null, arrays and plain objects.`,
-    );
-  }
+  const lost = value === undefined ? " is undefined" : lostInJson(value);
+  if (lost) throw refuse(`Invalid ${name}: ${name}${lost}, which JSON cannot hold.`);
   const malformed = malformedKeyIn(value);
-  if (malformed === undefined) return JSON.parse(json) as Json;
-  throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
+  if (malformed !== undefined)
+    throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
+  const json = JSON.stringify(value);
+  checkBytes(name, json, { maxBytes, refuse });
+  return JSON.parse(json) as Json;
 }
 
 /** The time that a schema has, whose refinements and transforms can wait for anything. */

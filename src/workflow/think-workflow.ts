@@ -51,9 +51,9 @@ export class ThinkWorkflow<
 
   constructor(ctx: ExecutionContext, env: Env) {
     // Before that of agents, so that it is inside: the agent can still be called, and hears of a failure first.
-    wrapRun(new.target.prototype);
+    const isNew = wrapRun(new.target.prototype);
     super(ctx, env);
-    checkStart(new.target.prototype);
+    if (isNew) checkStart(new.target.prototype);
   }
 
   /** The agent that started the workflow; a stub that works again after the agent went down. */
@@ -92,10 +92,10 @@ const wrapped = new WeakSet<object>();
 /** Steps of runs whose end is reported: a class that extends another one calls or inherits its `run()`. */
 const running = new WeakSet<object>();
 
-/** The platform finds `run()` on the prototype. A class that inherits `run()` gets one of its own, which agents wraps, too. */
-function wrapRun(prototype: ThinkWorkflow): void {
+/** The platform finds `run()` on the prototype. A class that inherits `run()` gets one of its own, which agents wraps, too. Returns whether it did. */
+function wrapRun(prototype: ThinkWorkflow): boolean {
   const { run } = prototype;
-  if (!run || wrapped.has(prototype)) return;
+  if (!run || wrapped.has(prototype)) return false;
   wrapped.add(prototype);
   prototype.run = function (event, step: AgentWorkflowStep) {
     const work = () => run.call(this, event, step);
@@ -110,21 +110,15 @@ function wrapRun(prototype: ThinkWorkflow): void {
     const agent = () => this.agent as unknown as StepAgent;
     return reportingEnd(work, { step, agent, workflowId: this.workflowId }, () => reported);
   };
+  return true;
 }
-
-/** Classes whose `run()` checks that an agent has started them. */
-const checked = new WeakSet<object>();
 
 /** Around the `run()` of agents, which knows only that no agent has started it. */
 function checkStart(prototype: ThinkWorkflow): void {
   const { run } = prototype;
-  if (!run || checked.has(prototype)) return;
-  checked.add(prototype);
   prototype.run = async function (event, step: AgentWorkflowStep) {
     if (!isOrigin(event.payload)) return run.call(this, event, step);
-    throw invalidClass(
-      `${this.constructor.name} was started by a plain Durable Object, and extends ThinkWorkflow, which is for agents. Extend DurableWorkflow.`,
-    );
+    throw invalidClass(this, "not started by an agent. Extend DurableWorkflow.");
   };
 }
 
@@ -134,8 +128,8 @@ export function isOrigin(payload: unknown): payload is OriginParams {
 }
 
 /** No retry of the instance could help. */
-export const invalidClass = (message: string) =>
-  new NonRetryableError(message, "InvalidWorkflowError");
+export const invalidClass = (workflow: object, problem: string) =>
+  new NonRetryableError(`${workflow.constructor.name} was ${problem}`, "InvalidWorkflowError");
 
 /** How a step is made of a run: its calls by their names, and `env`. */
 type StepOf = (callOf: CallOf, env: object) => (name: string, ...rest: never[]) => Promise<unknown>;

@@ -62,12 +62,7 @@ describe.each(["AGENT", "OBJECT"] as const)("a workflow class of an %s", (side) 
 
 it.each([
   ["AGENT", "OBJECT_ORDER", "ObjectOrder was started by an agent", "Extend ThinkWorkflow."],
-  [
-    "OBJECT",
-    "AGENT_ORDER",
-    "AgentOrder was started by a plain Durable Object",
-    "Extend DurableWorkflow.",
-  ],
+  ["OBJECT", "AGENT_ORDER", "AgentOrder was not started by an agent", "Extend DurableWorkflow."],
 ] as const)(
   "W6: an %s that starts a class of the other base learns which to extend",
   async (side, binding, problem, remedy) => {

@@ -53,7 +53,7 @@ export function workflowsContract(host: ContractHost): void {
       const prompt = ask({ ...unique(), text: "never" });
       const id = await run(agent, { step: "text", prompt, models: ["none"] });
       await expect(agent.output(id)).rejects.toThrow(
-        /Invalid model undefined: expected a model of the AI SDK, or the id of one\. Return it from getModel\(\) of \w+, /,
+        /Invalid model undefined: expected a model of the AI SDK\. Return it from getModel\(\) of \w+, /,
       );
     },
   );

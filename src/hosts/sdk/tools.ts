@@ -56,9 +56,7 @@ export function checkModel<Model>(model: Model, owner = "the class"): Model {
     typeof model === "string" ||
     typeof (model as { doStream?: unknown } | null | undefined)?.doStream === "function";
   if (isModel) return model;
-  const expected =
-    "expected a model of the AI SDK, or the id of one. " +
-    `Return it from getModel() of ${owner}, or from the function model of durable()`;
+  const expected = `expected a model of the AI SDK. Return it from getModel() of ${owner}, or from the option model`;
   throw new TypeError(invalidMessage("model", preview(model), expected));
 }
 

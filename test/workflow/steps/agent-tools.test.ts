@@ -338,7 +338,7 @@ it("the app's own agent tools run as they did, and their ends are told once", as
 });
 
 it.each([
-  [{ input: undefined as unknown }, "Invalid input undefined"],
+  [{ input: undefined as unknown }, "input is undefined, which JSON cannot hold"],
   [{ input: "x", key: 3 as unknown as string }, "Invalid key 3"],
   [{ input: "x", timeout: -1 }, "Invalid timeout -1"],
   [{ input: "x", retries: 1 }, 'Unknown option "retries" in options'],
