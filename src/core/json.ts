@@ -47,9 +47,7 @@ export function jsonTextOf(name: string, value: unknown, { maxBytes, refuse }: J
     throw refuse(`Invalid ${name}: JSON cannot hold it (${failureOf(error).message}).`);
   }
   if (text === undefined) {
-    throw refuse(
-      `Invalid ${name} ${preview(value)}: expected an object, an array, a string, a number, a boolean or null.`,
-    );
+    throw refuse(`Invalid ${name} ${preview(value)}: expected JSON.`);
   }
   checkBytes(name, text, { maxBytes, refuse });
   return text;
@@ -72,9 +70,7 @@ export function tooLarge(name: string, bytes: number, maxBytes: number): string 
 }
 
 /** What a text that is not well-formed UTF-16 contains, and the remedy. */
-export const HALF_REMEDY =
-  "half of a character (an unpaired surrogate). " +
-  'Cut a string between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed()';
+export const HALF_REMEDY = "half of a character (an unpaired surrogate). Use toWellFormed()";
 
 /** The end of the message about a text that is not well-formed UTF-16. */
 export const HALF_CHARACTER = `which contains ${HALF_REMEDY}.`;

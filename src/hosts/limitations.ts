@@ -36,7 +36,6 @@ export const HARNESS = {
   channel: CHANNEL,
   budget:
     "A harness reports no tokens. Limit the steps of the harness, e.g. `maxSteps` of ThinkHarness.",
-  usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
   models: "Choose the model in the harness: `model` of ThinkHarness may be a function.",
   maxSteps: "Set it in the harness: `maxSteps` of ThinkHarness, `stopWhen` of AiSdkHarness.",
   repair: "Check the answer in the workflow, and prompt again.",
@@ -44,11 +43,16 @@ export const HARNESS = {
   steer: 'Wait for the turn (the default), or use `whenBusy: "interrupt"`.',
   rollback: 'Use `whenBusy: "interrupt"`: a harness cannot remove single messages.',
   messages: "Submit one message with the role `user`, of texts and files.",
-  retry:
-    "The AI SDK in the harness repeats refused calls of the model twice. The ledger repeats an operation only after a network failure or a timeout.",
   "sub-agents": "A harness cannot wake a sub-agent. Extend DurableAgent in sub-agents.",
+} as const satisfies Limitations;
+
+/** What no call asks for, so that no error says it. */
+const OF_HARNESSES = {
+  usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
+  retry:
+    "The AI SDK repeats refused calls of the model twice, the ledger an operation after a network failure or a timeout.",
   tools:
-    "The harness runs and recovers tool calls: ThinkHarness does not repeat a call that has begun, AiSdkHarness may. It keeps no steps of durableTool().",
+    "ThinkHarness does not repeat a call that has begun, AiSdkHarness may. Neither keeps steps of durableTool().",
 } as const satisfies Limitations;
 
 export const LIMITATIONS = {
@@ -56,5 +60,6 @@ export const LIMITATIONS = {
   "perdure/agent": { channel: CHANNEL },
   "perdure/object": OBJECT,
   "perdure/chat": CHAT,
-  "perdure/harness": HARNESS,
+  // A spread would be in each bundle.
+  "perdure/harness": /* @__PURE__ */ Object.assign({}, HARNESS, OF_HARNESSES),
 } as const satisfies Readonly<Record<HostName, Limitations>>;

@@ -78,7 +78,7 @@ export class NotDurableError extends Error {
   override readonly name = "NotDurableError";
   constructor(options?: ErrorOptions) {
     super(
-      "The agent's class is on no host of Perdure, or its Worker has an older version. Let the class extend a host such as DurableAgent, and deploy it.",
+      "The agent's class is on no host of Perdure, or its Worker has an older version. Let it extend DurableAgent or another host.",
       options,
     );
   }

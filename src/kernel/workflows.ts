@@ -118,7 +118,7 @@ export class Workflows {
       return { ...exists, error: new WorkflowExistsError(start.destination, { holder }) };
     }
     if (isDead && !accepts) {
-      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with outbox.redrive(${JSON.stringify(key)}), or delete the dead letter.`;
+      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}: its start was given up: ${stored.lastError}. Try it again with outbox.redrive(${JSON.stringify(key)}).`;
       return { ...exists, error: new Error(problem) };
     }
     if (!stored) outbox.put(start);
@@ -255,7 +255,7 @@ export class Workflows {
       ended.catch(() => {});
       started.reject(
         new Error(
-          `Workflow ${name} has no instance ${JSON.stringify(id)}: the transaction was rolled back. Call runWorkflow() again in one that commits.`,
+          `Workflow ${name} has no instance ${JSON.stringify(id)}: the transaction was rolled back. Call runWorkflow() again.`,
         ),
       );
     };

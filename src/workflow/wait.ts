@@ -151,7 +151,7 @@ export async function openRow<Receipt extends WaitReceipt>(
   const receipt = await openWait<Receipt>(call, ask);
   if (receipt) return receipt;
   throw new Error(
-    `The agent opened no wait of kind "${ask.kind}" for the step ${preview(call.name)}. Deploy the agent and the workflow with one version of Perdure.`,
+    `The agent opened no wait for the step ${preview(call.name)}. Deploy both with one version of Perdure.`,
   );
 }
 
@@ -167,7 +167,7 @@ export async function passWait(
   const end = await endOfWait(call, ask, receipt);
   if (!end) {
     throw new Error(
-      `The agent has no end of the step ${step}: its wait ${waitId} was deleted, or belongs to a later run of the workflow. Restart the workflow.`,
+      `The agent has no end of the step ${step}: its wait ${waitId} was deleted, or belongs to a later run. Restart the workflow.`,
     );
   }
   if ("result" in end) return { ...end, askedAt };

@@ -39,8 +39,8 @@ describe("jsonTextOf", () => {
     ["123456789", "Invalid event of 11 bytes: expected at most 10 bytes. Store the content"],
     ["ééééé", "Invalid event of 12 bytes: expected at most 10 bytes. Store the content"],
     [1n, /^Invalid event: JSON cannot hold it \(.*BigInt.*\)\.$/],
-    [undefined, "Invalid event undefined: expected an object, an array, a string, a number,"],
-    [() => {}, "Invalid event () => {}: expected an object, an array"],
+    [undefined, "Invalid event undefined: expected JSON."],
+    [() => {}, "Invalid event () => {}: expected JSON."],
   ])("L9: refuses a value with the caller's error (%#)", (value, message) => {
     const call = () => jsonTextOf("event", value, limit);
     expect(call).toThrow(Refused);

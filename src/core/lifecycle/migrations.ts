@@ -22,8 +22,8 @@ export class OlderSchemaError extends Error {
   override readonly name = "OlderSchemaError";
   constructor() {
     super(
-      "Invalid schema in storage: a version of Perdure before 0.1.0 wrote it, from which no migration exists. Deploy that version " +
-        "to finish the open work, or delete the object's data with ctx.storage.deleteAll(). Nothing was changed.",
+      "A version of Perdure before 0.1.0 wrote this storage. Deploy that version to finish the open work, or " +
+        "delete the object's data with ctx.storage.deleteAll(). Nothing was changed.",
     );
   }
 }

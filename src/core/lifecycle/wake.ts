@@ -67,12 +67,11 @@ export class RootAgentError extends Error {
       message === `Lifecycle capability "${capability}" cannot receive routed messages`;
     const problem = hasNone ? "has no Perdure" : "could not be reached";
     const remedy = hasNone
-      ? "Let the root's class extend DurableThink, DurableAgent or DurableChatAgent."
+      ? "Let its class extend a host such as DurableAgent."
       : `Call again. The reason: ${message}`;
-    super(
-      `The root of this sub-agent ${problem}, so nothing would wake the sub-agent after a crash. ${remedy}`,
-      { cause },
-    );
+    super(`The root of this sub-agent ${problem}, and would not wake it after a crash. ${remedy}`, {
+      cause,
+    });
     this.retryable = !hasNone;
   }
 }

@@ -16,7 +16,7 @@ export class HarnessOperationError extends Error {
     const remedy =
       openCall === undefined
         ? ""
-        : ` The session has a call of ${openCall} without a result, which a cancelled turn has left. Clear it by clearMessages(), or by clearThread() of its thread.`;
+        : ` A cancelled turn has left a call of ${openCall} without a result: call clearMessages() or clearThread().`;
     super(`The harness ended operation ${operationId} without an answer${why}${remedy}`);
   }
 }
@@ -27,8 +27,7 @@ export class ResetTimeoutError extends Error {
 
   constructor(readonly thread: string) {
     super(
-      `The thread ${JSON.stringify(thread)} is not cleared yet: its turns are cancelled, but a tool still runs. The thread is ` +
-        "cleared when the tool returns. Until then later turns wait. Let the tool listen to its abortSignal.",
+      `The thread ${JSON.stringify(thread)} is cleared when its tool returns. Let the tool listen to its abortSignal.`,
     );
   }
 }

@@ -93,8 +93,8 @@ export class ThinkSubmissions extends Submissions {
     if (again || !(await this.think.inspect(submissionId))) return again;
     throw new InvalidSubmissionError(
       "submissionId",
-      `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
-        "Its messages cannot be read. Submit them again, with another key.",
+      `Submission ${JSON.stringify(submissionId)} was accepted by Think, and its messages cannot be read. ` +
+        "Submit them again, with another key.",
     );
   }
 

@@ -76,7 +76,7 @@ export class OutboxFullError extends Error {
     readonly limit: number,
   ) {
     super(
-      `The outbox is full: ${waiting} entries wait to be delivered, and at most ${limit} may. Try again when some have been delivered, disable endpoints that hang, or raise maxWaiting.`,
+      `The outbox is full: ${waiting} entries wait, and at most ${limit} may. Try again later, disable endpoints that hang, or raise maxWaiting.`,
     );
   }
 }
@@ -106,10 +106,10 @@ export class WorkflowExistsError extends Error {
   ) {
     const id = JSON.stringify(instance);
     const problem = isOfAnother
-      ? `Workflow ${workflow} has an instance with id ${id} that this agent has not started. Ids are unique over all agents: use one that contains the name of the agent, or a hash of it.`
+      ? `Workflow ${workflow} has an instance with id ${id} that this agent has not started. Ids are unique over all agents: use one that contains the name of the agent.`
       : holder === workflow
         ? `Workflow ${workflow} has an instance with id ${id} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`
-        : `Invalid id ${id} of Workflow ${workflow}: Workflow ${holder} has it, and ids are unique over all Workflows of an agent. Use another id.`;
+        : `Invalid id ${id} of Workflow ${workflow}: Workflow ${holder} has it. Use another id.`;
     // Begins like the platform's own message.
     super(`(instance.already_exists) ${problem}`, options);
     this.workflow = workflow;

@@ -31,7 +31,7 @@ export class SubmissionIdentityError extends Error {
     const pair = `id ${JSON.stringify(submissionId)} and key ${JSON.stringify(idempotencyKey)}`;
     super(
       `submissionId and idempotencyKey refer to different submissions: ${pair} were not accepted together. ` +
-        "Pass only one of them, or the pair that was accepted.",
+        "Pass one of them.",
     );
   }
 }
@@ -79,7 +79,7 @@ export class BudgetExceededError extends Error {
   ) {
     super(
       scope === "submission"
-        ? `The submission has used ${used} of its ${budget} tokens. Give it a larger budget.tokens, or ask for less.`
+        ? `The submission has used ${used} of its ${budget} tokens. Raise budget.tokens, or ask for less.`
         : `The agent's submissions have used ${used} of ${budget} tokens of this day (UTC). ` +
             "Submit it again tomorrow, or raise budget.tokensPerDay.",
     );
@@ -103,7 +103,7 @@ export class UsageNotReportedError extends Error {
         : `reported ${garbage} as its usage; expected finite numbers from 0`;
     super(
       `The model ${reported}, so ${option} (${budget}) cannot be measured. ` +
-        `Use a model or provider that reports usage (many need an option to do so while streaming), or leave out ${option}.`,
+        `Use a model or provider that reports usage, or leave out ${option}.`,
     );
   }
 }
@@ -114,7 +114,7 @@ export class UnknownCursorError extends Error {
   constructor(readonly before: string) {
     super(
       `Invalid before ${preview(before)}: there is no such submission. ` +
-        "Use a submission of the previous page that still exists, or createdBefore.",
+        "Use one that exists, or createdBefore.",
     );
   }
 }
@@ -169,7 +169,7 @@ export class ToolCallLimitError extends Error {
   constructor(readonly maxToolCalls: number) {
     super(
       `This turn has made ${maxToolCalls} tool calls, which is the limit. The tool was not run. Finish without more calls. ` +
-        "(For the developer: raise maxToolCalls, or mark tools that are safe to repeat; those are not counted.)",
+        "(For the developer: raise maxToolCalls, or use safeToRepeat().)",
     );
   }
 }
@@ -204,7 +204,7 @@ export class BacklogFullError extends Error {
   ) {
     super(
       `${pending} submissions are pending, and the limit maxPending is ${maxPending}. ` +
-        "Submit it again later under the same idempotency key, spread the work over more agents, or raise maxPending.",
+        "Submit it again later under the same idempotency key, or raise maxPending.",
     );
   }
 }

@@ -11,13 +11,6 @@ import { type DeclaredTask, readTask } from "./declared.ts";
 /** How long the app's functions may take. The platform resets an object whose start takes 30 seconds. */
 const TIME_LIMIT_MS = 10_000;
 
-/** The functions of the app that are called, and their names in a Think agent. */
-const NAMES_IN_THINK = {
-  "scope()": "getScheduledTasksScope()",
-  "tasks()": "getScheduledTasks()",
-  "defaultTimezone()": "getDefaultTimezone()",
-} as const;
-
 export type InvalidTask = {
   readonly taskId: string;
   /** The schedule as it was declared. */
@@ -53,13 +46,14 @@ export async function readDeclarations(
   jitterShare: (taskId: string) => number,
 ): Promise<Declarations> {
   const { settings, isSubAgent } = app;
-  let called: keyof typeof NAMES_IN_THINK = "scope()";
+  // By their names in an agent.
+  let called = "getScheduledTasksScope()";
   const results = app.loop.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw invalidOption("scope", scope, '"root" or "all"');
-    called = "tasks()";
+    called = "getScheduledTasks()";
     const tasks = await settings.tasks();
-    called = "defaultTimezone()";
+    called = "getDefaultTimezone()";
     const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
     return { scope, tasks, defaultTimezone };
   });
@@ -88,10 +82,10 @@ export async function readDeclarations(
   return declarations;
 }
 
-function tooLong(called: keyof typeof NAMES_IN_THINK): TimeoutError {
+function tooLong(called: string): TimeoutError {
   return new TimeoutError(
-    `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds (in a Think agent: ${NAMES_IN_THINK[called]}). Tasks that ` +
-      "were read since the object started continue, and it is called again in a minute. It must not wait for a method of its own scheduler.",
+    `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds. Tasks that were read since the object started continue, ` +
+      "and it is called again in a minute. It must not wait for a method of its own scheduler.",
   );
 }
 

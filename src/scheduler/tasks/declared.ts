@@ -234,7 +234,7 @@ function actionOf(
   if (hasPrompts) return { prompt };
   throw new InvalidOptionError(
     "prompt",
-    "Invalid prompt: a Scheduler without a host runs no prompts. Install schedules() in a class on a host of Perdure, or declare a handler.",
+    "Invalid prompt: a Scheduler without a host runs no prompts. Install schedules() on a host.",
   );
 }
 

@@ -302,7 +302,7 @@ describe("the declared tasks", () => {
     expect(await agent().listSubmissions()).toEqual([]);
     await runInDurableObject(agent(), async (own) => {
       await expect(own.internal_reconcileScheduledTasks()).rejects.toThrow(
-        "(in a Think agent: getScheduledTasks())",
+        "getScheduledTasks() did not resolve within 10 seconds",
       );
     });
   });

@@ -158,8 +158,8 @@ describe("Invalid arguments are refused, with nothing stored", () => {
   const circle: Record<string, unknown> = {};
   circle.self = circle;
   const EVENTS: [event: unknown, message: RegExp][] = [
-    [undefined, /Invalid event undefined: expected an object, an array/],
-    [() => 1, /Invalid event .*: expected an object/],
+    [undefined, /Invalid event undefined: expected JSON/],
+    [() => 1, /Invalid event .*: expected JSON/],
     [1n, /Invalid event: JSON cannot hold it/],
     [circle, /Invalid event: JSON cannot hold it/],
     ["x".repeat(2_000), /Invalid event of 2002 bytes: expected at most 1000 bytes.*R2/],

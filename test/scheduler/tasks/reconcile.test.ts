@@ -506,11 +506,11 @@ describe("tasks() that never resolves", () => {
     stage.script.tasks = () => new Promise(() => {});
     const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
     expect(error.name).toBe("TimeoutError");
-    expect(error.message).toMatch(
-      /^tasks\(\) did not resolve within 10 seconds \(in a Think agent/,
-    );
+    expect(error.message).toMatch(/^getScheduledTasks\(\) did not resolve within 10 seconds/);
     expect(waits()).toBe(before + 1);
-    expect(logged().some((text) => text.includes("tasks() did not resolve"))).toBe(true);
+    expect(logged().some((text) => text.includes("getScheduledTasks() did not resolve"))).toBe(
+      true,
+    );
     expect(await stage.wakesIn()).toBe(60_000);
     await stage.pass(10 * MINUTE);
     expect(record.occurrences).toEqual([10]);
@@ -524,9 +524,7 @@ describe("tasks() that never resolves", () => {
     hastened(10_000);
     const stage = new TestScheduler({ defaultTimezone: () => new Promise(() => {}) });
     const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
-    expect(error.message).toMatch(
-      /^defaultTimezone\(\) did not resolve within 10 seconds \(in a Think agent/,
-    );
+    expect(error.message).toMatch(/^getDefaultTimezone\(\) did not resolve within 10 seconds/);
   });
 });
 

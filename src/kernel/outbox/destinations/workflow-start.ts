@@ -163,9 +163,7 @@ export function workflow<Params = unknown>(
 function checkJson(name: string, value: unknown): void {
   const lost = lostInJson(value);
   if (lost) {
-    throw new InvalidEventError(
-      `${name}${lost}, which JSON cannot hold. Pass strings, finite numbers, booleans, null, arrays and plain objects.`,
-    );
+    throw new InvalidEventError(`${name}${lost}, which JSON cannot hold.`);
   }
   const refuse = (message: string) => new InvalidEventError(message);
   checkBytes(name, JSON.stringify(value) ?? "", { maxBytes: MAX_PARAMS_BYTES, refuse });

@@ -319,7 +319,7 @@ function checkMessages(messages: unknown): void {
   }
   if (!Array.isArray(messages) || messages.length === 0) {
     // Think's words, which apps may match.
-    const text = `submitMessages requires at least one message, got ${preview(messages)}. Pass [{ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text: "hello" }] }].`;
+    const text = `submitMessages requires at least one message, got ${preview(messages)}. Pass a list of UIMessages.`;
     throw invalidSubmission("messages", text);
   }
   if (isTooDeep(messages) && !isCyclic(messages))
