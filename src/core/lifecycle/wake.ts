@@ -67,7 +67,7 @@ export class RootAgentError extends Error {
       message === `Lifecycle capability "${capability}" cannot receive routed messages`;
     const problem = hasNone ? "has no Perdure" : "could not be reached";
     const remedy = hasNone
-      ? "Let its class extend a host such as DurableAgent."
+      ? "Let the root's class extend DurableAgent or another host."
       : `Call again. The reason: ${message}`;
     super(`The root of this sub-agent ${problem}, and would not wake it after a crash. ${remedy}`, {
       cause,

@@ -87,7 +87,7 @@ const onRoutes = (
 it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {
   const child = await childOf(env.PlainRoot.getByName(crypto.randomUUID()));
   for (const refused of await refusalsOf(child)) {
-    expect(refused).toMatch(/has no Perdure.* Let the root's class extend DurableThink/);
+    expect(refused).toMatch(/has no Perdure.* Let the root's class extend DurableAgent/);
   }
 });
 

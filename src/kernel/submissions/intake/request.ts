@@ -319,7 +319,7 @@ function checkMessages(messages: unknown): void {
   }
   if (!Array.isArray(messages) || messages.length === 0) {
     // Think's words, which apps may match.
-    const text = `submitMessages requires at least one message, got ${preview(messages)}. Pass a list of UIMessages.`;
+    const text = `submitMessages requires at least one message, got ${preview(messages)}. Pass [message].`;
     throw invalidSubmission("messages", text);
   }
   if (isTooDeep(messages) && !isCyclic(messages))
