@@ -64,12 +64,15 @@ it.each([
 it.each([
   ["agent", "think", 1],
   ["think", "agent", 1],
-] as const)("L6: from %s to %s, the model is told of the call", async (from, to, times) => {
-  const swap = await givenSwap(from, "stand");
-  await swap.deploy(to);
-  expect(await swap.ended("first")).toMatchObject({ status: "completed", output: "end" });
-  expect(stood.get(swap.name)).toBe(times);
-});
+] as const)(
+  "L6: from %s to %s, the model gets the call as interrupted",
+  async (from, to, times) => {
+    const swap = await givenSwap(from, "stand");
+    await swap.deploy(to);
+    expect(await swap.ended("first")).toMatchObject({ status: "completed", output: "end" });
+    expect(stood.get(swap.name)).toBe(times);
+  },
+);
 
 it.each([
   ["agent", "ai-sdk-harness"],

@@ -36,6 +36,17 @@ function givenOn(binding: (typeof HARNESSES)[number][1]) {
   return { agent, inHarness };
 }
 
+/** A turn that stands in a tool which does not listen to its abort signal, until its name is deleted from `held`. */
+async function givenHeld(binding: (typeof HARNESSES)[number][1], options: { thread?: string }) {
+  const { agent } = givenOn(binding);
+  const verbs = await agent.verbs();
+  const name = crypto.randomUUID();
+  const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
+  const { submissionId } = await verbs.submitMessages([message(script)], options);
+  await until(() => held.has(name));
+  return { agent, verbs, name, submissionId };
+}
+
 async function messagesOf(session: HarnessSession) {
   const watch = await session.watch();
   await watch.stop();
@@ -105,12 +116,7 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
   });
 
   it("L5: a thread whose tool does not stop is cleared when the tool returns, and the call says so", async () => {
-    const { agent } = givenOn(binding);
-    const verbs = await agent.verbs();
-    const name = crypto.randomUUID();
-    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
-    const { submissionId } = await verbs.submitMessages([message(script)], { thread: "t" });
-    await until(() => held.has(name));
+    const { agent, verbs, name, submissionId } = await givenHeld(binding, { thread: "t" });
     const cleared = await verbs.clearThread("t").then(
       () => undefined,
       (error: Error) => error.name,
@@ -123,13 +129,8 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     expect(await verbs.threadMessages("t")).toHaveLength(2);
   });
 
-  it("L5: the turn after a cancelled one, whose tool does not stop, starts and waits no longer than it may stall", async () => {
-    const { agent } = givenOn(binding);
-    const verbs = await agent.verbs();
-    const name = crypto.randomUUID();
-    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
-    const { submissionId } = await verbs.submitMessages([message(script)], { thread: "t" });
-    await until(() => held.has(name));
+  it("L5: the turn after a cancelled one, whose tool does not stop, starts before the tool returns", async () => {
+    const { agent, verbs, name, submissionId } = await givenHeld(binding, { thread: "t" });
     await verbs.cancelSubmission(submissionId);
     const next = await verbs.submitMessages([message("next")], { thread: "t" });
     await until(async () => (await verbs.inspectSubmission(next.submissionId))?.attempts === 1);
@@ -213,12 +214,7 @@ it("a turn of a sub-agent is refused at the call, and nothing is stored", async 
 
 describe("a failed operation", () => {
   it("L5: says how a session works again that a cancelled turn has left with an open tool call", async () => {
-    const { agent } = givenOn("HarnessHost");
-    const verbs = await agent.verbs();
-    const name = crypto.randomUUID();
-    const script = { ...unique(), tool: { name: "hold", input: { name } }, text: "x" };
-    const { submissionId } = await verbs.submitMessages([message(script)]);
-    await until(() => held.has(name));
+    const { agent, verbs, name, submissionId } = await givenHeld("HarnessHost", {});
     await verbs.cancelSubmission(submissionId);
     held.delete(name);
     const next = await verbs.submitMessages([message("next")]);
