@@ -337,6 +337,8 @@ export type TokenUsage = {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
   totalTokens?: number | undefined;
+  /** Dollars, by the `prices` of `limits()`. Unset where no model that was called has a price. */
+  cost?: number | undefined;
 };
 
 /** What {@link cancelSubmission} did. */
