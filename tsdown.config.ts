@@ -31,6 +31,7 @@ const library = defineConfig({
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",
     "agent-tools": "src/agent-tools/index.ts",
+    limits: "src/limits/index.ts",
     react: "src/streams/react/index.ts",
     zod3: "src/core/schema/zod3.ts",
     submissions: "src/kernel/submissions/index.ts",

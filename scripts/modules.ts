@@ -64,6 +64,10 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
     contents: "the feature `agentTools()`: child agents as steps of workflows",
     imports: KERNEL,
   },
+  limits: {
+    contents: "the feature `limits()`, and the objects that lend capacity to agents",
+    imports: KERNEL,
+  },
   workflow: {
     contents: "the steps that run in Workflows",
     imports: ["core"],

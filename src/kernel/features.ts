@@ -14,6 +14,7 @@ const FEATURES = {
     steps: { codemode: "runCode()" },
     calls: { rollbackCodemode: "runCode()" },
   },
+  limits: { entry: "perdure/limits", value: "limits({ limits: [...] })" },
   replies: { entry: "perdure/replies" },
   signedLinks: {
     entry: "perdure/inbound",
