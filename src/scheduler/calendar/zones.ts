@@ -1,11 +1,11 @@
 /** The clock of a time zone: maps instants to local times and back. Offsets are kept for spans of about a year. */
 
+import { BoundedCache } from "../../core/bounded-cache.ts";
 import { invalidOption } from "../../core/options/options.ts";
+import { canonicalZone, offsetsOf } from "../../core/zone-offsets.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
-import { BoundedCache } from "./bounded-cache.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
-import { canonicalZone, offsetsOf } from "./offsets.ts";
 
 /** A span of kept offsets: a Julian year, which is a whole number of seconds. */
 const SPAN_MS = 365.25 * DAY_MS;

@@ -1,7 +1,7 @@
 /** `cron <expression>`, as croner reads it: its next match, and which of its fields is invalid. */
 
 import { Cron } from "croner";
-import { BoundedCache } from "../calendar/bounded-cache.ts";
+import { BoundedCache } from "../../core/bounded-cache.ts";
 import type { Reader } from "./reader.ts";
 import { SUFFIXES } from "./suffixes.ts";
 

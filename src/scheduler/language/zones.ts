@@ -1,7 +1,7 @@
 /** Names of time zones: whether one exists, how it is spelled, and which are near a mistyped one. Computes no offsets. */
 
-import { BoundedCache } from "../calendar/bounded-cache.ts";
-import { canonicalZone } from "../calendar/offsets.ts";
+import { BoundedCache } from "../../core/bounded-cache.ts";
+import { canonicalZone } from "../../core/zone-offsets.ts";
 import { editDistance } from "./nearest.ts";
 
 /** How to write a zone, for messages about an invalid one. */
