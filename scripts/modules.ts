@@ -51,11 +51,6 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
     imports: ["core", "kernel/outbox"],
     typesOnly: ["kernel"],
   },
-  limits: {
-    contents:
-      "the feature `limits()`: limits and money across agents, and the object that keeps one",
-    imports: KERNEL,
-  },
   streams: {
     contents: "the feature `followers()`, and streams of submissions and threads over HTTP",
     imports: KERNEL,

@@ -2,6 +2,10 @@
 
 import { createHash } from "node:crypto";
 
+/** Whether a type of texts is `string` or a pattern such as `every ${number} minutes`, and no literal: as keys they ask for none. */
+// biome-ignore lint/complexity/noBannedTypes: the type of an object without properties is what is meant
+export type IsWide<Text extends string> = {} extends { [Key in Text]: 1 } ? true : false;
+
 /** Characters of a {@link digest}: 132 bits. */
 export const DIGEST_LENGTH = 22;
 

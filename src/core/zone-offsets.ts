@@ -1,5 +1,9 @@
 /** How far a zone's clock is from UTC, as the platform knows it. */
 
+/** How to write a zone, for messages about an invalid one. */
+export const ZONE_FORMS =
+  'an IANA time zone such as "Europe/London", or an offset such as "+02:00"';
+
 /** `GMT`, `GMT+05:30`, or with seconds for the local mean times before zones were introduced. */
 const OFFSET = /^GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
 

@@ -68,6 +68,20 @@ export class LimitReachedError extends Error {
   }
 }
 
+/** The function `key` of a limit has returned no string of 1 to 256 characters for a turn, or has thrown. */
+export class InvalidLimitKeyError extends Error {
+  override readonly name = "InvalidLimitKeyError";
+  constructor(
+    readonly limit: string,
+    problem: string,
+  ) {
+    super(
+      `The limit ${JSON.stringify(limit)} has no key for this turn: ${problem}. ` +
+        "Return a string of 1 to 256 characters, or undefined where the limit does not apply.",
+    );
+  }
+}
+
 /** The submission's budget of dollars does not cover the next model call. No further call is made. */
 export class DollarBudgetExceededError extends Error {
   override readonly name = "BudgetExceededError";

@@ -1,9 +1,19 @@
 /** `perdure/limits`: limits and money across agents. */
 
 export {
+  type Limit,
+  type LimitOptions,
+  type LimitSubject,
+  type LimitsOptions,
+  limit,
+} from "./declarations.ts";
+export {
+  InvalidLimitKeyError,
   LimitReachedError,
   LimitTimeoutError,
   PriceMissingError,
   SubmissionReplacedError,
   SubmissionSkippedError,
 } from "./errors.ts";
+export type { Price, PriceTable } from "./prices.ts";
+export type { RateText } from "./rates.ts";

@@ -19,13 +19,13 @@ import {
 } from "./options.ts";
 
 /** A schema of the values for which `isValid` returns true. It returns them as they are. */
-function check<Value>(isValid: (value: unknown) => boolean, expected: string) {
+export function check<Value>(isValid: (value: unknown) => boolean, expected: string) {
   const error = `expected ${expected}`;
   return z.custom<Value>(isValid, { error, abort: true }) as z.ZodType<Value, Value>;
 }
 
 /** A schema of what `parse` returns; it returns undefined for an invalid value. */
-function parsed<Out, In>(parse: (value: unknown) => Out | undefined, expected: string) {
+export function parsed<Out, In>(parse: (value: unknown) => Out | undefined, expected: string) {
   const isValid = (value: unknown) => parse(value) !== undefined;
   return check<In>(isValid, expected).transform((value) => parse(value) as Out);
 }

@@ -2,8 +2,7 @@
 
 import { BoundedCache } from "../../core/bounded-cache.ts";
 import { invalidOption } from "../../core/options/options.ts";
-import { canonicalZone, offsetsOf } from "../../core/zone-offsets.ts";
-import { ZONE_FORMS } from "../language/zones.ts";
+import { canonicalZone, offsetsOf, ZONE_FORMS } from "../../core/zone-offsets.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
 

@@ -3,6 +3,7 @@
  * to the first mistake. Knows less than the parser (no zone names, no duplicates), and accepts all that the parser accepts.
  */
 
+import type { IsWide } from "../../core/text.ts";
 import type { CountCheck, DateCheck, ListCheck, MomentCheck, Or } from "./literal-values.ts";
 
 /**
@@ -28,10 +29,6 @@ export type IsInterval<Text extends string> = Text extends Interval
     : false;
 
 type Interval = `every ${"" | `${number} `}${"minute" | "minutes" | "hour" | "hours"}`;
-
-/** `string`, and patterns such as `every ${number} minutes`: as keys they ask for none. */
-// biome-ignore lint/complexity/noBannedTypes: the type of an object without properties is what is meant
-type IsWide<Text extends string> = {} extends { [Key in Text]: 1 } ? true : false;
 
 /** Replaces other white space by spaces. One literal each: a union of all three would match any character. */
 type Spaced<Text extends string> = Text extends `${infer Head}\n${infer Tail}`

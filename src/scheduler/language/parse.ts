@@ -1,13 +1,14 @@
 /** `parseSchedule()`: parses a text of the schedule language, or throws an error with the nearest valid text. */
 
 import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
+import { ZONE_FORMS } from "../../core/zone-offsets.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { ScheduleSyntaxError, unreadable } from "./errors.ts";
 import { readForm } from "./forms.ts";
 import { mismatchOf, nearestTo } from "./nearest.ts";
 import { Mismatch, Reader } from "./reader.ts";
 import { readSuffixes, suffixText } from "./suffixes.ts";
-import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
+import { nearestZones, zoneOf } from "./zones.ts";
 
 const MAX_LENGTH = 1_000;
 const IN_UTC = " in UTC";

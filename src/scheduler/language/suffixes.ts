@@ -1,10 +1,11 @@
 /** Parses the suffixes of a schedule: `in`, `except`, `starting`, `until`. */
 
+import { ZONE_FORMS } from "../../core/zone-offsets.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { listOf, type Reader } from "./reader.ts";
 import { dateText, localTime, momentText, readDate, readDateTime } from "./values.ts";
-import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
+import { nearestZones, zoneOf } from "./zones.ts";
 
 export const SUFFIXES = ["in", "except", "starting", "until"] as const;
 

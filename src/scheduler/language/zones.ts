@@ -4,10 +4,6 @@ import { BoundedCache } from "../../core/bounded-cache.ts";
 import { canonicalZone } from "../../core/zone-offsets.ts";
 import { editDistance } from "./nearest.ts";
 
-/** How to write a zone, for messages about an invalid one. */
-export const ZONE_FORMS =
-  'an IANA time zone such as "Europe/London", or an offset such as "+02:00"';
-
 const NAME = /^[a-z][a-z0-9_+\-/]*$/i;
 /** `+02:00`, `+0200` or `+02`. */
 const OFFSET = /^[+-]\d\d(:?\d\d)?$/;
