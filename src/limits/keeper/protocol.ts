@@ -1,4 +1,4 @@
-/** What agents and keepers say to each other. Times are milliseconds from the answer on, so that clocks may differ. */
+/** What agents and keepers say to each other. Times are relative, so that clocks may differ. */
 
 /** Amounts of each dimension. Money in nanodollars, whole numbers. A slot is a model call, or a turn, that runs. */
 export type Amounts = Partial<Record<Dimension, number>>;
@@ -6,16 +6,23 @@ export type Amounts = Partial<Record<Dimension, number>>;
 export const DIMENSIONS = ["requests", "tokens", "nanodollars", "slots"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
+/** How long a slot is lent, whatever else the lease has. Renew it after a third of the time, while the work runs. */
+export const SLOT_MS = 30_000;
+
 /**
  * A window: any span of `ms` milliseconds, or a day or a month of the calendar in an IANA zone.
  * An amount is never exceeded in any span of that length; in a calendar window, from its start to its end.
  */
-export type Window = { readonly ms: number } | { readonly calendar: "day" | "month"; readonly zone: string };
+export type Window =
+  | { readonly ms: number }
+  | { readonly calendar: "day" | "month"; readonly zone: string };
 
 export type Rule = { readonly amount: number; readonly window: Window };
 
 /** What a limit allows each of its keys. Slots have no window: they are held until the lease ends, or they are given back. */
-export type Rules = Partial<Record<Exclude<Dimension, "slots">, Rule>> & { readonly slots?: number };
+export type Rules = Partial<Record<Exclude<Dimension, "slots">, Rule>> & {
+  readonly slots?: number;
+};
 
 /** An agent asks for capacity of one limit. */
 export type Ask = {
@@ -34,6 +41,8 @@ export type Ask = {
   readonly priority?: number;
   /** How long the work has waited for this limit. */
   readonly waitedMs: number;
+  /** How long ago the work was accepted, which decides between pieces of work with a {@link singleton} key. */
+  readonly ageMs?: number;
   /** The work runs already: its slots are lent again, also where there are none left. */
   readonly isRenewal?: boolean;
   /** A newer piece of work with the key replaces older ones, or is refused while one is open. */
@@ -49,13 +58,16 @@ export type Answer = (Lent | Wait | Refused) & {
   readonly notices?: readonly Notice[];
 };
 
-/** Capacity that the agent may use from `inMs` until `forMs` later. What it does not use or give back is free after that. */
+/**
+ * Capacity that the agent may use. It counts cautiously, because the answer takes time: from `inMs` after it has the answer, until
+ * `inMs + forMs` after it asked. What it does not use is lost then.
+ */
 export type Lent = {
   readonly outcome: "lent";
   readonly lent: Amounts;
   readonly inMs: number;
   readonly forMs: number;
-  /** Names the lease in a {@link Return}: when it ends, by the keeper's clock. */
+  /** Names the lease in a {@link Return}. */
   readonly lease: number;
 };
 
@@ -85,18 +97,28 @@ export type Refused = {
   readonly allowed?: number;
 };
 
-/** What was lent and is no longer needed, and what was used beyond it. */
+/** A part of a lease that is over: what was lent for it, and what of that was used. Sent once: a second one would count twice. */
 export type Return = {
   readonly key: string;
   readonly rules: Rules;
   readonly lease: number;
-  /** Of each dimension: positive for what was not used, negative for what was used beyond what was lent. */
-  readonly unused: Amounts;
-  /** What was used of the lease, and how long ago: it leaves the window earlier than if it were used at the lease's end. */
-  readonly used?: { readonly amounts: Amounts; readonly agoMs: number };
+  /** The ticket of the ask that has got the slots. */
+  readonly ticket?: string;
+  readonly share?: { readonly key: string; readonly weight: number };
+  readonly lent: Amounts;
+  /** May be more than was lent. Slots are none: they are free again. */
+  readonly used: Amounts;
+  /** How long ago it was used: when the provider had the last of the requests for certain, e.g. when its answer began. */
+  readonly usedAgoMs: number;
 };
 
-export type Notice = { readonly id: string; readonly key: string; readonly percent: 80 | 100; readonly usedNanodollars: number; readonly ofNanodollars: number };
+export type Notice = {
+  readonly id: string;
+  readonly key: string;
+  readonly percent: 80 | 100;
+  readonly usedNanodollars: number;
+  readonly ofNanodollars: number;
+};
 
 /** What a provider says of an account, by its headers or by refusing a request. */
 export type Observation = {

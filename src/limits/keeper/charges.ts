@@ -1,0 +1,144 @@
+/** What counts in the window of one rule: amounts that were used, and amounts that are lent until their lease ends. Pure. */
+
+import { windowOf } from "./calendar.ts";
+import type { Rule } from "./protocol.ts";
+
+/** An amount that counts from `at` on for the length of the window, rounded up to the end of a slice of it. */
+type Charge = [at: number, amount: number];
+
+/** As a key's row has it. */
+export type StoredCharges = {
+  readonly used: readonly Charge[];
+  /** By the end of the lease. */
+  readonly lent?: readonly Charge[];
+};
+
+/** A window has so many slices. A charge leaves the window at the end of its slice: up to 1/120 of the window is lost. */
+const SLICES = 120;
+/** Leases of a calendar window are counted together by the end of a slice of this length. */
+const CALENDAR_SLICE_MS = 10_000;
+
+export class Charges {
+  #used: Charge[];
+  #lent: Charge[];
+
+  /**
+   * @param comesBack whether an amount whose lease has ended without a report was not used. Money comes back. A request may have
+   *   been made, and counts for a whole window after the end.
+   */
+  constructor(
+    private readonly comesBack: boolean,
+    { used, lent = [] }: StoredCharges = { used: [] },
+  ) {
+    this.#used = used.map(([at, amount]) => [at, amount]);
+    this.#lent = lent.map(([at, amount]) => [at, amount]);
+  }
+
+  toJSON(): StoredCharges {
+    return { used: this.#used, ...(this.#lent.length > 0 && { lent: this.#lent }) };
+  }
+
+  /** The clock may have been set back since these were stored: no lease ends later than `time`. */
+  notAfter(rule: Rule, time: number): void {
+    const isSliding = "ms" in rule.window;
+    const charges = [...this.#lent, ...(isSliding ? this.#used : [])];
+    const beyond = Math.max(0, ...charges.map(([at]) => at - time));
+    for (const charge of charges) charge[0] -= beyond;
+  }
+
+  /** Whether nothing counts at `now`, nor later. */
+  isEmpty(rule: Rule, now: number): boolean {
+    this.#forget(rule, now);
+    return this.#used.length + this.#lent.length === 0;
+  }
+
+  /** What counts at a time, now or later, lent amounts included. */
+  at(rule: Rule, time: number): number {
+    const lent = this.#lent.filter(([at]) => at + this.#kept(rule, at) > time);
+    return this.spent(rule, time) + sum(lent);
+  }
+
+  /** What was used, without what is lent. */
+  spent(rule: Rule, time: number): number {
+    return sum(this.#used.filter(([at]) => endOf(rule, at) > time));
+  }
+
+  lend(rule: Rule, until: number, amount: number, now: number): void {
+    this.#forget(rule, now);
+    add(this.#lent, lentSlice(rule, until), amount);
+  }
+
+  /** A lease is over: of what it lent, `used` was used at a time, and the rest was not. */
+  settle(
+    rule: Rule,
+    lease: { until: number; lent: number; used: number; usedAt: number },
+    now: number,
+  ): void {
+    this.#forget(rule, now);
+    add(this.#lent, lentSlice(rule, lease.until), -lease.lent);
+    add(this.#used, usedSlice(rule, lease.usedAt), lease.used);
+  }
+
+  /** The first time from `now` on at which `amount` fits besides what counts. Infinity: it never does. */
+  freeAt(rule: Rule, amount: number, allowed: number, now: number): number {
+    if (amount > allowed) return Number.POSITIVE_INFINITY;
+    let counted = this.at(rule, now);
+    if (counted + amount <= allowed) return now;
+    const leaving = [
+      ...this.#used.map(([at, each]) => [endOf(rule, at), each] as const),
+      ...this.#lent.map(([at, each]) => [at + this.#kept(rule, at), each] as const),
+    ].sort(([one], [other]) => one - other);
+    for (const [end, each] of leaving) {
+      if (end <= now) continue;
+      counted -= each;
+      if (counted + amount <= allowed) return end;
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** How long an amount counts after the end of its lease. */
+  #kept(rule: Rule, at: number): number {
+    return this.comesBack ? 0 : endOf(rule, at) - at;
+  }
+
+  #forget(rule: Rule, now: number): void {
+    this.#used = this.#used.filter(([at]) => endOf(rule, at) > now);
+    this.#lent = this.#lent.filter(([at]) => at + this.#kept(rule, at) > now);
+  }
+}
+
+/** When an amount that was used at a time no longer counts. */
+function endOf({ window }: Rule, at: number): number {
+  return "ms" in window ? at + window.ms : windowOf(window, at).endsAt;
+}
+
+function usedSlice(rule: Rule, at: number): number {
+  return "ms" in rule.window ? sliceOf(rule.window.ms, at) : endOf(rule, at) - 1;
+}
+
+/** A request that is sent at the end of its lease arrives later. */
+const LATE_MS = 1_000;
+
+function lentSlice({ window }: Rule, until: number): number {
+  if (!("ms" in window)) return Math.ceil(until / CALENDAR_SLICE_MS) * CALENDAR_SLICE_MS;
+  return sliceOf(window.ms, until + LATE_MS);
+}
+
+function sliceOf(windowMs: number, at: number): number {
+  const ms = Math.max(1, windowMs / SLICES);
+  return Math.ceil(at / ms) * ms;
+}
+
+/** Charges stay in the order of their times, and above zero. */
+function add(charges: Charge[], at: number, amount: number): void {
+  if (amount === 0) return;
+  const index = charges.findIndex(([other]) => other >= at);
+  const found = index < 0 ? undefined : charges[index];
+  if (found?.[0] === at) found[1] = Math.max(0, found[1] + amount);
+  else if (amount > 0) charges.splice(index < 0 ? charges.length : index, 0, [at, amount]);
+  if (found?.[0] === at && found[1] === 0) charges.splice(index, 1);
+}
+
+function sum(charges: readonly Charge[]): number {
+  return charges.reduce((total, [, amount]) => total + amount, 0);
+}
