@@ -7,6 +7,7 @@ import { instantMs } from "../../../core/options/instant.ts";
 import { isPlainObject } from "../../../core/options/options.ts";
 import type { Exports, Sources } from "../project/classes.ts";
 import {
+  bindingsOf,
   type ClassBinding,
   FLAG,
   nextTag,
@@ -18,6 +19,7 @@ import {
   workflowsIn,
 } from "../project/config.ts";
 import { HOSTS } from "../project/hosts.ts";
+import { featureObjects } from "../project/objects.ts";
 import { localSecrets } from "../project/source.ts";
 import { roleOfBound, unbound } from "./hosts.ts";
 
@@ -93,7 +95,7 @@ export function checkBindings(project: Project): CheckResult[] {
     return [{ check, level: "error", text, remedy }];
   }
   const main = textOf(settings.main);
-  const results = unbound(project);
+  const results = [...unbound(project), ...objectProblems(project)];
   const exports = main === undefined ? undefined : sources.exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
@@ -106,10 +108,12 @@ export function checkBindings(project: Project): CheckResult[] {
   }
   for (const each of [...objects, ...workflows]) {
     const problem = exports && exportProblem(each, exports, main ?? "");
-    if (problem) results.push(problem);
+    const isTold = broughtObjects(project).some(({ binding }) => binding === each.binding);
+    if (problem && !isTold) results.push(problem);
   }
   for (const { binding, className } of objects) {
     if (isAlike(binding, className) || !isFoundByName(project, className)) continue;
+    if (broughtObjects(project).some((each) => each.binding === binding)) continue;
     const text = `The binding ${binding} is not named like its class ${className}`;
     const remedy = `Name it ${className}, or pass { agentBinding: ${JSON.stringify(binding)} } to runWorkflow(): workflows find their agent by it.`;
     results.push({ check, level: "warning", text, remedy });
@@ -117,6 +121,38 @@ export function checkBindings(project: Project): CheckResult[] {
   if (results.length > 0) return results;
   const names = [...objects, ...workflows].map(({ binding }) => binding).join(", ");
   return [ok(check, names)];
+}
+
+const broughtObjects = ({ sources, folder, settings }: Project) =>
+  featureObjects(sources, path.resolve(folder, textOf(settings.main) ?? ""), settings);
+
+/** Durable Objects of features that the Worker does not export, or does not bind. */
+function objectProblems(project: Project): CheckResult[] {
+  const { settings, folder, file, sources } = project;
+  const check = "bindings";
+  const config = path.basename(file);
+  const main = textOf(settings.main) ?? "";
+  const isOpen = sources.exportsOf(path.resolve(folder, main))?.isOpen;
+  return broughtObjects(project).flatMap(({ feature, from, className, binding, exportedAs }) => {
+    const bound = bindingsOf(settings).find((each) => each.name === binding);
+    const name = exportedAs ?? className;
+    const results: CheckResult[] = [];
+    if (exportedAs === undefined && !isOpen) {
+      const text = `${feature}() needs the class ${className} of ${from}, which ${main} does not export`;
+      const remedy = `Run npx perdure init, or add \`export { ${className} } from "${from}";\` to it.`;
+      results.push({ check, level: "error", text, remedy });
+    }
+    if (!bound) {
+      const text = `${feature}() needs the binding ${binding} of the class ${name}, which ${config} does not have`;
+      const remedy = `Run npx perdure init, or add { "name": "${binding}", "class_name": "${name}" } to durable_objects.bindings.`;
+      results.push({ check, level: "error", text, remedy });
+    } else if (exportedAs !== undefined && bound.class_name !== exportedAs) {
+      const text = `The binding ${binding} has the class ${JSON.stringify(bound.class_name)}, and ${feature}() needs ${name}`;
+      const remedy = `Set its class_name to "${name}", or name another binding in ${feature}().`;
+      results.push({ check, level: "error", text, remedy });
+    }
+    return results;
+  });
 }
 
 /** Whether workflows find this class by the name of its binding. They find a plain object by its id. */
@@ -150,7 +186,10 @@ function exportProblem(
 export function checkMigrations(project: Project): CheckResult[] {
   const check = "migrations";
   const { settings, file } = project;
-  const wanted = [...new Set(objectsIn(settings).map(({ className }) => className))];
+  const brought = broughtObjects(project).map((each) => each.exportedAs ?? each.className);
+  const wanted = [
+    ...new Set([...objectsIn(settings).map(({ className }) => className), ...brought]),
+  ];
   const { sqlite, other, problems } = storageOf(settings);
   const results: CheckResult[] = problems.map((text) => ({ check, level: "error", text }));
   for (const name of wanted) {

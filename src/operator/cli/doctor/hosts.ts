@@ -153,13 +153,36 @@ export function roleOfBound(project: Project, className: string): Role {
 const ALL_NEEDS = Object.entries<Need>(NEEDS);
 
 function isUsed(cls: SourceClass, sources: Sources, written: Need["step"] | Need["written"]) {
-  const { member, method, flag, calls = [] } = written ?? {};
+  const { member, method, flag, options, calls = [] } = written ?? {};
   const called = method === undefined ? [] : methodCalls(cls.node, method);
+  const isMeant = (call: Called) =>
+    (flag === undefined || hasFlag(call, flag)) &&
+    (options === undefined || options.some((each) => hasOption(call, each)));
   return (
     (member !== undefined && memberOf(cls, member) !== undefined) ||
-    called.some((call) => flag === undefined || hasFlag(call, flag)) ||
+    called.some(isMeant) ||
     calls.some(([from, name]) => callsOf(sources, cls, from, name).length > 0)
   );
+}
+
+type Called = ReturnType<typeof methodCalls>[number];
+
+/** Whether an argument of a call is an object with the option: `rate`, or `budget.usd`. */
+function hasOption(call: Called, option: string): boolean {
+  const ends = option
+    .split(".")
+    .reduce<Node[]>(
+      (objects, name) =>
+        objects.flatMap((each) =>
+          each.type === "ObjectExpression"
+            ? each.properties.flatMap((one) =>
+                one.type === "ObjectProperty" && nameOf(one.key) === name ? [one.value] : [],
+              )
+            : [],
+        ),
+      [...call.arguments],
+    );
+  return ends.length > 0;
 }
 
 /** Whether a call has the field, as `true`. */
@@ -217,7 +240,11 @@ function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResu
 }
 
 function installing({ host }: Role & { is: "agent" }, feature: string, from: string): string {
-  const value = feature === "signedLinks" ? "signedLinks({ url, secret })" : `${feature}()`;
+  const values: Readonly<Record<string, string>> = {
+    signedLinks: "signedLinks({ url, secret })",
+    limits: "limits({ limits: [...] })",
+  };
+  const value = values[feature] ?? `${feature}()`;
   const where =
     host === "perdure/object"
       ? `Add to the options of durable(): features: [${value}]`

@@ -1,12 +1,12 @@
-/** Adds an agent to a Wrangler configuration, and leaves the rest of the text as it is, with its comments. */
+/** Adds a Durable Object to a Wrangler configuration, and leaves the rest of the text as it is, with its comments. */
 
 import { applyEdits, type Edit, type JSONPath, modify } from "jsonc-parser";
 import { stringify as tomlText } from "smol-toml";
 import { isPlainObject } from "../../../core/options/options.ts";
 import {
+  bindingsOf,
   FLAG,
   nextTag,
-  recordsOf,
   storageOf,
   textOf,
   textsOf,
@@ -34,10 +34,23 @@ export function addAgent(
   date: string,
   main = "src/worker.ts",
 ): Edited {
-  const environments = Object.keys(isPlainObject(config.settings.env) ? config.settings.env : {});
-  const inherited = `Add the binding ${name} to durable_objects.bindings of each environment that has the agent (${environments.join(", ")}): environments inherit no bindings.`;
   const { byHand, ...edited } = withAll(config, additionsTo(config, name, date, main));
-  return { ...edited, byHand: environments.length > 0 ? [inherited, ...byHand] : byHand };
+  return { ...edited, byHand: [...notesOn(config, name, "that has the agent"), ...byHand] };
+}
+
+/** The binding of a class that a feature brings, and the migration that creates the class. */
+export function addObject(config: WranglerConfig, binding: string, className: string): Edited {
+  const { byHand, ...edited } = withAll(config, objectAdditions(config, binding, className));
+  const notes = edited.added.length > 0 ? notesOn(config, binding, "that needs it") : [];
+  return { ...edited, byHand: [...notes, ...byHand] };
+}
+
+function notesOn({ settings }: WranglerConfig, binding: string, which: string): string[] {
+  const environments = Object.keys(isPlainObject(settings.env) ? settings.env : {});
+  if (environments.length === 0) return [];
+  return [
+    `Add the binding ${binding} to durable_objects.bindings of each environment ${which} (${environments.join(", ")}): environments inherit no bindings.`,
+  ];
 }
 
 /** What the agents that the project has need in the configuration. */
@@ -46,46 +59,54 @@ export const addFlag = (config: WranglerConfig): Edited =>
 
 const NEEDED: Addition = { what: `the flag ${FLAG}`, at: ["compatibility_flags"], item: FLAG };
 
-const withAll = (config: WranglerConfig, missing: readonly Addition[]): Edited =>
-  config.format === "toml" ? addToToml(config, missing) : addToJsonc(config, missing);
+const withAll = (config: WranglerConfig, additions: readonly Addition[]): Edited =>
+  config.format === "toml" ? addToToml(config, additions) : addToJsonc(config, additions);
 
-function additionsTo(
-  { settings }: WranglerConfig,
-  name: string,
-  date: string,
-  main: string,
-): Addition[] {
-  const { compatibility_flags: flags, compatibility_date: since, exports } = settings;
-  const bindings = recordsOf(valueAt(settings, ["durable_objects", "bindings"]));
-  const isBound = bindings.some((each) => each.class_name === name);
-  const isStored = storageOf(settings).sqlite.has(name);
-  const tag = nextTag(settings);
-  const step = { tag, new_sqlite_classes: [name] };
-  const created = `the migration ${tag}, which creates the class ${name}`;
-  const stored = { type: "durable-object", storage: "sqlite" };
+function additionsTo(config: WranglerConfig, name: string, date: string, main: string): Addition[] {
+  const { compatibility_flags: flags, compatibility_date: since, main: own } = config.settings;
   const all: [isThere: boolean, Addition][] = [
-    [textOf(settings.main) !== undefined, { what: `main ${main}`, at: ["main"], value: main }],
+    [textOf(own) !== undefined, { what: `main ${main}`, at: ["main"], value: main }],
     [
       textOf(since) !== undefined,
       { what: `compatibility_date ${date}`, at: ["compatibility_date"], value: date },
     ],
     [textsOf(flags).includes(FLAG), NEEDED],
-    [
-      isBound,
-      {
-        what: `the binding ${name}`,
-        at: ["durable_objects", "bindings"],
-        item: { name, class_name: name },
-      },
-    ],
+  ];
+  return [...missing(all), ...objectAdditions(config, name, name)];
+}
+
+function objectAdditions(
+  { settings }: WranglerConfig,
+  binding: string,
+  className: string,
+): Addition[] {
+  const { exports } = settings;
+  const isBound = bindingsOf(settings).some(
+    (each) => each.name === binding || (each.class_name === className && binding === className),
+  );
+  const isStored = storageOf(settings).sqlite.has(className);
+  const tag = nextTag(settings);
+  const step = { tag, new_sqlite_classes: [className] };
+  const created = `the migration ${tag}, which creates the class ${className}`;
+  const stored = { type: "durable-object", storage: "sqlite" };
+  const item = { name: binding, class_name: className };
+  return missing([
+    [isBound, { what: `the binding ${binding}`, at: ["durable_objects", "bindings"], item }],
     // Wrangler takes either migrations or exports.
     isPlainObject(exports)
       ? [
-          isStored || exports[name] !== undefined,
-          { what: `the class ${name} in "exports"`, at: ["exports", name], value: stored },
+          isStored || exports[className] !== undefined,
+          {
+            what: `the class ${className} in "exports"`,
+            at: ["exports", className],
+            value: stored,
+          },
         ]
       : [isStored, { what: created, at: ["migrations"], item: step }],
-  ];
+  ]);
+}
+
+function missing(all: readonly [isThere: boolean, Addition][]): Addition[] {
   return all.flatMap(([isThere, addition]) => (isThere ? [] : [addition]));
 }
 

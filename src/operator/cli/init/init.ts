@@ -9,6 +9,7 @@ import { isPlainObject } from "../../../core/options/options.ts";
 import { isClass, Sources } from "../project/classes.ts";
 import {
   ProjectError,
+  parseConfig,
   projectFolder,
   readConfig,
   textOf,
@@ -24,9 +25,10 @@ import {
   roleOf,
   shown,
 } from "../project/hosts.ts";
+import { featureObjects } from "../project/objects.ts";
 import { edited, unifiedDiff } from "./diff.ts";
 import { type Candidate, durableEdits } from "./durable.ts";
-import { addAgent, addFlag, type Edited } from "./edits.ts";
+import { addAgent, addFlag, addObject, type Edited } from "./edits.ts";
 import { DEV_PACKAGES, type FileChange, scaffold } from "./scaffold.ts";
 import { agentFile, configFile, workerFile } from "./templates.ts";
 
@@ -89,18 +91,26 @@ export function init(options: InitOptions): InitResult {
   const name = asked ?? "Assistant";
   const byHand: string[] = [];
   const changes = isNew ? agentChanges(project, name, () => hostOf(), now, byHand) : [];
+  changes.push(...objectChanges(project, changes, byHand));
   const candidates = candidatesIn(project, isNew ? name : undefined, host);
   const fixes = [...new Set(candidates.map(({ cls }) => cls.file))].map((file) => {
     const classes = candidates.filter(({ cls }) => cls.file === file);
-    const text = readFileSync(file, "utf8");
-    const { edits, byHand: left } = durableEdits(sources, file, text, classes);
+    // What is added to a file is at its end, so that the places of edits stay.
+    const { edits, byHand: left } = durableEdits(
+      sources,
+      file,
+      readFileSync(file, "utf8"),
+      classes,
+    );
+    const text = textAfter(changes, file) ?? "";
     byHand.push(...left);
     const names = classes.map(({ cls }) => cls.name).join(", ");
     const shownFile = path.relative(folder, file);
     const what = `Made durable in ${shownFile}: ${names}`;
     return { file, text: edited(text, edits), what, diff: unifiedDiff(shownFile, text, edits) };
   });
-  if (!isNew && project.config) fixes.push(...flagFix(project.config, byHand));
+  const config = project.config && configAfter(project.config, changes);
+  if (!isNew && config) fixes.push(...flagFix(config, byHand));
   byHand.push(...notesOn(project, name, isNew));
   const hostsAfter = [...candidates.map((each) => each.host), ...(isCreated() ? [hostOf()] : [])];
   byHand.push(...commandsFor(project, hostsAfter));
@@ -234,6 +244,40 @@ function configChange(
     return [{ file, text: configFile(projectName(folder), name, date), what }];
   }
   return changeOf(config, addAgent(config, name, date, MAIN), byHand);
+}
+
+/** What a file contains after these changes; undefined for a missing one. */
+function textAfter(changes: readonly FileChange[], file: string): string | undefined {
+  const changed = changes.findLast((each) => each.file === file);
+  return changed?.text ?? (existsSync(file) ? readFileSync(file, "utf8") : undefined);
+}
+
+const configAfter = ({ file, text }: WranglerConfig, changes: readonly FileChange[]) =>
+  parseConfig(file, changes.findLast((each) => each.file === file)?.text ?? text);
+
+/** What adds the Durable Objects of features: their exports, bindings and migrations. */
+function objectChanges(
+  { folder, config, main, sources }: Project,
+  before: readonly FileChange[],
+  byHand: string[],
+): FileChange[] {
+  const changes: FileChange[] = [];
+  const file = path.join(folder, "wrangler.jsonc");
+  for (const each of featureObjects(sources, main, config?.settings ?? {})) {
+    const { from, className, binding, exportedAs } = each;
+    const all = [...before, ...changes];
+    const text = textAfter(all, main);
+    if (exportedAs === undefined && text !== undefined) {
+      const added = `${text.trimEnd()}\n\nexport { ${className} } from "${from}";\n`;
+      const what = `Added to ${path.relative(folder, main)}: the export of ${className}`;
+      changes.push({ file: main, text: added, what });
+    }
+    const made = config
+      ? configAfter(config, all)
+      : parseConfig(file, textAfter(all, file) ?? "{}");
+    changes.push(...changeOf(made, addObject(made, binding, exportedAs ?? className), byHand));
+  }
+  return changes;
 }
 
 function flagFix(config: WranglerConfig, byHand: string[]) {

@@ -120,9 +120,12 @@ const NOT_INHERITED = new Set([
 
 export type ClassBinding = { readonly binding: string; readonly className: string };
 
+/** All bindings of Durable Objects. */
+export const bindingsOf = ({ durable_objects: objects }: Settings) =>
+  recordsOf(isPlainObject(objects) && objects.bindings);
+
 /** The bindings of Durable Objects in this Worker, and not in another script. */
-export const objectsIn = (settings: Settings) =>
-  classesOf(isPlainObject(settings.durable_objects) && settings.durable_objects.bindings, "name");
+export const objectsIn = (settings: Settings) => classesOf(bindingsOf(settings), "name");
 
 /** The Workflows that are declared. */
 export const workflowsIn = (settings: Settings) => classesOf(settings.workflows, "binding");
