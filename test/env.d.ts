@@ -19,6 +19,7 @@ declare namespace Cloudflare {
     InboundObject: DurableObjectNamespace<
       import("./support/objects/inbound-object.ts").InboundObject
     >;
+    LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
     WaitsObject: DurableObjectNamespace<import("./support/objects/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/objects/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;

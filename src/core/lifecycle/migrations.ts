@@ -61,6 +61,11 @@ export function migrate(
   });
 }
 
+/** All tables were deleted: the next {@link migrate} makes them again. */
+export function forgetVersions(storage: DurableObjectStorage): void {
+  versions.delete(storage);
+}
+
 /** The version of a module's tables in storage; 0 if it has none. */
 export function storedVersion(storage: DurableObjectStorage, module: string): number {
   const known = versions.get(storage);
