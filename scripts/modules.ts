@@ -98,7 +98,7 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   hosts: {
     contents: "one adapter for each kind of agent. Only `hosts/think` imports scheduler",
     imports: [...KERNEL, "workflow"],
-    typesOnly: ["operator", "streams", "inbound", "scheduler"],
+    typesOnly: ["operator", "streams", "inbound", "scheduler", "limits"],
   },
   testing: {
     contents: "the public test kit",

@@ -44,6 +44,7 @@ export {
   type ApprovalVerbs,
   capabilitiesOf,
   type InboundVerbs,
+  type LimitVerbs,
   type OperationVerbs,
   type OutboxVerbs,
   type ScheduleVerbs,

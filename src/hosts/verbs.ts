@@ -27,6 +27,7 @@ import type {
 } from "../kernel/submissions/index.ts";
 import { checkThread } from "../kernel/submissions/internal.ts";
 import type { Approvals } from "../kernel/waits/index.ts";
+import type { InstalledLimits, LimitControls } from "../limits/internal.ts";
 import type { Operations } from "../operator/internal.ts";
 import type { Scheduler } from "../scheduler/index.ts";
 import type { FollowOptions } from "../streams/index.ts";
@@ -40,6 +41,7 @@ export interface OutboxVerbs extends Pick<Outbox, "put" | VerbOf<"outbox">> {}
 export interface ApprovalVerbs extends Pick<Approvals, VerbOf<"approvals">> {}
 export interface ScheduleVerbs extends Pick<Scheduler, VerbOf<"schedules">> {}
 export interface InboundVerbs extends Pick<Inbound, VerbOf<"inbound">> {}
+export interface LimitVerbs extends Pick<LimitControls, VerbOf<"limits">> {}
 export interface OperationVerbs extends Pick<Operations, VerbOf<"operations">> {}
 
 /**
@@ -56,6 +58,7 @@ type Installed = {
   readonly schedules: Scheduler;
   readonly inbound: InstalledInbound;
   readonly signedLinks: Links;
+  readonly limits: InstalledLimits;
 };
 
 /** @throws FeatureNotInstalledError */
@@ -306,6 +309,11 @@ export abstract class AgentVerbs {
   /** The log of what receivers have offered. @throws FeatureNotInstalledError without inbound() */
   get inbound(): InboundVerbs {
     return featureOf(this, "inbound", "agent.inbound").log;
+  }
+
+  /** The limits that agents share. @throws FeatureNotInstalledError without limits() */
+  get limits(): LimitVerbs {
+    return featureOf(this, "limits", "agent.limits").controls;
   }
 
   /** What operators see and do. `operator()` of `perdure/operator` calls it. @throws FeatureNotInstalledError without operations() */

@@ -23,6 +23,7 @@ export const CAPABILITY_VERBS = {
   approvals: ["list", "inspect", "grant", "reject"],
   schedules: ["list", "inspect", "runs", "pause", "resume", "trigger", "backfill", "skipNext"],
   inbound: ["list", "inspect", "replay", "replayMany"],
+  limits: ["list", "pause", "resume"],
   operations: [
     "healthReport",
     "operate",

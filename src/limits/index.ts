@@ -1,5 +1,6 @@
 /** `perdure/limits`: limits and money across agents. */
 
+export type { LimitControls, LimitState, LimitUse, ListLimitsOptions } from "./controls.ts";
 export {
   type Limit,
   type LimitOptions,
@@ -15,5 +16,7 @@ export {
   SubmissionReplacedError,
   SubmissionSkippedError,
 } from "./errors.ts";
+export { LimitKeeper } from "./keeper/keeper.ts";
+export { KeeperUnreachableError } from "./keepers.ts";
 export type { Price, PriceTable } from "./prices.ts";
 export type { RateText } from "./rates.ts";
