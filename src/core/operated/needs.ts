@@ -11,6 +11,8 @@ type Written = {
   readonly method?: string;
   /** A field that is `true` in an argument of the method. */
   readonly flag?: string;
+  /** Options, one of which an argument of the method has: `rate`, or `budget.usd`. */
+  readonly options?: readonly string[];
   /** Functions, one of which it calls. */
   readonly calls?: Functions;
 };
@@ -32,6 +34,13 @@ export type Need = {
   };
   /** Functions of the project that serve bound classes. */
   readonly mounts?: Functions;
+  /** A class of the entry that the Worker exports and binds, where the project imports the feature. */
+  readonly object?: {
+    readonly className: string;
+    /** The name of its binding, unless the option of the feature has another one. */
+    readonly binding: string;
+    readonly option: string;
+  };
 };
 
 /** By the name of the feature. */
