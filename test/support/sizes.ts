@@ -19,6 +19,7 @@
  *   SCALE_ROWS             100000, 1000000 submissions stored
  *   SCALE_LOAD             2000, 10000     submissions at once
  *   OUTBOX_LOAD            2000, 10000     entries at once
+ *   LIMITS_AGENTS          2000, 10000     agents that share one account; also LIMITS_SEED
  *   SCHEDULE_RUNS          500, 10000      schedules; also SCHEDULE_SEED
  *   SCHEDULE_FULL          0, 1            1: every zone and every change from 1990 to 2060
  *   LIMIT_MS               varies          the time limit of these tests

@@ -4,6 +4,7 @@ import { windowOf } from "./calendar.ts";
 import { Charges, type StoredCharges } from "./charges.ts";
 import {
   type Amounts,
+  type Ask,
   type Dimension,
   type KeyState,
   type Notice,
@@ -68,8 +69,7 @@ export class Account {
     now: number,
   ) {
     this.rules = rules;
-    for (const name of WINDOWED)
-      this.#charges.set(name, new Charges(name === "nanodollars", stored?.charges[name]));
+    for (const name of WINDOWED) this.#charges.set(name, new Charges(stored?.charges[name]));
     if (!stored) return;
     for (const [ticket, until, slots, since] of stored.held ?? [])
       this.#held.set(ticket, { until: Math.min(until, now + SLOT_MS), slots, since });
@@ -177,8 +177,14 @@ export class Account {
     return { at, dimension };
   }
 
-  lend(ticket: string, amounts: Amounts, until: number, now: number): void {
-    this.#eachRule((name, rule) => this.#of(name).lend(rule, until, amounts[name] ?? 0, now));
+  /** @param amounts at least what is needed; the rest is lent ahead */
+  lend(ask: Pick<Ask, "ticket" | "need">, amounts: Amounts, until: number, now: number): void {
+    const { ticket, need } = ask;
+    this.#eachRule((name, rule) => {
+      const { [name]: amount = 0 } = amounts;
+      const needed = Math.min(amount, need[name] ?? 0);
+      this.#of(name).lend(rule, until, needed, amount - needed, now);
+    });
     if (!amounts.slots) return;
     const since = this.#held.get(ticket)?.since ?? now;
     this.#held.set(ticket, { until: now + SLOT_MS, slots: amounts.slots, since });

@@ -284,7 +284,7 @@ export class Book {
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
     const freeMs = Number.isFinite(at) ? at - now - NEXT_MS / 2 : 0;
     const place = isCalendar ? queue.size * APART_MS : 0;
-    const waitMs = Math.max(freeMs + place, 0.8 * expectedMs, LEAST_WAIT_MS);
+    const waitMs = Math.max(freeMs + place, 0.5 * expectedMs, LEAST_WAIT_MS);
     const wait = {
       outcome: "wait",
       waitMs: this.#spread(Math.min(waitMs, most)),
@@ -333,7 +333,7 @@ export class Book {
     const { account, queue } = desk;
     const forMs = this.#leaseMs(account, amounts, queue.size > 0, start);
     const until = start + forMs;
-    account.lend(ask.ticket, amounts, until, now);
+    account.lend(ask, amounts, until, now);
     return { outcome: "lent", lent: amounts, inMs: start - now, forMs, lease: until };
   }
 

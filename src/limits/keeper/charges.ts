@@ -22,14 +22,7 @@ export class Charges {
   #used: Charge[];
   #lent: Charge[];
 
-  /**
-   * @param comesBack whether an amount whose lease has ended without a report was not used. Money comes back. A request may have
-   *   been made, and counts for a whole window after the end.
-   */
-  constructor(
-    private readonly comesBack: boolean,
-    { used, lent = [] }: StoredCharges = { used: [] },
-  ) {
+  constructor({ used, lent = [] }: StoredCharges = { used: [] }) {
     this.#used = used.map(([at, amount]) => [at, amount]);
     this.#lent = lent.map(([at, amount]) => [at, amount]);
   }
@@ -54,7 +47,7 @@ export class Charges {
 
   /** What counts at a time, now or later, lent amounts included. */
   at(rule: Rule, time: number): number {
-    const lent = this.#lent.filter(([at]) => at + this.#kept(rule, at) > time);
+    const lent = this.#lent.filter(([at]) => at + keptOf(rule) > time);
     return this.spent(rule, time) + sum(lent);
   }
 
@@ -63,20 +56,29 @@ export class Charges {
     return sum(this.#used.filter(([at]) => endOf(rule, at) > time));
   }
 
-  lend(rule: Rule, until: number, amount: number, now: number): void {
+  /**
+   * An amount is lent until a time. Without a report, what is needed counts as used. What is lent ahead comes back at the end of
+   * the lease in a calendar window; in a window that slides, it may have been used until then, and counts for a window more.
+   */
+  lend(rule: Rule, until: number, need: number, ahead: number, now: number): void {
     this.#forget(rule, now);
-    add(this.#lent, lentSlice(rule, until), amount);
+    const isSliding = "ms" in rule.window;
+    add(this.#used, usedSlice(rule, now), isSliding ? 0 : need);
+    add(this.#lent, lentSlice(rule, until), isSliding ? need + ahead : ahead);
   }
 
-  /** A lease is over: of what it lent, `used` was used at a time, and the rest was not. */
+  /** A part of a lease is over: of what was lent, `used` was used at a time, and the rest was not. */
   settle(
     rule: Rule,
     lease: { until: number; lent: number; used: number; usedAt: number },
     now: number,
   ): void {
     this.#forget(rule, now);
-    add(this.#lent, lentSlice(rule, lease.until), -lease.lent);
-    add(this.#used, usedSlice(rule, lease.usedAt), lease.used);
+    const at = lentSlice(rule, lease.until);
+    const [, ahead] = this.#lent.find(([end]) => end === at) ?? [at, 0];
+    const fromLent = "ms" in rule.window ? lease.lent : Math.min(ahead, lease.lent);
+    add(this.#lent, at, -fromLent);
+    add(this.#used, usedSlice(rule, lease.usedAt), lease.used - (lease.lent - fromLent));
   }
 
   /** The first time from `now` on at which `amount` fits besides what counts. Infinity: it never does. */
@@ -86,7 +88,7 @@ export class Charges {
     if (counted + amount <= allowed) return now;
     const leaving = [
       ...this.#used.map(([at, each]) => [endOf(rule, at), each] as const),
-      ...this.#lent.map(([at, each]) => [at + this.#kept(rule, at), each] as const),
+      ...this.#lent.map(([at, each]) => [at + keptOf(rule), each] as const),
     ].sort(([one], [other]) => one - other);
     for (const [end, each] of leaving) {
       if (end <= now) continue;
@@ -96,15 +98,15 @@ export class Charges {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** How long an amount counts after the end of its lease. */
-  #kept(rule: Rule, at: number): number {
-    return this.comesBack ? 0 : endOf(rule, at) - at;
-  }
-
   #forget(rule: Rule, now: number): void {
     this.#used = this.#used.filter(([at]) => endOf(rule, at) > now);
-    this.#lent = this.#lent.filter(([at]) => at + this.#kept(rule, at) > now);
+    this.#lent = this.#lent.filter(([at]) => at + keptOf(rule) > now);
   }
+}
+
+/** How long an amount counts after the end of its lease. */
+function keptOf({ window }: Rule): number {
+  return "ms" in window ? window.ms : 0;
 }
 
 /** When an amount that was used at a time no longer counts. */

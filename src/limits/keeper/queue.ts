@@ -26,7 +26,7 @@ type Share = {
   readonly tickets: Map<string, Ticket>;
 };
 
-/** The virtual times of the shares that were lent more than the others, as they are stored. */
+/** The virtual times of shares, as they are stored: after a restart, nobody is served twice before the others. */
 export type StoredShares = {
   readonly now: number;
   readonly times: Readonly<Record<string, number>>;
