@@ -9,6 +9,7 @@ import path from "node:path";
 import { build } from "esbuild";
 import { rolldown } from "rolldown";
 import { MODULES } from "./modules.ts";
+import { compiled } from "./templates.ts";
 
 const root = path.join(import.meta.dirname, "..");
 const target = path.join(root, "src/operator/mcp/docs.generated.ts");
@@ -50,11 +51,16 @@ join("src/workflow/steps.generated.ts", sourcesIn("src/workflow"), ["STEPS"], {
 });
 
 const app = path.join(root, "src/operator/dashboard/app");
+const library = path.join(app, "html.ts");
 // Smaller than by esbuild, which bundles the style, as Rolldown does not.
 const bundle = await rolldown({
   input: path.join(app, "main.ts"),
   plugins: [
-    { name: "templates", transform: (code, id) => (id.startsWith(app) ? dense(code) : code) },
+    {
+      name: "templates",
+      transform: (code, id) =>
+        id.startsWith(app) && id !== library ? compiled(id, dense(code)) : code,
+    },
   ],
   transform: { target: "es2022" },
   // The lists of operators are joined by spreading, and the page needs a part of them.

@@ -1,4 +1,7 @@
-/** Preact's elements as tagged templates, so that the page needs no JSX. A component renders again when a signal that it has read changes. */
+/**
+ * Preact's elements as tagged templates, so that the page needs no JSX. scripts/templates.ts compiles them to calls of
+ * `createElement()`. A component renders again when a signal that it has read changes.
+ */
 
 import htm from "htm/mini";
 import { Component, type ComponentType, type FunctionComponent, h, type VNode } from "preact";
@@ -32,10 +35,11 @@ function tracked(render: FunctionComponent): ComponentType {
   return Tracked;
 }
 
-export const html = htm.bind((type: Type, props: object | null, ...children: unknown[]) =>
+export const createElement = (type: Type, props: object | null, ...children: unknown[]) =>
   h(
     (typeof type === "function" ? tracked(type as FunctionComponent) : type) as string,
     props,
     ...(children as VNode[]),
-  ),
-);
+  );
+
+export const html = /* @__PURE__ */ htm.bind(createElement);
