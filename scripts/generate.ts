@@ -8,6 +8,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { build } from "esbuild";
 import { rolldown } from "rolldown";
+import type { Definition } from "../src/core/operated/catalog.ts";
 import { MODULES } from "./modules.ts";
 import { compiled } from "./templates.ts";
 
@@ -43,6 +44,7 @@ for (const [file, names] of Object.entries(OPERATED)) {
   const sources = modules.map((module) => `src/${module}/operated/${file}.ts`);
   join(`src/operator/${file}.generated.ts`, sources, names);
 }
+await writeData();
 const destinations = "src/kernel/outbox/destinations";
 join(`${destinations}/kinds.generated.ts`, sourcesIn(destinations), ["KINDS"]);
 join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"], {});
@@ -123,6 +125,22 @@ function join(
   });
   const lines = ["// Written by scripts/generate.ts.", ...imports, ...constants, joined ?? "", ""];
   writeFileSync(path.join(root, target), lines.join("\n"));
+}
+
+/** What agents need of the catalogs, as literals: a bundler drops the texts, which only clients show. */
+async function writeData(): Promise<void> {
+  const { FINDINGS, COUNTS, ACTIONS } = await import("../src/operator/catalog.generated.ts");
+  const checks = Object.entries<Definition>(ACTIONS).map(([name, definition]) => {
+    const { fields, filter, isOfOpen } = definition;
+    const kinds = Object.entries(fields).map(([field, [kind]]) => [field, kind]);
+    return [name, { fields: Object.fromEntries(kinds), filter, isOfOpen }];
+  });
+  const all = { FINDINGS, COUNTS, CHECKS: Object.fromEntries(checks) };
+  const constants = Object.entries(all).map(
+    ([name, value]) => `export const ${name} = ${JSON.stringify(value)} as const;\n`,
+  );
+  const text = `// Written by scripts/generate.ts.\n\n${constants.join("")}`;
+  writeFileSync(path.join(root, "src/operator/data.generated.ts"), text);
 }
 
 /** The sources of a folder. */

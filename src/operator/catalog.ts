@@ -24,12 +24,3 @@ export const DEFINITIONS = Object.entries<Definition>(ACTIONS) as readonly (read
   name: ActionName,
   definition: Definition,
 ])[];
-
-/** The fields that name the item of an action. */
-export function targetOf(action: { readonly do: ActionName }): [field: string, value: string][] {
-  const { fields } = definitionOf(action.do);
-  const values = action as unknown as Readonly<Record<string, string>>;
-  return Object.entries(fields).flatMap(([name, [kind]]) =>
-    kind === "id" || kind === "url" ? [[name, values[name] ?? ""]] : [],
-  );
-}

@@ -2,6 +2,7 @@
 
 import * as z from "zod";
 import { byteLength, isTooDeep, type Json, lostInJson, preview } from "../../core/json.ts";
+import type { Definition } from "../../core/operated/catalog.ts";
 import type { Bulk } from "../../core/operated/part.ts";
 import {
   count,
@@ -13,7 +14,8 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
-import { DEFINITIONS } from "../catalog.ts";
+import type { ActionName } from "../catalog.ts";
+import { CHECKS } from "../data.generated.ts";
 import { invalidOperation } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { PARTS } from "../parts.ts";
@@ -67,18 +69,37 @@ const STEP = optionsOf<{ name: string; count?: number }>()({
 /** By the kind of a field. */
 const FIELDS = { id: ID, url: URL_TEXT, time: TIME, json: PAYLOAD, step: STEP.optional() };
 /** By the list that an action selects from. */
-export const BULKS: Readonly<Record<string, Bulk<OperatedAgent, never>>> = Object.assign(
+const BULKS: Readonly<Record<string, Bulk<OperatedAgent, never>>> = Object.assign(
   {},
   ...PARTS.map(({ bulks }) => bulks),
 );
+
+/** What the check of an action needs of its definition. */
+type Check = Pick<Definition, "filter" | "isOfOpen"> & {
+  readonly fields: Readonly<Record<string, keyof typeof FIELDS>>;
+};
+
+const checkOf = (name: ActionName): Check => CHECKS[name];
+
+/** The list that an action selects from, for one with a filter. */
+export const bulkOf = ({ do: name }: FilterAction) =>
+  BULKS[checkOf(name).filter ?? ""] as unknown as Bulk<OperatedAgent, FilterAction>;
+
+/** The values of the fields that name the item of an action. */
+export function targetOf(action: ItemAction): string[] {
+  const values = action as unknown as Readonly<Record<string, string>>;
+  return Object.entries(checkOf(action.do).fields).flatMap(([name, kind]) =>
+    kind === "id" || kind === "url" ? [values[name] ?? ""] : [],
+  );
+}
 
 type Loose = { [field: string]: unknown };
 const schemaOf = (fields: Loose) => optionsOf<Loose>()({ do: text(), ...fields } as never);
 
 /** By the name of an action: the schema for one item, and that for a filter. */
 const SCHEMAS = Object.fromEntries(
-  DEFINITIONS.map(([name, { fields, filter, isOfOpen }]) => {
-    const one = Object.entries(fields).map(([field, [kind]]) => [field, FIELDS[kind]]);
+  Object.entries<Check>(CHECKS).map(([name, { fields, filter, isOfOpen }]) => {
+    const one = Object.entries(fields).map(([field, kind]) => [field, FIELDS[kind]]);
     const many = filter && schemaOf({ filter: BULKS[filter]?.filter });
     return [name, { one: schemaOf(Object.fromEntries(one)), many, isOfOpen }];
   }),
@@ -88,7 +109,7 @@ const CAUSE = z.union([text(), list(text(), { min: 1, max: 20 })], {
   error: "expected a text, or a list of 1 to 20 texts",
 });
 
-const DO = oneOf(DEFINITIONS.map(([name]) => name));
+const DO = oneOf(Object.keys(CHECKS));
 
 /** @throws InvalidOperationError */
 export function readRequest(request: unknown): CheckedRequest {

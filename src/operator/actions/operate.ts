@@ -9,20 +9,20 @@ import {
   messageOf,
   UNCHANGED,
 } from "../../core/operated/effect.ts";
-import type { Bulk, BulkRequest, ItemVerb } from "../../core/operated/part.ts";
+import type { BulkRequest, ItemVerb } from "../../core/operated/part.ts";
 import { InvalidFieldError } from "../../core/options/options.ts";
-import { definitionOf, targetOf } from "../catalog.ts";
 import { InvalidOperationError } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { PARTS } from "../parts.ts";
 import type { Action, OperateRequest, OperateResult } from "../protocol.ts";
 import { recordEnd, recordStart } from "./audit.ts";
 import {
-  BULKS,
+  bulkOf,
   type CheckedRequest,
   type FilterAction,
   type ItemAction,
   readRequest,
+  targetOf,
 } from "./check.ts";
 
 export { listActions } from "./audit.ts";
@@ -34,8 +34,6 @@ const SHOWN = 20;
 const VERBS = Object.assign({}, ...PARTS.map(({ verbs }) => verbs));
 
 const verbOf = ({ do: name }: ItemAction) => VERBS[name] as ItemVerb<OperatedAgent, ItemAction>;
-const bulkOf = ({ do: name }: FilterAction) =>
-  BULKS[definitionOf(name).filter ?? ""] as unknown as Bulk<OperatedAgent, FilterAction>;
 
 /**
  * Does one action, or one page of an action with a filter. The error of a verb is in the result, and in the audit log.
@@ -147,10 +145,7 @@ async function effectOf(action: Action, work: () => Promise<Effect>): Promise<Ef
   }
 }
 
-const idOf = (action: ItemAction) =>
-  targetOf(action)
-    .map(([, value]) => value)
-    .join("/");
+const idOf = (action: ItemAction) => targetOf(action).join("/");
 
 /** The action is done, whatever happens here. */
 async function afterOf(operated: OperatedAgent, action: ItemAction) {

@@ -6,7 +6,8 @@
 import { failureOf } from "../../core/failures.ts";
 import type { Question } from "../../core/operated/catalog.ts";
 import type { Summary } from "../../core/operated/part.ts";
-import { FINDINGS, type FindingCode, NO_COUNTS } from "../catalog.ts";
+import type { FindingCode } from "../catalog.ts";
+import { COUNTS, FINDINGS } from "../data.generated.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { PARTS, type Part } from "../parts.ts";
 import type { AgentReport, Finding, Severity } from "../protocol.ts";
@@ -67,7 +68,7 @@ export async function healthReport(operated: OperatedAgent): Promise<AgentReport
   const findings = sorted([...reading.findings, ...reading.broken.map(incomplete)]);
   return {
     at: now,
-    counts: Object.assign({}, NO_COUNTS, ...summaries.map(({ counts }) => counts)),
+    counts: Object.assign({}, COUNTS, ...summaries.map(({ counts }) => counts)),
     ...(summaries.find(({ ends }) => ends)?.ends ?? NO_ENDS),
     verdicts: verdictsOf(reading, findings),
     findings,

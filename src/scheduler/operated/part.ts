@@ -3,7 +3,7 @@
 import { operatedPart } from "../../core/operated/part.ts";
 import type { Scheduler } from "../scheduler.ts";
 import { type Operated, VERBS } from "./actions.ts";
-import { COUNTS } from "./catalog.ts";
+import type { COUNTS } from "./catalog.ts";
 import { SCHEDULER_RULES } from "./rules.ts";
 
 function schedulerOf({ capabilities: { features } }: Operated): Scheduler | undefined {
@@ -18,7 +18,7 @@ export const PARTS = {
     facts: async (operated: Operated, now) => schedulerOf(operated)?.facts(now),
     rules: SCHEDULER_RULES,
     summary({ tasks }) {
-      const counts = { ...COUNTS.tasks };
+      const counts: typeof COUNTS.tasks = { active: 0, paused: 0, finished: 0, invalid: 0 };
       for (const { state } of tasks) counts[state]++;
       const isBusy = tasks.some(({ firesAt }) => firesAt !== null);
       return {
