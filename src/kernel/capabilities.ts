@@ -31,6 +31,7 @@ export const CAPABILITY_VERBS = {
     "listThreads",
     "listThreadMessages",
     "listWorkflows",
+    "listCosts",
     "inspectWorkflow",
     "traceSubmission",
   ],

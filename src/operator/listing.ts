@@ -1,11 +1,17 @@
 /** Threads, and workflows with their steps, for operators. Reads only. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { sumOfDollars } from "../core/dollars.ts";
 import { preview } from "../core/json.ts";
 import { boundedJson } from "../core/operated/effect.ts";
 import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { listThreads as threadPage, withKeyPrefix } from "../kernel/submissions/internal.ts";
+import { pageOf } from "../core/page.ts";
+import {
+  costsByDay,
+  listThreads as threadPage,
+  withKeyPrefix,
+} from "../kernel/submissions/internal.ts";
 import { hasOpenWait } from "../kernel/waits/index.ts";
 import { keyPrefix } from "../workflow/internal.ts";
 import { invalidOperation } from "./errors.ts";
@@ -13,6 +19,7 @@ import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { LIMIT, seqPage } from "./paging.ts";
 import type {
+  CostRow,
   Filters,
   Page,
   PageOptions,
@@ -40,6 +47,24 @@ export async function listThreads(
   return { items: threads, ...(next !== undefined && { cursor: THREADS.at(next) }) };
 }
 
+/**
+ * What the submissions of each day have cost, the latest day first.
+ *
+ * @throws InvalidOperationError for invalid options
+ */
+export async function listCosts(
+  { capabilities, storage }: OperatedAgent,
+  page: PageOptions = {},
+): Promise<Page<CostRow>> {
+  const name = "options of operations.listCosts()";
+  const { limit, cursor } = readOptions(COSTS.options, page, name, invalidOperation);
+  await capabilities.submissions.ready();
+  const days = costsByDay(storage.sql, limit + 1, cursor);
+  const dayOf = ({ number: _, ...day }: (typeof days)[number]) => day;
+  return pageOf(days, limit, dayOf, ({ number }) => COSTS.at(number));
+}
+
+const COSTS = seqPage("costs");
 const THREADS = seqPage("threads");
 const MESSAGES = seqPage("messages");
 const ID = text({ maxBytes: 2_000 });
@@ -158,12 +183,14 @@ export async function inspectWorkflow(
     stepsOf(operated, tracked),
   ]);
   const { error } = live ?? {};
+  const cost = sumOfDollars(steps.map((step) => step.cost));
   const output = boundedJson({ output: live?.output }) as { output?: WorkflowDetails["output"] };
   return {
     ...summaryOf(operated.host.getWorkflow(workflowId) ?? tracked),
     status: statusOf(operated, { ...tracked, status: live?.status ?? tracked.status }),
     ...(error && { error: { name: error.name, message: error.message } }),
     ...(output.output !== undefined && { output: output.output }),
+    ...(cost !== undefined && { cost }),
     steps,
   };
 }

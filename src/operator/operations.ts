@@ -5,7 +5,13 @@ import type { Feature } from "../kernel/index.ts";
 import { listActions, operate } from "./actions/operate.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";
-import { inspectWorkflow, listThreadMessages, listThreads, listWorkflows } from "./listing.ts";
+import {
+  inspectWorkflow,
+  listCosts,
+  listThreadMessages,
+  listThreads,
+  listWorkflows,
+} from "./listing.ts";
 import { type OperatedAgent, operatedOf } from "./operated.ts";
 import { healthReport } from "./report/report.ts";
 import { traceSubmission } from "./trace/trace.ts";
@@ -36,7 +42,7 @@ export function operations(
 
 const VERBS = {
   ...{ healthReport, operate, listActions, listThreads, listThreadMessages, listWorkflows },
-  ...{ inspectWorkflow, traceSubmission },
+  ...{ inspectWorkflow, listCosts, traceSubmission },
 };
 
 type OfAgent<Verb> = Verb extends (agent: OperatedAgent, ...args: infer Args) => infer Result

@@ -10,7 +10,11 @@ import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
 import type { Lists, OPENS, READS, SUBLISTS } from "./lists.ts";
 
 export type { DeliveryDetails } from "../kernel/outbox/operated/lists.ts";
-export type { ThreadMessage, ThreadSummary } from "../kernel/submissions/operated/lists.ts";
+export type {
+  CostRow,
+  ThreadMessage,
+  ThreadSummary,
+} from "../kernel/submissions/operated/lists.ts";
 export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./operated/lists.ts";
 export type { Page, PageOptions, Trace, TraceSpan };
 

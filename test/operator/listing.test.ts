@@ -47,6 +47,39 @@ async function allThreads(agent: Agent, limit: number): Promise<ThreadSummary[]>
   return all;
 }
 
+it("costs are listed by day, newest first, each once where a submission repairs another one", async () => {
+  const agent = givenThink();
+  const { operations } = capabilitiesOf(agent);
+  const { submissionId } = await agent.submitMessages([message("hello")]);
+  await agent.waitForSubmission(submissionId);
+  expect(await operations.listCosts()).toEqual({ items: [] });
+  await inside(agent, (_, { sql }) => {
+    const plant = (seq: number, day: number, cost: number | null, key: string | null) =>
+      sql.exec(
+        `INSERT INTO perdure_submissions (seq, submission_id, idempotency_key, status, created_at, settled_at, usage, messages)
+         VALUES (?, ?, ?, 'completed', 0, ?, json_object('cost', ?), '[]')`,
+        ...[seq, `s${seq}`, key, day * 86_400_000 + 5, cost],
+      );
+    plant(10, 20_000, 0.1, null);
+    plant(11, 20_000, 0.2, null);
+    plant(12, 20_001, null, null);
+    plant(13, 20_002, 1, null);
+    plant(14, 20_002, 1.5, "perdure-repair:s13");
+    plant(15, 20_003, 2, null);
+  });
+  const first = await operations.listCosts({ limit: 2 });
+  expect(first.items).toEqual([
+    { day: "2024-10-07", cost: 2, submissions: 1 },
+    { day: "2024-10-06", cost: 1.5, submissions: 1 },
+  ]);
+  const { cursor } = first;
+  expect(await operations.listCosts({ limit: 2, cursor })).toEqual({
+    items: [{ day: "2024-10-04", cost: 0.3, submissions: 2 }],
+  });
+  const error = await refusal(operations.listCosts({ cursor: "threads:1" }));
+  expect(error).toMatchObject({ name: "InvalidOperationError" });
+});
+
 describe("threads", () => {
   it("are listed by their latest submission, in pages, with what is open in each", async () => {
     const agent = givenThink();
@@ -222,7 +255,20 @@ describe("workflows", () => {
       const found = await capabilitiesOf(agent).approvals.list();
       return found.items.length > 0 && found;
     });
+    const costless = await capabilitiesOf(agent).operations.inspectWorkflow(id);
+    expect(JSON.stringify(costless)).not.toContain('"cost"');
+    await inside(agent, (_, { sql }) => {
+      sql.exec("UPDATE perdure_submissions SET usage = json_object('cost', 0.1) WHERE seq <= 3");
+      // The answer of the first prompt was refused, and the one that repairs it goes on with its usage.
+      sql.exec(`INSERT INTO perdure_submissions (seq, submission_id, idempotency_key, status, created_at, settled_at, usage, messages)
+        SELECT 9, 'repair', 'perdure-repair:' || submission_id, 'completed', created_at, settled_at, json_object('cost', 0.3), messages
+        FROM perdure_submissions WHERE seq = 1`);
+    });
     const details = await capabilitiesOf(agent).operations.inspectWorkflow(id);
+    expect(details?.cost).toBe(0.5);
+    expect(details?.steps.map(({ cost }) => cost)).toEqual([
+      ...[undefined, undefined, 0.3, 0.2, undefined, undefined],
+    ]);
     expect(details).toMatchObject({ workflowId: id, workflow: "SCRIPTED_WORKFLOW" });
     const steps = details?.steps ?? [];
     expect(steps.map(({ name, kind, status }) => [name, kind, status])).toEqual([

@@ -28,6 +28,8 @@ export type WorkflowStep = {
   readonly submissionIds?: readonly string[];
   readonly approvalId?: string;
   readonly error?: string;
+  /** In dollars, of all attempts and repairs. */
+  readonly cost?: number;
   /** At most 1,000 characters: the prompt, or the request as JSON. Left out above 64 KiB. */
   readonly input?: string;
   /** The beginning of the answer or the result, as JSON. A batch has neither. */
@@ -36,6 +38,8 @@ export type WorkflowStep = {
 
 export type WorkflowDetails = WorkflowSummary & {
   readonly output?: Json;
+  /** Of its steps, in dollars. */
+  readonly cost?: number;
   readonly steps: readonly WorkflowStep[];
 };
 

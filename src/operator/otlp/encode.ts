@@ -73,13 +73,8 @@ function valueJson(value: string | number | boolean): Json {
 }
 
 /** https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/ */
-const SECONDS = [
-  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
-];
-const TOKENS = [
-  1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216,
-  67_108_864,
-];
+const SECONDS = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
+const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power);
 const LONG_SECONDS = [0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400];
 const DELTA = 1;
 

@@ -14,7 +14,7 @@ import {
 import { statusOf, submissionKey } from "../../kernel/submissions/operated/spans.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
-import { stepsOf } from "../workflows/steps.ts";
+import { otherSteps } from "../workflows/steps.ts";
 import {
   addEnd,
   addStepOf,
@@ -67,8 +67,7 @@ export async function workflowTrace(
   const tracked = host.getWorkflow(workflowId);
   if (!tracked) return null;
   const of = { name: tracked.workflowName, id: workflowId };
-  const steps = await stepsOf(operated, tracked);
-  const platform = steps.filter(({ kind }) => ["do", "sleep", "event"].includes(kind));
+  const platform = await otherSteps(operated, tracked);
   const spans = new Spans(traceOfWorkflow(of).traceId);
   addEnd(storage.sql, spans, of, tracked as TrackedWorkflow, platform);
   return spans.trace(spans.idOf(rootKey(of)));

@@ -1,5 +1,6 @@
 /** The spans of a workflow instance and of its steps, around those of the submissions that its steps wait for. */
 
+import { sumOfDollars } from "../../core/dollars.ts";
 import type { NewSpan, SpanSource, Spans } from "../../core/operated/spans.ts";
 import {
   type PromptingStep,
@@ -169,6 +170,7 @@ function workflowSpan(
       "perdure.workflow.name": name,
       "perdure.workflow.id": id,
       "perdure.workflow.status": tracked?.status,
+      "gen_ai.usage.cost": costOf(steps.flatMap(({ prompts }) => prompts)),
       // Its end is that of its last step, as far as the agent knows.
       "perdure.workflow.untracked": tracked ? undefined : true,
     },
@@ -203,6 +205,7 @@ function promptSteps(sql: SqlStorage, prompts: readonly TracedSubmission[]): Ste
         "perdure.step.name": stepName,
         "perdure.step.kind": last.batch === undefined ? "prompt" : "batch",
         "perdure.step.repairs": all.filter(isRepair).length || undefined,
+        "gen_ai.usage.cost": costOf(all),
       },
     };
     return { key, span, prompts: all };
@@ -224,6 +227,13 @@ function stepKeyOf(sql: SqlStorage, prompt: TracedSubmission): string {
 
 function isRepair({ metadata }: TracedSubmission): boolean {
   return typeof metadata?.repairs === "string";
+}
+
+/** In dollars. A repair goes on with the usage of what it repairs. */
+function costOf(prompts: readonly TracedSubmission[]): number | undefined {
+  const repaired = new Set(prompts.map(({ metadata }) => metadata?.repairs));
+  const last = prompts.filter(({ submissionId }) => !repaired.has(submissionId));
+  return sumOfDollars(last.map(({ usage }) => usage?.cost));
 }
 
 function stepNameOf(prompt: TracedSubmission): string {

@@ -1,6 +1,7 @@
 /** The steps of a workflow: those that wait at the agent from its rows, the others from the events of the platform. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { sumOfDollars } from "../../core/dollars.ts";
 import { preview } from "../../core/json.ts";
 import { partName } from "../../core/steps.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
@@ -31,13 +32,25 @@ export async function stepsOf(
   operated: OperatedAgent,
   tracked: WorkflowInfo,
 ): Promise<WorkflowStep[]> {
-  const own = rowSteps(operated, tracked);
+  const rows = rowsOf(operated, tracked);
+  const own = rowSteps(rows);
+  const others = await otherSteps(operated, tracked, rows);
+  return [...own, ...others].sort((one, other) => one.startedAt - other.startedAt);
+}
+
+/** Those that do not wait at the agent. */
+export async function otherSteps(
+  operated: OperatedAgent,
+  tracked: WorkflowInfo,
+  rows = rowsOf(operated, tracked),
+): Promise<WorkflowStep[]> {
+  const own = Object.values<readonly { readonly step: string | null }[]>(rows).flat();
+  const names = [...new Set(own.flatMap(({ step }) => step ?? []))];
   const platform = await platformSteps(operated, tracked);
   // The steps that wait at the agent consist of several of the platform.
   const isOwn = (name: string) =>
-    name.startsWith("perdure:") || own.some((step) => isPartOf(name, step.name));
-  const others = platform.filter(({ name }) => !isOwn(name)).slice(0, MAX_STEPS);
-  return [...own, ...others].sort((one, other) => one.startedAt - other.startedAt);
+    name.startsWith("perdure:") || names.some((step) => isPartOf(name, step));
+  return platform.filter(({ name }) => !isOwn(name)).slice(0, MAX_STEPS);
 }
 
 /** From which step of the platform a workflow is restarted. */
@@ -59,7 +72,7 @@ export async function restartPointOf(
   );
   const found = platform.find((step) => step.name === name && (step.count ?? 1) === count);
   if (found) return { name, count, startedAt: found.startedAt };
-  const own = rowSteps(operated, tracked).find((step) => step.name === name);
+  const own = rowSteps(rowsOf(operated, tracked)).find((step) => step.name === name);
   if (!own) return { name, count, startedAt: undefined };
   const first = platform.find((step) => isPartOf(step.name, name));
   // Without the events of the platform, the name is that of a step without a key.
@@ -93,15 +106,22 @@ function isPartOf(platformName: string, name: string): boolean {
   return platformName.startsWith(`${name}:`) || platformName.startsWith(`${name}~`);
 }
 
-function rowSteps({ storage, capabilities }: OperatedAgent, tracked: WorkflowInfo): WorkflowStep[] {
-  const { sql } = storage;
+function rowsOf({ storage: { sql }, capabilities }: OperatedAgent, tracked: WorkflowInfo) {
+  const keyed = (kind: "prompt" | "batch") =>
+    withKeyPrefix(sql, keyPrefix(kind, tracked), MAX_ROWS);
   const waits = capabilities.waits.stored.flatMap((kind) =>
-    stepsWithPrefix(sql, keyPrefix(kind, tracked), MAX_ROWS).map(stepOfWait),
+    stepsWithPrefix(sql, keyPrefix(kind, tracked), MAX_ROWS),
   );
-  const prompts = withKeyPrefix(sql, keyPrefix("prompt", tracked), MAX_ROWS).map(stepOfPrompt);
-  const items = withKeyPrefix(sql, keyPrefix("batch", tracked), MAX_ROWS);
+  return { waits, prompts: keyed("prompt"), items: keyed("batch") };
+}
+
+function rowSteps({ waits, prompts, items }: ReturnType<typeof rowsOf>): WorkflowStep[] {
   const batches = Map.groupBy(items, ({ step }) => step ?? "").values();
-  return [...waits, ...prompts, ...Array.from(batches, stepOfBatch)];
+  return [
+    ...waits.map(stepOfWait),
+    ...prompts.map(stepOfPrompt),
+    ...Array.from(batches, stepOfBatch),
+  ];
 }
 
 function stepOfWait(row: StepRow): WorkflowStep {
@@ -127,8 +147,14 @@ function stepOfPrompt(row: KeyedRow): WorkflowStep {
     startedAt: createdAt,
     ...(settledAt !== null && { endedAt: settledAt }),
     submissionIds: [submissionId],
+    ...costOf([row]),
     ...textsOf(row),
   };
+}
+
+function costOf(rows: readonly KeyedRow[]): Pick<WorkflowStep, "cost"> {
+  const cost = sumOfDollars(rows.map((row) => row.cost));
+  return cost === undefined ? {} : { cost };
 }
 
 /** The texts that a row has. */
@@ -149,6 +175,7 @@ function stepOfBatch(rows: readonly KeyedRow[]): WorkflowStep {
     startedAt: Math.min(...rows.map(({ createdAt }) => createdAt)),
     ...(!isOpen && { endedAt: ended }),
     submissionIds: rows.slice(0, MAX_IDS).map(({ submissionId }) => submissionId),
+    ...costOf(rows),
     ...(failed && failed.error !== null && { error: failed.error }),
   };
 }

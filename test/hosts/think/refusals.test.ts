@@ -259,6 +259,7 @@ describe("L9: a cursor of another list is refused at the call", () => {
     ["inbound.list", "arrivals:1"],
     ["inbound.replayMany", "replays:1:2"],
     ["operations.listActions", "actions:1"],
+    ["operations.listCosts", "costs:1"],
     ["operations.listThreadMessages", "messages:1", "main"],
     ["operations.listThreads", "threads:1"],
     ["operations.listWorkflows", ""],

@@ -300,6 +300,43 @@ it("a prompt whose answer was refused and the one that repairs it are one step",
   }
 });
 
+it("the cost of a workflow is the sum over its steps, and a repair goes on with the cost of what it repairs", async () => {
+  const stub = givenLedger();
+  const of = { name: "PROMPT_WORKFLOW", id: crypto.randomUUID() };
+  const asks = async (stepName: string) => {
+    const asked = { run: "r", workflow: { ...of, stepName }, idempotencyKey: stepName };
+    const messages = [message({ answer: 1 })];
+    const { submissionId } = await stub.prompt({ ...asked, messages, answer: { repair: 1 } });
+    await expectState(stub, submissionId, "completed");
+    return submissionId;
+  };
+  const plant = (submissionId: string, cost: number) =>
+    within(stub, (_, { storage }) =>
+      storage.sql.exec(
+        "UPDATE perdure_submissions SET usage = json_object('totalTokens', 7, 'cost', ?) WHERE submission_id = ?",
+        cost,
+        submissionId,
+      ),
+    );
+  const read = await asks("read");
+  const write = await asks("write");
+  const costs = async () => {
+    const trace = await traceOn(stub, write);
+    return (["workflow", "step", "submission"] as const).map((kind) =>
+      spansOf(trace, kind).map(({ attributes }) => attributes["gen_ai.usage.cost"]),
+    );
+  };
+  expect(await costs()).toEqual([[undefined], [undefined, undefined], [undefined, undefined]]);
+  await plant(read, 0.1);
+  await plant(write, 0.1);
+  const workflow = { ...of, stepName: "write" };
+  const again = await stub.repair({ run: "r", workflow, submissionId: write, problem: "no" });
+  const { waitId: repair } = again as { waitId: string };
+  await expectState(stub, repair, "completed");
+  await plant(repair, 0.2);
+  expect(await costs()).toEqual([[0.3], [0.1, 0.2], [0.1, 0.1, 0.2]]);
+});
+
 it("a submission that joined another turn is linked to it", async () => {
   const stub = givenLedger();
   const { submissionId } = await submit(stub, { calls: 2, delayMs: 100 });

@@ -12,6 +12,7 @@ import {
 } from "../errors.ts";
 import { inspect } from "../inspection.ts";
 import type { Ledger } from "../ledger.ts";
+import { repairKeyOf } from "../store/keyed.ts";
 import {
   isTerminal,
   NEXT_RANK,
@@ -151,7 +152,7 @@ function repair(
   { error, run, notify, batch }: Repair,
 ): IntakeResult | undefined {
   const { store } = ledger;
-  const idempotencyKey = `perdure-repair:${old.submissionId}`;
+  const idempotencyKey = repairKeyOf(old.submissionId);
   const known = store.findByKey(idempotencyKey);
   if (known && !isStale(known, run)) return { submission: known, accepted: false };
   const left = repairsLeft(old.answer, store.attempts.priors(old));

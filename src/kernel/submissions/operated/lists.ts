@@ -3,12 +3,13 @@
 import type { Called, List, Query } from "../../../core/operated/list.ts";
 import type { Page, PageOptions } from "../../../core/page.ts";
 import type { ListScanLimitError } from "../errors.ts";
+import type { CostRow } from "../store/costs.ts";
 import type { ThreadRow } from "../store/threads.ts";
 import type { Submissions } from "../submissions.ts";
 import type { SubmissionInspection } from "../types.ts";
 import type { Action, Filters } from "./catalog.ts";
 
-export type { ThreadRow as ThreadSummary };
+export type { CostRow, ThreadRow as ThreadSummary };
 
 /** A message of a thread, as the AI SDK's `UIMessage`. */
 export type ThreadMessage = {
@@ -22,6 +23,7 @@ type Stub = {
   readonly inspectSubmission: Called<Submissions>["inspect"];
   readonly operations: {
     listThreads(page: PageOptions): Promise<Page<ThreadRow>>;
+    listCosts(page: PageOptions): Promise<Page<CostRow>>;
     listThreadMessages(thread: string, page: PageOptions): Promise<Page<ThreadMessage>>;
   };
 };
@@ -29,6 +31,7 @@ type Stub = {
 export const LISTS: {
   readonly submissions: List<SubmissionInspection, Filters["submissions"], Action>;
   readonly threads: List<ThreadRow, Record<never, never>, Action>;
+  readonly costs: List<CostRow, Record<never, never>>;
 } = {
   submissions: {
     title: "Submissions",
@@ -76,6 +79,19 @@ export const LISTS: {
       thread === "main" || thread === "isolated" ? [] : [{ do: "clear-thread", thread }],
     isWhole: true,
   },
+  costs: {
+    title: "Costs",
+    letter: "c",
+    empty: "No cost yet. What model calls with a price in limits() cost appears here.",
+    id: ({ day }) => day,
+    link: "Day",
+    columns: {
+      Day: ["text", ({ day }) => day],
+      Dollars: ["text", ({ cost }) => cost],
+      Submissions: ["text", ({ submissions }) => submissions],
+    },
+    isWhole: true,
+  },
 };
 
 /** Each list, as the API reads it from the agent. */
@@ -92,6 +108,7 @@ export const READS = {
     return pageOf(items, isMore ? last : undefined);
   },
   threads: ({ operations }: Stub, query: Query) => operations.listThreads(query),
+  costs: ({ operations }: Stub, query: Query) => operations.listCosts(query),
 };
 
 /** Each item with its details. */

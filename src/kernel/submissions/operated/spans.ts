@@ -96,6 +96,7 @@ function headOf(
       "error.type": errorName,
       "gen_ai.usage.input_tokens": usage?.inputTokens,
       "gen_ai.usage.output_tokens": usage?.outputTokens,
+      "gen_ai.usage.cost": usage?.cost,
       "perdure.finish_reason": finishReason,
       // A delivered one has no row, unless the outbox keeps it.
       "perdure.deliveries.untracked": isTerminal(status)

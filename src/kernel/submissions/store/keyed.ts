@@ -14,7 +14,12 @@ export type KeyedRow = {
   /** The beginning of its first text; null above 64 KiB. So is that of its answer. */
   readonly input: string | null;
   readonly output: string | null;
+  /** In dollars, with that of the repairs that go on with its usage. */
+  readonly cost: number | null;
 };
+
+/** The key of the submission that repairs the answer of this one. */
+export const repairKeyOf = (submissionId: string) => `perdure-repair:${submissionId}`;
 
 /**
  * What has ended becomes that of an earlier run: prompts that have failed are asked again, and waits answer only where their kind
@@ -47,8 +52,12 @@ export function withKeyPrefix(sql: SqlStorage, prefix: string, limit: number): K
       `SELECT submission_id AS submissionId, status, created_at AS createdAt, settled_at AS settledAt,
          substr(error, 1, 1000) AS error, metadata ->> '$.workflow.stepName' AS step,
          iif(octet_length(messages) > 65536, NULL, substr(messages ->> '$[0].parts[0].text', 1, 1000)) AS input,
-         iif(octet_length(output) > 65536, NULL, substr(output, 1, 1000)) AS output
-       FROM perdure_submissions WHERE idempotency_key >= ? AND idempotency_key < ? LIMIT ?`,
+         iif(octet_length(output) > 65536, NULL, substr(output, 1, 1000)) AS output,
+         (WITH RECURSIVE repaired (id, cost) AS (VALUES (s.submission_id, s.usage ->> '$.cost')
+           UNION ALL SELECT submission_id, usage ->> '$.cost' FROM perdure_submissions JOIN repaired
+             ON idempotency_key = '${repairKeyOf("")}' || id)
+         SELECT MAX(cost) FROM repaired) AS cost
+       FROM perdure_submissions AS s WHERE idempotency_key >= ? AND idempotency_key < ? LIMIT ?`,
       prefix,
       endOfPrefix(prefix),
       limit,

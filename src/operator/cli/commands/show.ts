@@ -2,6 +2,7 @@
 
 import { parsedJson } from "../../../core/json.ts";
 import type { OperatorClient } from "../../client.ts";
+import { LISTS, type Lists } from "../../lists.ts";
 import type { AgentRef, Details, Parts, WorkflowDetails } from "../../protocol.ts";
 import { elapsedText } from "../../waterfall.ts";
 import { agentWith } from "../agents.ts";
@@ -23,8 +24,9 @@ export async function show(
 ): Promise<void> {
   const collection = second === undefined ? "submissions" : collectionOf(first);
   const id = second ?? first;
-  if (collection === "actions") {
-    throw usageError("The audit log has no more than `perdure ls actions --json` prints.");
+  if (isWhole(collection)) {
+    const { title } = LISTS[collection];
+    throw usageError(`${title}: there is no more than \`perdure ls ${collection} --json\` prints.`);
   }
   const client = clientOf();
   const ref = await agentWith(client, options, { collection, id });
@@ -43,6 +45,11 @@ export async function show(
   if (collection === "workflows") {
     for (const line of stepLines(item as WorkflowDetails)) print(line);
   }
+}
+
+/** Whether an item has no more than its list. */
+function isWhole(name: keyof Lists): name is Exclude<keyof Lists, keyof Details | "threads"> {
+  return name !== "threads" && LISTS[name].isWhole === true;
 }
 
 /** An item without what is printed below it, and with durations. */

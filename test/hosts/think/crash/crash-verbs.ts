@@ -101,6 +101,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   "operations.listThreads": READS,
   "operations.listThreadMessages": READS,
   "operations.listWorkflows": READS,
+  "operations.listCosts": READS,
   "operations.inspectWorkflow": READS,
   "operations.traceSubmission": READS,
   followSubmission: READS,

@@ -87,7 +87,6 @@ export function Waterfall({ trace, now }: { trace: Trace; now: number }) {
 
 function tokensOf(attributes: TraceSpan["attributes"]) {
   const [input, output] = ["input", "output"].map((of) => attributes[`gen_ai.usage.${of}_tokens`]);
-  return (
-    input !== undefined && html`<span class="quiet"> ${input} → ${output ?? "?"} tokens</span>`
-  );
+  const cost = attributes["gen_ai.usage.cost"];
+  return html`<span class="quiet">${input !== undefined && ` ${input} → ${output ?? "?"} tokens`}${cost !== undefined && ` $${cost}`}</span>`;
 }
