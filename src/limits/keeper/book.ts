@@ -252,12 +252,14 @@ export class Book {
   #startOf({ account, queue }: Desk, need: Amounts, ticket: Ticket, now: number) {
     const isBySlots = (need.slots ?? 0) / account.allowed("slots", now) >= ticket.part;
     const nextMs = isBySlots ? NEXT_BY_SLOTS_MS : NEXT_MS;
-    const before = queue.before(ticket, ({ comesAt }) => comesAt <= now + nextMs);
+    // Work that is late by more than that may have been cancelled: capacity is not held for it.
+    const before = queue.before(
+      ticket,
+      ({ comesAt }) => comesAt <= now + nextMs && comesAt >= now - NEXT_MS,
+    );
     const held = Object.fromEntries(
       DIMENSIONS.filter((name) => need[name]).map((name) => {
-        const allowed = account.allowed(name, now);
-        const wanted = (need[name] ?? 0) + before * allowed;
-        return [name, Math.min(wanted, Math.max(allowed, need[name] ?? 0))];
+        return [name, (need[name] ?? 0) + before * account.allowed(name, now)];
       }),
     );
     return account.freeAt(held, now);

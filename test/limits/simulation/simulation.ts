@@ -24,6 +24,8 @@ export type World = {
   /** Milliseconds from the end of a turn to the next one of the same agent, by the time of the simulation. */
   readonly idleMsOf: (random: () => number, now: number) => number;
   readonly weightOf: (key: number) => number;
+  /** The key of an agent. @default the agents go round the keys */
+  readonly keyOf?: (agent: number) => number;
   /** The chance that an agent crashes in a call: it reports nothing. */
   readonly crashes?: number;
   /** The keeper loses its memory so often. */
@@ -52,7 +54,8 @@ export type Seen = {
   readonly asks: number;
   readonly lends: number;
   readonly turns: number;
-  readonly longestWaitMs: number;
+  /** By key. */
+  readonly longestWaitMs: number[];
   readonly nanodollars: number;
   readonly saves: number;
 };
@@ -184,7 +187,8 @@ export function simulate(world: World): Seen {
   let book = new Book("account", store, clock);
   const provider = new Provider(world.rules);
   const minutes: Minute[] = [];
-  const counts = { asks: 0, lends: 0, turns: 0, longestWaitMs: 0, nanodollars: 0 };
+  const longestWaitMs = Array<number>(world.keys).fill(0);
+  const counts = { asks: 0, lends: 0, turns: 0, nanodollars: 0 };
   let waiting = 0;
 
   const minute = (): Minute => {
@@ -217,7 +221,7 @@ export function simulate(world: World): Seen {
   const begin = (agent: number) => {
     const turn = {
       agent,
-      key: agent % world.keys,
+      key: world.keyOf?.(agent) ?? agent % world.keys,
       calls: world.callsOf(random),
       since: now,
       started: now,
@@ -254,7 +258,8 @@ export function simulate(world: World): Seen {
       }
       counts.lends++;
       waiting--;
-      counts.longestWaitMs = Math.max(counts.longestWaitMs, now + answer.inMs - turn.since);
+      const waitedMs = now + answer.inMs - turn.since;
+      longestWaitMs[turn.key] = Math.max(longestWaitMs[turn.key] ?? 0, waitedMs);
       const receivedAt = now + latencyMs();
       const startsAt = receivedAt + answer.inMs;
       // The alarm that starts it comes a little late.
@@ -387,5 +392,5 @@ export function simulate(world: World): Seen {
     now = next.at;
     next.run();
   }
-  return { minutes, over: provider.over, ...counts, saves };
+  return { minutes, over: provider.over, longestWaitMs, ...counts, saves };
 }

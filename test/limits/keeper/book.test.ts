@@ -1,0 +1,250 @@
+import { describe, expect, it } from "vitest";
+import type { StoredKey } from "../../../src/limits/keeper/account.ts";
+import { Book } from "../../../src/limits/keeper/book.ts";
+import type { Amounts, Answer, Ask, Lent, Rules } from "../../../src/limits/keeper/protocol.ts";
+
+const RULES: Rules = { requests: { amount: 10, window: { ms: 60_000 } }, slots: 4 };
+const MONEY: Rules = { nanodollars: { amount: 1_000, window: { calendar: "day", zone: "UTC" } } };
+/** Noon. */
+const NOON = Date.UTC(2026, 0, 5, 12);
+
+function givenBook(rules = RULES) {
+  const rows = new Map<string, StoredKey>();
+  const clock = { time: NOON, now: () => clock.time, random: () => 0 };
+  const store = {
+    load: (key: string) => structuredClone(rows.get(key)),
+    save: (key: string, state: StoredKey) => void rows.set(key, structuredClone(state)),
+  };
+  const given = {
+    clock,
+    rows,
+    book: new Book("account", store, clock),
+    restart: () => {
+      given.book = new Book("account", store, clock);
+    },
+    ask: (ticket: string, need: Amounts, more: Partial<Ask> = {}) =>
+      given.book.ask({ ticket, key: "k", rules, need, waitedMs: 0, ...more }),
+    lend: (ticket: string, need: Amounts, more: Partial<Ask> = {}): Lent & Answer => {
+      const answer = given.ask(ticket, need, more);
+      if (answer.outcome !== "lent") throw new Error(JSON.stringify(answer));
+      return answer;
+    },
+    giveBack: (ticket: string, { lease, lent }: Lent, used: Amounts, usedAgoMs = 0) =>
+      given.book.giveBack([{ key: "k", rules, lease, ticket, lent, used, usedAgoMs }]),
+  };
+  return given;
+}
+
+describe("a keeper's book", () => {
+  it("M1: lends no more when the window is full, and says when it is free", () => {
+    const { ask, lend, clock } = givenBook();
+    for (let n = 0; n < 10; n++) lend(`${n}`, { requests: 1 });
+    const wait = ask("late", { requests: 1 });
+    expect(wait).toMatchObject({ outcome: "wait", why: "full", dimension: "requests" });
+    clock.time += 70_000 + 61_000;
+    expect(lend("late", { requests: 1 }).inMs).toBe(0);
+  });
+
+  it("M1: counts what was used from the time of its use", () => {
+    const { ask, lend, giveBack, clock } = givenBook();
+    const lent = lend("a", { requests: 10 });
+    clock.time += 5_000;
+    giveBack("a", lent, { requests: 10 }, 5_000);
+    clock.time += 54_000;
+    // It is free in a second: lent from then on.
+    expect(ask("b", { requests: 1 })).toMatchObject({ outcome: "lent", inMs: 1_000 });
+  });
+
+  it("lends again at once what was not used", () => {
+    const { lend, giveBack } = givenBook();
+    const lent = lend("a", { requests: 10 });
+    giveBack("a", lent, { requests: 2 });
+    expect(lend("b", { requests: 8 }).inMs).toBe(0);
+  });
+
+  it("lends ahead only while nobody waits, and never the last of a window", () => {
+    const rules: Rules = { requests: { amount: 100, window: { ms: 60_000 } } };
+    const { lend, ask } = givenBook(rules);
+    expect(lend("a", { requests: 1 }, { ahead: { requests: 50 } }).lent).toEqual({ requests: 6 });
+    lend("b", { requests: 90 });
+    expect(lend("c", { requests: 1 }, { ahead: { requests: 50 } }).lent).toEqual({ requests: 1 });
+    expect(ask("d", { requests: 50 })).toMatchObject({ outcome: "wait" });
+    expect(lend("e", { requests: 1 }, { ahead: { requests: 1 } }).lent).toEqual({ requests: 1 });
+  });
+
+  it("refuses what can never fit", () => {
+    const { ask } = givenBook();
+    const answer = { outcome: "refused", why: "exceeds", dimension: "requests", allowed: 10 };
+    expect(ask("a", { requests: 11 })).toEqual(answer);
+    expect(ask("a", { slots: 5 })).toMatchObject({ why: "exceeds", dimension: "slots" });
+  });
+
+  it("frees slots that are given back, and those that are not renewed", () => {
+    const { ask, lend, giveBack, clock } = givenBook();
+    const first = lend("a", { slots: 2 });
+    lend("b", { slots: 2 });
+    expect(ask("c", { slots: 1 })).toMatchObject({ outcome: "wait", dimension: "slots" });
+    giveBack("a", first, {});
+    lend("c", { slots: 2 });
+    clock.time += 20_000;
+    lend("b", { slots: 2 }, { isRenewal: true });
+    clock.time += 10_001;
+    // That of c has ended.
+    expect(ask("d", { slots: 3 })).toMatchObject({ outcome: "wait" });
+    lend("d", { slots: 2 });
+  });
+
+  it("lends to higher priorities first, then to those that have waited longer", () => {
+    const { ask, lend, giveBack, clock } = givenBook();
+    const lent = lend("all", { slots: 4 });
+    const waiting = [
+      { ticket: "young", waitedMs: 0 },
+      { ticket: "old", waitedMs: 50_000 },
+      { ticket: "urgent", waitedMs: 0, priority: 5 },
+    ];
+    for (const one of waiting) ask(one.ticket, { slots: 4 }, one);
+    clock.time += 3_000;
+    giveBack("all", lent, {});
+    expect(ask("young", { slots: 4 }, { waitedMs: 3_000 })).toMatchObject({ outcome: "wait" });
+    expect(ask("old", { slots: 4 }, { waitedMs: 53_000 })).toMatchObject({ outcome: "wait" });
+    lend("urgent", { slots: 4 }, { waitedMs: 3_000, priority: 5 });
+  });
+
+  it("lends nothing of a paused key, also after a restart, until it is resumed", () => {
+    const given = givenBook();
+    given.book.pause("k", "too much spam", RULES);
+    given.restart();
+    expect(given.ask("a", { requests: 1 })).toMatchObject({
+      ...{ outcome: "wait", why: "paused", reason: "too much spam" },
+    });
+    expect(given.book.isIdle("k", given.rows.get("k") as StoredKey)).toBe(false);
+    expect(given.book.resume("k", RULES)).toBe(true);
+    expect(given.book.resume("k", RULES)).toBe(false);
+    given.lend("a", { requests: 1 });
+  });
+
+  it("lends nothing until the time that a provider names", () => {
+    const given = givenBook();
+    given.book.observe({ key: "k", rules: RULES, refused: { retryAfterMs: 7_000 } });
+    given.restart();
+    const wait = given.ask("a", { requests: 1 });
+    expect(wait).toMatchObject({ outcome: "wait", why: "closed" });
+    expect(wait).toHaveProperty("waitMs", 7_000);
+    given.clock.time += 7_000;
+    given.lend("a", { requests: 1 });
+  });
+
+  it("lends less after refusals that name no limit, and more again with time", () => {
+    const { book, clock, ask } = givenBook({ requests: { amount: 100, window: { ms: 60_000 } } });
+    ask("a", { requests: 1 });
+    const [rules] = [{ requests: { amount: 100, window: { ms: 60_000 } } }];
+    const allowed = () => book.inspect(["k"])[0]?.allowed?.requests ?? 100;
+    for (let n = 0; n < 10; n++) book.observe({ key: "k", rules, refused: {} });
+    expect(allowed()).toBe(80);
+    clock.time += 6_000;
+    book.observe({ key: "k", rules, refused: {} });
+    expect(allowed()).toBe(64);
+    clock.time += 30 * 60_000;
+    expect(allowed()).toBe(100);
+  });
+
+  it("lends what a provider allows, until it allows more", () => {
+    const rules: Rules = { requests: { amount: 100, window: { ms: 60_000 } } };
+    const { book, ask, lend } = givenBook(rules);
+    book.observe({ key: "k", rules, allowed: { requests: 50 } });
+    lend("a", { requests: 50 });
+    expect(ask("b", { requests: 1 })).toMatchObject({ outcome: "wait" });
+    book.observe({ key: "k", rules, allowed: { requests: 100 } });
+    lend("b", { requests: 50 });
+  });
+
+  it("goes on from its latest time when its clock is set back", () => {
+    const { lend, ask, clock } = givenBook();
+    lend("a", { requests: 10 });
+    clock.time -= 3_600_000;
+    expect(ask("b", { requests: 1 })).toMatchObject({ outcome: "wait" });
+    clock.time += 140_000;
+    lend("b", { requests: 1 });
+  });
+
+  it("keeps no lease for longer after a restart with a clock that was set back", () => {
+    const given = givenBook();
+    given.lend("a", { requests: 10, slots: 4 });
+    given.clock.time -= 24 * 3_600_000;
+    given.restart();
+    expect(given.ask("b", { requests: 1, slots: 1 })).toMatchObject({ outcome: "wait" });
+    given.clock.time += 1_800_000 + 62_000;
+    given.lend("b", { requests: 1, slots: 1 });
+  });
+
+  it("replaces older work with a singleton key, also in another agent", () => {
+    const { ask, lend, giveBack, clock } = givenBook();
+    const one = { slots: 1 };
+    lend("old", one, { singleton: "replace", ageMs: 5_000 });
+    lend("new", one, { singleton: "replace", ageMs: 1_000 });
+    const replaced = { outcome: "refused", why: "replaced" };
+    const renewal = { singleton: "replace", isRenewal: true } as const;
+    expect(ask("old", one, { ...renewal, ageMs: 5_000 })).toEqual(replaced);
+    expect(ask("late", one, { singleton: "replace", ageMs: 9_000 })).toEqual(replaced);
+    giveBack("new", lend("new", one, { ...renewal, ageMs: 1_000 }), {});
+    clock.time += 60_000;
+    lend("newer", one, { singleton: "replace", ageMs: 0 });
+  });
+
+  it("refuses work with a singleton key while another piece holds it", () => {
+    const { ask, lend, giveBack } = givenBook();
+    const one = { slots: 1 };
+    const lent = lend("first", one, { singleton: "skip" });
+    expect(ask("second", one, { singleton: "skip" })).toEqual({
+      ...{ outcome: "refused", why: "skipped" },
+    });
+    lend("first", one, { singleton: "skip", isRenewal: true });
+    giveBack("first", lent, {});
+    lend("third", one, { singleton: "skip" });
+  });
+
+  it("gives one agent the notice that money is nearly used, until it confirms it", () => {
+    const { ask, lend, giveBack, clock } = givenBook(MONEY);
+    const lent = lend("a", { nanodollars: 800 });
+    expect(lent.notices).toMatchObject([{ key: "k", percent: 80, usedNanodollars: 800 }]);
+    giveBack("a", lent, { nanodollars: 800 });
+    expect(ask("b", { nanodollars: 1 }).notices).toBeUndefined();
+    clock.time += 60_000;
+    const again = ask("b", { nanodollars: 1 }).notices?.[0];
+    expect(again?.id).toBe(lent.notices?.[0]?.id);
+    clock.time += 60_000;
+    expect(ask("c", { nanodollars: 1 }, { notified: [again?.id ?? ""] }).notices).toBeUndefined();
+    const last = lend("d", { nanodollars: 197 });
+    expect(last.notices).toMatchObject([{ percent: 100 }]);
+  });
+
+  it("M4: counts money that a crash loses in a call, and gives back what was lent ahead", () => {
+    const { lend, book, clock } = givenBook(MONEY);
+    lend("a", { nanodollars: 100 }, { ahead: { nanodollars: 50 } });
+    const used = () => book.inspect(["k"])[0]?.used.nanodollars;
+    expect(used()).toBe(150);
+    clock.time += 16 * 60_000;
+    expect(used()).toBe(100);
+  });
+
+  it("lends money of the next day at its start", () => {
+    const { lend, ask, clock } = givenBook(MONEY);
+    lend("a", { nanodollars: 1_000 });
+    expect(ask("b", { nanodollars: 1 })).toMatchObject({ outcome: "wait", waitMs: 3_600_000 });
+    clock.time = Date.UTC(2026, 0, 6);
+    lend("b", { nanodollars: 1_000 });
+  });
+
+  it("forgets nothing of the keys that do not fit into memory", () => {
+    const rows = new Map<string, StoredKey>();
+    const store = {
+      load: (key: string) => rows.get(key),
+      save: (key: string, state: StoredKey) => void rows.set(key, structuredClone(state)),
+    };
+    const book = new Book("account", store, { now: () => NOON, random: () => 0 }, 3);
+    const ask = (key: string) =>
+      book.ask({ ticket: "t", key, rules: RULES, need: { requests: 10 }, waitedMs: 0 });
+    for (let n = 0; n < 10; n++) expect(ask(`${n}`)).toMatchObject({ outcome: "lent" });
+    for (let n = 0; n < 10; n++) expect(ask(`${n}`)).toMatchObject({ outcome: "wait" });
+  });
+});
