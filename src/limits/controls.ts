@@ -6,10 +6,12 @@ import { preview } from "../core/json.ts";
 import { count, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidOption } from "../core/options/options.ts";
 import { cursorsOf, type Page, type PageOptions, readFilter } from "../core/page.ts";
+import { limitWaits } from "../kernel/submissions/internal.ts";
 import type { DeclaredLimit } from "./declarations.ts";
 import { MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/input.ts";
 import type { Dimension, KeyState } from "./keeper/protocol.ts";
 import { type Keepers, keeperOf, keepersOf, rulesOfShard } from "./keepers.ts";
+import { limitsHealth } from "./operated/health.ts";
 
 /** Which keys to list. */
 export type ListLimitsOptions = PageOptions & {
@@ -149,6 +151,11 @@ export class LimitControls {
       this.keepers.call(keeper, (stub) => stub.resume(key, rules)),
     );
     return (await Promise.all(calls)).some(Boolean);
+  }
+
+  /** What the health report says: by what keepers answer, and by the submissions of this agent. @internal */
+  health(sql: SqlStorage, now: number) {
+    return limitsHealth(this.limits, this, limitWaits(sql), now);
   }
 
   /** @throws InvalidOptionError */

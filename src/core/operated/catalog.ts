@@ -15,10 +15,17 @@ export type FindingCatalog = Readonly<Record<string, Question | null>>;
 type FromStep = { readonly name: string; readonly count?: number };
 
 /**
- * What a field holds: an id, a URL, a time in epoch milliseconds, any JSON, or a step of a workflow. The last two may be left out.
- * An action with a time `from` has a time `to` after it.
+ * What a field holds: an id, a key that may be empty, a URL, a time in epoch milliseconds, any JSON, or a step of a workflow. The
+ * last two may be left out. An action with a time `from` has a time `to` after it.
  */
-type FieldTypes = { id: string; url: string; time: number; json: Json; step: FromStep };
+type FieldTypes = {
+  id: string;
+  key: string;
+  url: string;
+  time: number;
+  json: Json;
+  step: FromStep;
+};
 
 /** A field of an action: its kind, and a phrase for the help of commands and for assistants, e.g. "the id of the task". */
 type Field = readonly [kind: keyof FieldTypes, means: string];

@@ -1,7 +1,11 @@
 /** A list of a module for operators: what it shows, by what it is filtered, and what an operator can do. */
 
-/** A value that is no text of its own: a word with a colour, a time, a length of time. The page cuts ids. */
-type Shown = "text" | "id" | "status" | "time" | "duration";
+/**
+ * A value that is no text of its own: a word with a colour, a time, a length of time, how much of an amount is used ({@link Gauge}).
+ * The page cuts ids.
+ */
+type Shown = "text" | "id" | "status" | "time" | "duration" | "gauge";
+export type Gauge = { readonly used: number; readonly amount: number; readonly allowed?: number };
 /** How a value is shown, the value, and after how many characters it is cut. */
 export type Column<Item> = readonly [as: Shown, of: (item: Item) => unknown, most?: number];
 

@@ -95,6 +95,12 @@ export type Bulk<Agent, Of> = {
   readonly shown?: (action: Of) => object;
 };
 
+/** The rules, each of which may throw, and what there is besides. */
+export type Health<Found> = {
+  readonly rules: readonly (() => readonly Found[])[];
+  readonly summary: Summary;
+};
+
 type Definition<Agent, Facts, Found> = {
   /** The questions that have no answer without its facts. */
   readonly answers: readonly Question[];
@@ -116,13 +122,8 @@ export type OperatedPart<Agent, Found = Finding> = Omit<
   Definition<Agent, never, Found>,
   "facts" | "rules" | "summary"
 > & {
-  /** Reads the facts. Each function is a rule, and may throw. */
-  readonly read: (
-    agent: Agent,
-    now: number,
-  ) => Promise<
-    { readonly rules: readonly (() => readonly Found[])[]; readonly summary: Summary } | undefined
-  >;
+  /** Reads the facts. */
+  readonly read: (agent: Agent, now: number) => Promise<Health<Found> | undefined>;
 };
 
 const NOTHING: Summary = { counts: {}, judges: [] };
@@ -137,9 +138,17 @@ export function operatedPart<Agent, Facts, Found>({
     ...part,
     read: async (agent, now) => {
       const found = await facts(agent, now);
-      if (found === undefined) return undefined;
-      const judges = rules.map((rule) => () => rule(found, now));
-      return { rules: judges, summary: summary?.(found) ?? NOTHING };
+      return found && healthOf(found, rules, summary?.(found) ?? NOTHING, now);
     },
   };
+}
+
+/** A feature that few apps install has its rules in its own code, and calls this. */
+export function healthOf<Facts, Found>(
+  facts: Facts,
+  rules: readonly Rule<Facts, Found>[],
+  summary: Summary,
+  now: number,
+): Health<Found> {
+  return { rules: rules.map((rule) => () => rule(facts, now)), summary };
 }

@@ -49,6 +49,7 @@ const REQUEST = optionsOf<OperateRequest>()({
 
 /** The longest are ids of deliveries, which have the id of a submission in them. */
 const ID = text({ maxBytes: 4_096 });
+const KEY = text({ maxBytes: 4_096, empty: true });
 const URL_TEXT = z.custom<string>(
   (value) => typeof value === "string" && value.length <= 2_048 && URL.canParse(value),
   { error: "expected a URL of at most 2048 characters" },
@@ -67,7 +68,14 @@ const STEP = optionsOf<{ name: string; count?: number }>()({
 });
 
 /** By the kind of a field. */
-const FIELDS = { id: ID, url: URL_TEXT, time: TIME, json: PAYLOAD, step: STEP.optional() };
+const FIELDS = {
+  id: ID,
+  key: KEY,
+  url: URL_TEXT,
+  time: TIME,
+  json: PAYLOAD,
+  step: STEP.optional(),
+};
 /** By the list that an action selects from. */
 const BULKS: Readonly<Record<string, Bulk<OperatedAgent, never>>> = Object.assign(
   {},
@@ -89,7 +97,7 @@ export const bulkOf = ({ do: name }: FilterAction) =>
 export function targetOf(action: ItemAction): string[] {
   const values = action as unknown as Readonly<Record<string, string>>;
   return Object.entries(checkOf(action.do).fields).flatMap(([name, kind]) =>
-    kind === "id" || kind === "url" ? [values[name] ?? ""] : [],
+    /^(id|key|url)$/.test(kind) ? [values[name] ?? ""] : [],
   );
 }
 

@@ -77,7 +77,7 @@ function addReads(server: McpServer, context: OperatorToolContext): void {
   );
   add(
     "list",
-    "Lists what an agent has, newest first: submissions, approvals, arrivals, deliveries of the outbox, dead letters, endpoints, scheduled tasks, workflows, threads, or the actions of operators.",
+    "Lists what an agent has, newest first: submissions, approvals, arrivals, deliveries of the outbox, dead letters, endpoints, scheduled tasks, workflows, threads, dollars by day, the limits that agents share, or the actions of operators.",
     { ...AGENT, collection: z.enum(COLLECTIONS).describe("Which list."), filter: FILTER, ...PAGE },
     ({ agent, name, collection, filter, ...page }) =>
       pageWithin(maxOutputBytes, page, (part) =>

@@ -42,6 +42,7 @@ const STEP = z.strictObject({
 /** By the kind of a field. */
 const SCHEMAS = {
   id: text(),
+  key: z.string().max(4_096),
   url: text(),
   time: TIME,
   json: z.json().optional(),

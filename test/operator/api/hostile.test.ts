@@ -63,7 +63,14 @@ const post = (body: BodyInit): RequestInit => ({
 });
 
 /** By the kind of a field. */
-const VALUES = { id: "x", url: "https://example.com", time: 0, json: 1, step: { name: "x" } };
+const VALUES = {
+  id: "x",
+  key: "",
+  url: "https://example.com",
+  time: 0,
+  json: 1,
+  step: { name: "x" },
+};
 
 /** Each action on one item, and on all that a filter selects. */
 const ACTIONS = DEFINITIONS.flatMap(([name, { fields, filter }]) => [

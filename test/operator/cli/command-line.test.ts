@@ -52,6 +52,7 @@ const INBOUND = fc.record({ source: text, type: text, since: time }, { requiredK
 /** By the kind of a field. */
 const VALUES = {
   id,
+  key: fc.oneof(fc.constant(""), id),
   url: id,
   time,
   json: fc.jsonValue(),

@@ -1,6 +1,7 @@
 /** The lists as tables. */
 
-import type { Column } from "../../../core/operated/list.ts";
+import type { Column, Gauge } from "../../../core/operated/list.ts";
+import { gaugeText } from "../../gauge.ts";
 import { LISTS, type Lists, listOf } from "../../lists.ts";
 import { elapsedText } from "../../waterfall.ts";
 import { usageError } from "../context.ts";
@@ -30,5 +31,6 @@ function cell([as, of, most = MOST]: Column<object>, item: object): string {
   if (as === "status") return status(value);
   if (as === "time") return time(value);
   if (as === "duration") return elapsedText(value as number);
+  if (as === "gauge") return gaugeText(value as Gauge);
   return as === "id" ? plain(value) : short(value, most);
 }

@@ -35,6 +35,7 @@ function tracked(render: FunctionComponent): ComponentType {
   return Tracked;
 }
 
+/** Called by what the build makes of templates. @public */
 export const createElement = (type: Type, props: object | null, ...children: unknown[]) =>
   h(
     (typeof type === "function" ? tracked(type as FunctionComponent) : type) as string,

@@ -1,5 +1,7 @@
 /** Small elements that views share: times, status pills, and values of any shape. */
 
+import type { Gauge } from "../../../core/operated/list.ts";
+import { gaugeText } from "../../gauge.ts";
 import { html } from "./html.ts";
 import { signal } from "./signals.ts";
 import { linkTo, now, part, times } from "./state.ts";
@@ -20,13 +22,19 @@ export function Time({ at }: { at: number | null | undefined }) {
 const GOOD = /^(completed|complete|approved|accepted|delivered|active|healthy|done)$/;
 const BAD =
   /^(error|errored|dead|disabled|failing|failed|refused|invalid|not-found|unreachable|rejected|expired)$/;
-const BUSY = /^(warning|running|waiting|pending|queued|started|waitingForPause)$/;
+const BUSY = /^(warning|full|closed|running|waiting|pending|queued|started|waitingForPause)$/;
 
 /** A status by its word, a colour, and a shape for those who do not see the colour. */
 export function Status({ of }: { of: string }) {
   const kind = GOOD.test(of) ? "good" : BAD.test(of) ? "bad" : BUSY.test(of) ? "busy" : "idle";
   const shape = { good: "●", bad: "▲", busy: "◐", idle: "○" }[kind];
   return html`<span class=${`status ${kind}`}><span aria-hidden="true">${shape}</span> ${of}</span>`;
+}
+
+/** How much of an amount is used. From 80 percent on it has another colour. */
+export function Meter({ of }: { of: Gauge }) {
+  const { used, amount, allowed = amount } = of;
+  return html`<meter aria-hidden="true" max=${allowed} high=${0.8 * allowed} optimum="0" value=${used} /> ${gaugeText(of)}`;
 }
 
 /** What was copied last: a button says so, and a live region of the page. */

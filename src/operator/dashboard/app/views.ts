@@ -5,7 +5,7 @@ import { type AnyList, LISTS, type Lists } from "../../lists.ts";
 import type { Action } from "../../protocol.ts";
 import { elapsedText } from "../../waterfall.ts";
 import { html } from "./html.ts";
-import { Status, short, Time } from "./parts.ts";
+import { Meter, Status, short, Time } from "./parts.ts";
 import type { FilterName } from "./text/filter.ts";
 
 /** A button. It opens the dialog, which asks for a reason. */
@@ -34,6 +34,7 @@ function cellOf([as, of, most]: Column<object>): (item: object) => unknown {
     if (as === "status") return html`<${Status} of=${value} />`;
     if (as === "time") return html`<${Time} at=${value} />`;
     if (as === "duration") return elapsedText(value as number);
+    if (as === "gauge") return html`<${Meter} of=${value} />`;
     return short(value, as === "id" ? MOST_ID : most);
   };
 }

@@ -347,6 +347,67 @@ describe("the page", () => {
     await end(visited);
   });
 
+  it("limits show what is used of each amount, and a key is paused and resumed by its button", async () => {
+    const key = "<img src=x>\u202e👾";
+    const acme = {
+      ...{ limit: "tenant", key, waiting: 3, longestWaitMs: 65_000 },
+      usd: { used: 17.25, amount: 20 },
+    };
+    let items: object[] = [
+      {
+        ...{ limit: "openai", key: "", waiting: 0, longestWaitMs: 0 },
+        requests: { used: 480, amount: 1_000, allowed: 500 },
+        concurrency: { used: 3, amount: 200 },
+      },
+      acme,
+      { limit: "tenant", key: "__proto__", waiting: 0, longestWaitMs: 0 },
+    ];
+    const visited = await open("?view=overview");
+    const { page } = visited;
+    await page.route("**/limits?*", (route) => route.fulfill({ json: { items } }));
+    const asked: unknown[] = [];
+    await page.route("**/actions", async (route) => {
+      asked.push(route.request().postDataJSON());
+      const paused = { ...acme, pausedAt: Date.now(), reason: "a loop" };
+      items = items.map((one) => (one === acme ? paused : one));
+      await route.fulfill({ json: { outcome: "done", count: 1, failed: [] } });
+    });
+    await page.getByRole("link", { name: "Limits" }).click();
+    await rows(page).nth(2).waitFor();
+    const openai = rows(page).filter({ hasText: "openai" });
+    await openai.getByText("480 of 500, declared 1,000").waitFor();
+    expect(await openai.locator("meter").count()).toBe(2);
+    const tenant = rows(page).filter({ hasText: "17.25 of 20" });
+    await tenant.getByText("1 min 5 s").waitFor();
+    expect(await page.locator("img").count()).toBe(0);
+    expect(await axeFindings(page)).toEqual([]);
+    for (const button of ["Pause", "Resume"]) {
+      await tenant.getByRole("button").click();
+      await page.locator("aside").getByRole("button", { name: button, exact: true }).click();
+      await page.getByLabel("Reason").fill("a loop");
+      await page.getByRole("dialog").locator("button[type=submit]").click();
+      await page.getByText("Done: 1 changed.").waitFor();
+      await page.getByRole("button", { name: "Close", exact: true }).click();
+      await page.getByRole("button", { name: "Close details" }).click();
+    }
+    expect(asked).toEqual([
+      { action: { do: "pause-limit", limit: "tenant", key }, reason: "a loop" },
+      { action: { do: "resume-limit", limit: "tenant", key }, reason: "a loop" },
+    ]);
+    await end(visited);
+  });
+
+  it("costs are dollars by day", async () => {
+    const visited = await open("?view=overview");
+    const { page } = visited;
+    const items = [{ day: "2026-11-26", cost: 12.3456, submissions: 7 }];
+    await page.route("**/costs?*", (route) => route.fulfill({ json: { items } }));
+    await page.getByRole("link", { name: "Costs" }).click();
+    await rows(page).filter({ hasText: "2026-11-26" }).getByText("12.3456").waitFor();
+    expect(await axeFindings(page)).toEqual([]);
+    await end(visited);
+  });
+
   it("an agent without work says in each view what would be there", async () => {
     const visited = await open("?agent=Shop%2Fempty&view=submissions");
     const { page } = visited;

@@ -1,0 +1,200 @@
+/** What can be wrong with limits. One function for each cause. */
+
+import type * as operated from "../../core/operated/part.ts";
+import { at, line, plural, verb } from "../../core/operated/text.ts";
+import type { LimitWaits } from "../../kernel/submissions/internal.ts";
+import type { LimitState, LimitUse } from "../controls.ts";
+import type { Action, FINDINGS } from "./catalog.ts";
+
+/** Shorter waits are what a limit is for. */
+const LONG_MS = 5 * 60_000;
+/** A person who waits for an answer has given up by then. */
+const LATE_MS = 60 * 60_000;
+/** Money is nearly used. */
+const NEARLY = 0.8;
+
+export type LimitFacts = {
+  /** Of the submissions of this agent. */
+  readonly waits: readonly LimitWaits[];
+  /** Of the keepers that have answered. */
+  readonly states: readonly LimitState[];
+  /** Limits whose keepers have not answered. */
+  readonly unreachable: readonly { readonly limit: string; readonly error: string }[];
+};
+
+type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
+type Rule = operated.Rule<LimitFacts, Finding>;
+
+type Named = { readonly limit: string; readonly key: string };
+
+/** E.g. `key "acme" of the limit tenant`. */
+const nameOf = ({ limit, key }: Named) =>
+  `${key === "" ? "" : `key ${JSON.stringify(line(key))} of the `}limit ${line(limit)}`;
+const aboutOf = ({ limit, key }: Named) => `${limit}/${key}`;
+const linkOf = ({ limit, key }: Named) => ({
+  view: "limits",
+  filter: `name:${JSON.stringify(limit)}${key === "" ? "" : ` key:${JSON.stringify(key)}`}`,
+});
+
+const UNITS = {
+  requests: "requests",
+  tokens: "tokens",
+  concurrency: "model calls",
+  usd: "dollars",
+};
+const NAMES = Object.keys(UNITS) as (keyof typeof UNITS)[];
+
+/** The amounts of a key, each with what is allowed of it now. */
+function usesOf(state: LimitState) {
+  return NAMES.flatMap((name) => {
+    const use: LimitUse | undefined = state[name];
+    return use ? [{ name, unit: UNITS[name], ...use, most: use.allowed ?? use.amount }] : [];
+  });
+}
+
+const amount = (value: number) => value.toLocaleString("en-US", { maximumFractionDigits: 2 });
+
+const limitFull: Rule = ({ states }, now) =>
+  states
+    .filter(({ pausedAt, waiting }) => pausedAt === undefined && waiting > 0)
+    .flatMap((state) => {
+      const full = usesOf(state).filter(({ name, used, most }) => name !== "usd" && used >= most);
+      const { waiting, longestWaitMs, closedUntil } = state;
+      if (full.length === 0 && closedUntil === undefined) return [];
+      const uses = full.map(({ used, most, unit }) => `${amount(used)} of ${amount(most)} ${unit}`);
+      const what =
+        closedUntil === undefined
+          ? `is full, with ${uses.join(" and ")}`
+          : `is closed by the provider until ${at(closedUntil, now)}`;
+      return {
+        code: "limit-full",
+        about: aboutOf(state),
+        severity: longestWaitMs >= LONG_MS ? "warning" : "info",
+        title: `The ${nameOf(state)} ${what}: ${plural(waiting, "call")} of all agents ${verb(waiting, "waits", "wait")}.`,
+        evidence: { count: waiting, since: now - longestWaitMs, ids: [] },
+        cause:
+          closedUntil === undefined
+            ? "Agents ask for more than the limit allows."
+            : "The provider has refused requests, and has said for how long.",
+        fix: {
+          text: "Nothing, if this is a peak: work waits, and starts in turn. Otherwise raise the limit where the provider allows more, or use fewer calls.",
+        },
+        link: linkOf(state),
+      } satisfies Finding;
+    });
+
+const waitsLong: Rule = ({ waits }, now) =>
+  waits.flatMap((wait) => {
+    const { count, since, ids, why } = wait;
+    if (why === "paused" || now - since < LONG_MS) return [];
+    return {
+      code: "limit-waits-long",
+      about: aboutOf(wait),
+      severity: now - since >= LATE_MS ? "error" : "warning",
+      title: `${plural(count, "submission")} ${verb(count, "waits", "wait")} for the ${nameOf(wait)}, the first since ${at(since, now)}.`,
+      evidence: { count, since, ids },
+      cause: CAUSES[why],
+      fix: {
+        text: "Raise the limit or its weight in share, or cancel what is no longer needed. A submission ends with LimitTimeoutError after the limit's timeout.",
+      },
+      link: { view: "submissions", filter: "status:pending" },
+    } satisfies Finding;
+  });
+
+const CAUSES = {
+  full: "Others use what the limit allows, or its window ends later.",
+  closed: "The provider has refused requests for a time.",
+  unreachable: "The keeper of the limit cannot be reached, and whenUnreachable is wait.",
+};
+
+const limitPaused: Rule = ({ states, waits }, now) => {
+  const paused = states.filter(({ pausedAt }) => pausedAt !== undefined);
+  return paused.map((state) => {
+    const { limit, key, reason = "", pausedAt = now } = state;
+    const own = waits.filter((wait) => wait.limit === limit && wait.key === key);
+    const ids = own.flatMap((wait) => wait.ids);
+    return {
+      code: "limit-paused",
+      about: aboutOf(state),
+      severity: own.length > 0 ? "warning" : "info",
+      title: `The ${nameOf(state)} is paused since ${at(pausedAt, now)}: ${line(reason)}`,
+      evidence: { count: Math.max(1, ids.length), since: pausedAt, ids },
+      cause: "An operator or the app has paused it. What needs it waits, for all agents.",
+      fix: {
+        text: "Resume it when the reason has gone.",
+        action: { do: "resume-limit", limit, key },
+      },
+      link: linkOf(state),
+    } satisfies Finding;
+  });
+};
+
+const limitMoney: Rule = ({ states }, now) =>
+  states.flatMap((state) => {
+    const { usd, windowEndsAt } = state;
+    if (!usd || usd.used < NEARLY * usd.amount) return [];
+    const isUsed = usd.used >= usd.amount;
+    const until = windowEndsAt === undefined ? "" : ` until ${at(windowEndsAt, now)}`;
+    return {
+      code: "limit-money",
+      about: aboutOf(state),
+      severity: isUsed ? "warning" : "info",
+      title: `The ${nameOf(state)} has used ${amount(usd.used)} of ${amount(usd.amount)} dollars${until}.`,
+      evidence: { count: 1, ids: [] },
+      cause: isUsed
+        ? "The money of the window is used, or lent to agents: what needs it waits for the next window, or fails with LimitReachedError where atEnd is fail."
+        : "At 100 percent, what needs the limit waits or fails, as its atEnd says.",
+      fix: { text: "Look what it was spent on in the list costs. Raise usd, or pause the key." },
+      link: linkOf(state),
+    } satisfies Finding;
+  });
+
+const limitLowered: Rule = ({ states }) =>
+  states.flatMap((state) =>
+    usesOf(state)
+      .filter(({ allowed, amount }) => allowed !== undefined && allowed < amount)
+      .map(
+        ({ name, unit, most, amount: declared }) =>
+          ({
+            code: "limit-lowered",
+            about: `${aboutOf(state)} ${name}`,
+            severity: "warning",
+            title: `The provider allows ${amount(most)} ${unit}, and the ${nameOf(state)} declares ${amount(declared)}.`,
+            evidence: { count: 1, ids: [] },
+            cause:
+              "The headers of its answers say so, or it has refused requests: the account has less than declared, or others use it.",
+            fix: {
+              text: `Declare what the account has in limit(${JSON.stringify(state.limit)}), or ask the provider for more. Until then agents keep to what it allows.`,
+            },
+            link: linkOf(state),
+          }) satisfies Finding,
+      ),
+  );
+
+const keeperUnreachable: Rule = ({ unreachable, waits }) =>
+  unreachable.map(({ limit, error }) => {
+    const own = waits.filter((wait) => wait.limit === limit);
+    const ids = own.flatMap((wait) => wait.ids).slice(0, 10);
+    return {
+      code: "keeper-unreachable",
+      about: limit,
+      severity: "error",
+      title: `The keeper of the limit ${line(limit)} does not answer.`,
+      evidence: { count: Math.max(1, ids.length), ids, lastError: error },
+      cause:
+        "Its object fails or is overloaded, or the binding leads to a class that is not LimitKeeper.",
+      fix: {
+        text: "Read the error. Deploy LimitKeeper with its binding and migration, or declare more shards. Work waits, or runs without the limit where whenUnreachable is allow.",
+      },
+      link: { view: "limits" },
+    } satisfies Finding;
+  });
+
+export const LIMIT_RULES: readonly Rule[] = [
+  limitFull,
+  waitsLong,
+  limitPaused,
+  limitMoney,
+  limitLowered,
+  keeperUnreachable,
+];
