@@ -96,6 +96,41 @@ async function has(client: OperatorClient, ref: AgentRef, { collection, id }: Pl
   return (await client.parts(ref, "threads/messages", id, { limit: 1 })).items.length > 0;
 }
 
+type Answered<Answer> = { readonly ref: AgentRef; readonly answer: Answer };
+
+/**
+ * Asks one agent of each class, or that of `--agent`, for what all agents of the class share. A class that refuses, or does not
+ * install what is asked for, is left out.
+ *
+ * @throws CliError, or the refusal where no class answers
+ */
+export async function oneOfEachClass<Answer>(
+  client: OperatorClient,
+  options: Common,
+  ask: (ref: AgentRef) => Promise<Answer>,
+): Promise<[Answered<Answer>, ...Answered<Answer>[]]> {
+  const refs = new Map<string, AgentRef>();
+  for (const ref of await agentsOf(client, options))
+    if (!refs.has(ref.agent)) refs.set(ref.agent, ref);
+  const found: Answered<Answer>[] = [];
+  let refusal: unknown;
+  for (const ref of refs.values()) {
+    try {
+      found.push({ ref, answer: await ask(ref) });
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      const { status, message } = error;
+      const isRefused = status === 400 || status === NOT_INSTALLED;
+      if (!isRefused && status > 0 && status < 500) throw error;
+      if (!isRefused) note(`${nameOf(ref)}: ${plain(message)}`);
+      refusal = error;
+    }
+  }
+  const [first, ...others] = found;
+  if (!first) throw refusal;
+  return [first, ...others];
+}
+
 function refOf(text: string): AgentRef {
   const slash = text.indexOf("/");
   if (slash > 0) return { agent: text.slice(0, slash), name: text.slice(slash + 1) };

@@ -4,6 +4,7 @@
 import tab from "@bomb.sh/tab/commander";
 import { Command, CommanderError } from "commander";
 import { addActions } from "./commands/act.ts";
+import { addLimits } from "./commands/limits.ts";
 import { addProject } from "./commands/project.ts";
 import { addReads } from "./commands/read.ts";
 import { allowHttp, EXIT, endOf, usageError } from "./context.ts";
@@ -26,6 +27,7 @@ const program = new Command("perdure")
   .configureOutput({ writeErr: (text) => process.stderr.write(text) });
 addReads(program);
 addActions(program);
+addLimits(program);
 addProject(program);
 tab(program, { completionCommandName: "completion" });
 

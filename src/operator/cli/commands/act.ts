@@ -8,7 +8,7 @@ import type { OperatorClient } from "../../client.ts";
 import { TIMES } from "../../command-line.ts";
 import { actedPages } from "../../pages.ts";
 import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
-import { agentOf, agentWith, type Place } from "../agents.ts";
+import { agentOf, agentWith, oneOfEachClass, type Place } from "../agents.ts";
 import {
   type Common,
   clientOf,
@@ -58,38 +58,39 @@ function optionOf(options: Options, field: string, kind: string): unknown {
   return { name: from, ...(count !== undefined && { count: Number(count) }) };
 }
 
-const isArgument = ([, [kind]]: readonly [string, Field]) => kind === "id" || kind === "url";
+const isArgument = ([, [kind]]: readonly [string, Field]) => /^(id|key|url)$/.test(kind);
 
 /** @param run does an action; a test looks at it */
 export function addActions(program: Command, run: typeof act = act): void {
-  for (const [name, { does, fields, filter, loss }] of DEFINITIONS) {
-    const command = program.command(name).description(does);
-    const all = Object.entries(fields);
-    for (const [field, [, means]] of all.filter(isArgument))
-      command.argument(filter ? `[${field}]` : `<${field}>`, means);
-    if (filter) {
-      command
-        .option("--filter <name=value...>", "all that match, e.g. status=error")
-        .option("--all", "all there are")
-        .option("--dry-run", "only count them")
-        .option("--expect <count>", "warn where another number would change");
-    }
-    if (filter || loss !== undefined) command.option("--yes", "do not ask");
-    for (const [name, field] of all.filter((one) => !isArgument(one)))
-      optionsOf(command, name, field);
+  for (const [name] of DEFINITIONS) addAction(program, name, name, run);
+}
+
+/** @param verb how the command is called */
+export function addAction(program: Command, verb: string, name: ActionName, run = act): void {
+  const { does, fields, filter, loss } = definitionOf(name);
+  const command = program.command(verb).description(does);
+  const all = Object.entries(fields);
+  for (const [field, [kind, means]] of all.filter(isArgument))
+    command.argument(filter || kind === "key" ? `[${field}]` : `<${field}>`, means);
+  if (filter) {
     command
-      .option("--reason <text>", "why: it is recorded")
-      .option(
-        "--agent <Class/name>",
-        "which agent; by default the only one, or the one that has it",
-      )
-      .option("--json", "as JSON")
-      .action(async (...given: unknown[]) => {
-        const options = command.opts<Options>();
-        const values = given.slice(0, command.registeredArguments.length);
-        await run(actionOf(name, values as (string | undefined)[], options), options, loss);
-      });
+      .option("--filter <name=value...>", "all that match, e.g. status=error")
+      .option("--all", "all there are")
+      .option("--dry-run", "only count them")
+      .option("--expect <count>", "warn where another number would change");
   }
+  if (filter || loss !== undefined) command.option("--yes", "do not ask");
+  for (const [name, field] of all.filter((one) => !isArgument(one)))
+    optionsOf(command, name, field);
+  command
+    .option("--reason <text>", "why: it is recorded")
+    .option("--agent <Class/name>", "which agent; by default the only one, or the one that has it")
+    .option("--json", "as JSON")
+    .action(async (...given: unknown[]) => {
+      const options = command.optsWithGlobals<Options>();
+      const values = given.slice(0, command.registeredArguments.length);
+      await run(actionOf(name, values as (string | undefined)[], options), options, loss);
+    });
 }
 
 /** The action that a command line means. @throws CliError */
@@ -101,12 +102,13 @@ function actionOf(
   const { fields: named, filter } = definitionOf(name);
   const all = Object.entries(named);
   const fields = all.filter(isArgument).map(([field]) => field);
+  const required = all.filter(([, [kind]]) => kind === "id" || kind === "url").length;
   const given = values.filter((value) => value !== undefined);
   const isMany = options.filter !== undefined || options.all === true;
   if (isMany && given.length > 0)
     throw usageError(`Pass either ${fields.join(" and ")}, or --filter.`);
   if (isMany) return { do: name, filter: filterOf(options.filter ?? []) } as unknown as Action;
-  if (given.length < fields.length) {
+  if (given.length < required) {
     const remedy = filter ? ", --filter name=value, or --all" : "";
     throw usageError(`Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`);
   }
@@ -114,7 +116,9 @@ function actionOf(
     const [field, [kind]] = one;
     return [
       field,
-      isArgument(one) ? values[fields.indexOf(field)] : optionOf(options, field, kind),
+      isArgument(one)
+        ? (values[fields.indexOf(field)] ?? (kind === "key" ? "" : undefined))
+        : optionOf(options, field, kind),
     ];
   });
   const target = Object.fromEntries(found.filter(([, value]) => value !== undefined));
@@ -163,10 +167,7 @@ function instantOf(option: string, text: string): number {
 async function act(action: Action, options: Options, loss?: string): Promise<void> {
   const { json = false, dryRun = false } = options;
   const client = clientOf();
-  const ref =
-    "filter" in action
-      ? await agentOf(client, options)
-      : await agentWith(client, options, placeOf(action), true);
+  const ref = await agentFor(client, action, options);
   if ("filter" in action) {
     const { count: expected, rows } = await countOf(client, ref, action);
     if (options.expect !== undefined && Number(options.expect) !== expected)
@@ -216,8 +217,18 @@ async function act(action: Action, options: Options, loss?: string): Promise<voi
   for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
 }
 
+async function agentFor(client: OperatorClient, action: Action, options: Options) {
+  if ("filter" in action) return agentOf(client, options);
+  if (!("limit" in action)) return agentWith(client, options, placeOf(action), true);
+  const { limit: name } = action;
+  const ask = (ref: AgentRef) => client.list(ref, "limits", { name, limit: 1 });
+  // The limit is that of all agents: any of them pauses it.
+  const [{ ref }] = await oneOfEachClass(client, options, ask);
+  return ref;
+}
+
 /** The item that an action is about. */
-function placeOf(action: Exclude<Action, { filter: object }>): Place {
+function placeOf(action: Exclude<Action, { filter: object } | { limit: string }>): Place {
   if ("submissionId" in action) return { collection: "submissions", id: action.submissionId };
   if ("deliveryId" in action) return { collection: "dead-letters", id: action.deliveryId };
   if ("approvalId" in action) return { collection: "approvals", id: action.approvalId };
