@@ -41,9 +41,9 @@ export class KeeperUnreachableError extends Error {
     readonly keeper: string,
     /** It is not called again before. */
     readonly retryAfterMs: number,
-    /** The binding in `env`. */
-    binding: string,
     cause: unknown,
+    /** The binding in `env`. */
+    binding = "LIMIT_KEEPER",
   ) {
     const problem = ["ask", "giveBack", "observe", "pause", "resume", "list"].some((method) =>
       lacksMethod(cause, method),
@@ -116,7 +116,7 @@ export class Keepers {
       const waitMs = failed.until - now;
       // A clock that was set back must not keep a keeper away.
       if (waitMs > 0 && waitMs <= BACKOFF.capMs + this.callMs)
-        throw new KeeperUnreachableError(name, waitMs, this.binding, failed.cause);
+        throw new KeeperUnreachableError(name, waitMs, failed.cause, this.binding);
       // This call tries it for all.
       failed.until = now + this.callMs;
     }
@@ -147,7 +147,7 @@ export class Keepers {
       if (this.#failed.size > MAX_FAILED && oldest !== undefined) this.#failed.delete(oldest);
     }
     const until = this.#failed.get(name)?.until ?? now;
-    return new KeeperUnreachableError(name, Math.max(0, until - now), this.binding, cause);
+    return new KeeperUnreachableError(name, Math.max(0, until - now), cause, this.binding);
   }
 
   async #once(name: string, call: (keeper: Calls) => Promise<void>): Promise<void> {
