@@ -221,13 +221,17 @@ export class Account {
     if (isNew && !allowed) this.#factor = [Math.max(LEAST, this.factor(now) * LESS), now];
   }
 
-  /** The notice that the use of its money calls for. */
-  notice(limit: string, now: number): Notice | undefined {
+  /**
+   * The notice that the use of its money calls for. What does not cover the next call is used up, although the call was not made.
+   *
+   * @param needed nanodollars of work that waits
+   */
+  notice(limit: string, now: number, needed = 0): Notice | undefined {
     const rule = this.rules.nanodollars;
     if (!rule) return undefined;
     const used = this.#of("nanodollars").spent(rule, now);
-    const percent = used >= rule.amount ? 100 : used >= 0.8 * rule.amount ? 80 : undefined;
-    if (!percent) return undefined;
+    if (used < 0.8 * rule.amount) return undefined;
+    const percent = used + needed > rule.amount || used === rule.amount ? 100 : 80;
     const endsAt = this.windowEndsAt(now) ?? now;
     const [notifiedEnd = 0, notified = 0] = this.#notified ?? [];
     if (notifiedEnd >= endsAt && notified >= percent) return undefined;

@@ -56,7 +56,8 @@ type Desk = {
   holdMs: number;
   /** Which part of what is lent is used in the end. */
   usedPart: number;
-  noticeAt: number;
+  /** The last notice that an agent was given. */
+  noticed?: { readonly id: string; readonly at: number };
 };
 
 export class Book {
@@ -93,7 +94,8 @@ export class Book {
     const isChanged = answer.outcome === "lent" || ask.returns?.length || ask.notified?.length;
     if (isChanged || answer.outcome === "refused") this.#save(desk);
     if (others.length > 0) this.giveBack(others);
-    return { ...answer, ...this.#notices(desk, now) };
+    const isWaiting = answer.outcome === "wait";
+    return { ...answer, ...this.#notices(desk, now, isWaiting ? ask.need.nanodollars : 0) };
   }
 
   giveBack(returns: readonly Return[]): void {
@@ -165,7 +167,6 @@ export class Book {
       queue: new FairQueue(stored?.shares),
       holdMs: FIRST_HOLD_MS,
       usedPart: 1,
-      noticeAt: 0,
     };
     desk.account.rules = rules;
     this.#desks.set(key, desk);
@@ -376,10 +377,11 @@ export class Book {
     desk.queue.served(one.share.key, one.share.weight, used - part(one.lent));
   }
 
-  #notices(desk: Desk, now: number): Pick<Answer, "notices"> {
-    const notice = desk.account.notice(this.name, now);
-    if (!notice || now - desk.noticeAt < NOTICE_MS) return {};
-    desk.noticeAt = now;
+  #notices(desk: Desk, now: number, needed?: number): Pick<Answer, "notices"> {
+    const notice = desk.account.notice(this.name, now, needed);
+    const { id, at = 0 } = desk.noticed ?? {};
+    if (!notice || (notice.id === id && now - at < NOTICE_MS)) return {};
+    desk.noticed = { id: notice.id, at: now };
     return { notices: [notice] };
   }
 }

@@ -218,6 +218,16 @@ describe("a keeper's book", () => {
     expect(last.notices).toMatchObject([{ percent: 100 }]);
   });
 
+  it("says that money is used up when what is left does not cover the next call", () => {
+    const { ask, lend } = givenBook(MONEY);
+    expect(lend("a", { nanodollars: 790 }).notices).toBeUndefined();
+    expect(lend("b", { nanodollars: 110 }).notices).toMatchObject([{ percent: 80 }]);
+    expect(ask("c", { nanodollars: 101 })).toMatchObject({
+      outcome: "wait",
+      notices: [{ percent: 100, usedNanodollars: 900 }],
+    });
+  });
+
   it("M4: counts money that a crash loses in a call, and gives back what was lent ahead", () => {
     const { lend, book, clock } = givenBook(MONEY);
     lend("a", { nanodollars: 100 }, { ahead: { nanodollars: 50 } });
