@@ -13,8 +13,6 @@ export type Cause = {
   readonly code: /** Another server answered. The detail is the status. */
     | "answered"
     | "binding-missing"
-    /** The tokens of a day are used up. */
-    | "budget-of-day"
     /** The object may not have survived it. */
     | "crashed"
     | "rate-limited"

@@ -7,12 +7,10 @@ import { invalidOption } from "../../core/options/options.ts";
 import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { durableBase, TaskHooks } from "../agent/agent-hooks.ts";
 import { agentKernel, notOverridden } from "../agent/agent-kernel.ts";
-import { HARNESS } from "../limitations.ts";
-import { NotSupportedByHostError } from "../support.ts";
 import { HarnessHost } from "./harness-host.ts";
 
-/** Limits and retention, each with a default. A harness reports no tokens, so there is no budget. */
-export type DurableHarnessOptions = Omit<HostOptions, "budget">;
+/** Limits and retention, each with a default. */
+export type DurableHarnessOptions = HostOptions;
 
 /**
  * An `Agent` whose turns a harness of the SDK runs: submissions, threads, workflows that wait for them, approvals and an
@@ -36,13 +34,10 @@ export class DurableHarness<
   /**
    * @param options limits and retention; pass them on from the constructor of your class
    * @throws InvalidOptionError for an invalid option
-   * @throws NotSupportedByHostError for a budget
    */
   constructor(ctx: DurableObjectState, env: Env, options: DurableHarnessOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableHarness);
     super(ctx, env);
-    if ((options as HostOptions | null)?.budget !== undefined)
-      throw new NotSupportedByHostError("perdure/harness", "budget", HARNESS);
     agentKernel(
       this,
       {

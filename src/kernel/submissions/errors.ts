@@ -72,16 +72,11 @@ export class BusyError extends Error {
 export class BudgetExceededError extends Error {
   override readonly name = "BudgetExceededError";
   constructor(
-    /** Whose budget it is: the submission's own, or that of the agent for this day. */
-    readonly scope: "submission" | "day",
     readonly used: number,
     readonly budget: number,
   ) {
     super(
-      scope === "submission"
-        ? `The submission has used ${used} of its ${budget} tokens. Raise budget.tokens, or ask for less.`
-        : `The agent's submissions have used ${used} of ${budget} tokens of this day (UTC). ` +
-            "Submit it again tomorrow, or raise budget.tokensPerDay.",
+      `The submission has used ${used} of its ${budget} tokens. Raise budget.tokens, or ask for less.`,
     );
   }
 }
@@ -90,20 +85,17 @@ export class BudgetExceededError extends Error {
 export class UsageNotReportedError extends Error {
   override readonly name = "UsageNotReportedError";
   constructor(
-    /** Whose budget it is: the submission's own, or that of the agent for this day. */
-    readonly scope: "submission" | "day",
     readonly budget: number,
     /** The value that the model has reported, if that is not a number of tokens. */
     garbage?: string,
   ) {
-    const option = scope === "submission" ? "budget.tokens" : "budget.tokensPerDay";
     const reported =
       garbage === undefined
         ? "did not report the tokens that it has used"
         : `reported ${garbage} as its usage; expected finite numbers from 0`;
     super(
-      `The model ${reported}, so ${option} (${budget}) cannot be measured. ` +
-        `Use a model or provider that reports usage, or leave out ${option}.`,
+      `The model ${reported}, so budget.tokens (${budget}) cannot be measured. ` +
+        "Use a model or provider that reports usage, or leave out budget.tokens.",
     );
   }
 }

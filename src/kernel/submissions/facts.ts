@@ -4,7 +4,6 @@ import { type Cause, causeOf, readFailure } from "../../core/failures.ts";
 import { type RecentFacts, recentFacts } from "./recent.ts";
 import { QUEUED, SCHEDULED } from "./store/open.ts";
 import type { SubmissionStatus } from "./store/rows.ts";
-import { usageOfDay } from "./turns/budgets.ts";
 
 /** Rows that one report reads at most: the open ones, and the newest of all. */
 const MOST_OPEN = 10_000;
@@ -71,7 +70,6 @@ export type SubmissionFacts = {
   readonly countedFrom: number | undefined;
   /** By thread, in the order of their turns. */
   readonly open: readonly OpenSubmission[];
-  readonly tokensToday: number;
   readonly recent: RecentFacts;
   readonly storage: StorageFacts;
   readonly limits: SubmissionLimits;
@@ -88,7 +86,6 @@ type SubmissionLimits = {
   readonly maxPending: number;
   readonly maxConcurrentTurns: number;
   readonly stallTimeoutMs: number;
-  readonly tokensPerDay: number;
   /** Of retention. */
   readonly maxAgeMs: number;
   readonly maxCount: number;
@@ -114,7 +111,6 @@ export function submissionFacts(
     countedFrom: stored > MOST_READ ? oldest : undefined,
     counts: { ...counts, running, pending: open.length - running + scheduled },
     open,
-    tokensToday: usageOfDay(sql, Math.floor(now / (HOURS * HOUR_MS))).tokens,
     recent: recentFacts(sql, now),
     storage: { bytes: sql.databaseSize, submissions: stored },
     limits,

@@ -49,14 +49,6 @@ export type LedgerOptions = {
    * @default "30 seconds"
    */
   readonly statusHookTimeout?: Duration;
-  /** A budget for all submissions of this agent together. */
-  readonly budget?: {
-    /**
-     * Tokens a day (UTC). When they are used up, submissions end with BudgetExceededError before their next model call.
-     * @default Infinity
-     */
-    readonly tokensPerDay?: number;
-  };
   /** The default retry policy of a submission. */
   readonly retry?: {
     /**
@@ -133,9 +125,6 @@ const SHAPE = {
   stallTimeout: duration({ infinity: true }).prefault("1 hour"),
   holdAnswer: duration({ infinity: true }).prefault(250),
   statusHookTimeout: duration({ max: "1 day" }).prefault("30 seconds"),
-  budget: optionsOf<NonNullable<LedgerOptions["budget"]>>()({
-    tokensPerDay: count({ infinity: true }).default(Number.POSITIVE_INFINITY),
-  }).prefault({}),
   retry: optionsOf<NonNullable<LedgerOptions["retry"]>>()({
     maxAttempts: count({ infinity: true }).default(5),
     baseDelay: duration({ max: MAX_DELAY }).prefault("1 second"),
@@ -155,14 +144,16 @@ export type Limits = ReturnType<typeof readLimits>;
 
 /** @throws InvalidOptionError naming the option */
 export function readLimits(options: LedgerOptions = {}) {
-  const { retry, retention, budget, stallTimeout, holdAnswer, statusHookTimeout, ...counts } =
-    readOptions(SETTINGS, options, "the ledger");
+  const { retry, retention, stallTimeout, holdAnswer, statusHookTimeout, ...counts } = readOptions(
+    SETTINGS,
+    options,
+    "the ledger",
+  );
   return {
     ...counts,
     stallTimeoutMs: stallTimeout,
     holdAnswerMs: holdAnswer,
     hookTimeoutMs: statusHookTimeout,
-    tokensPerDay: budget.tokensPerDay,
     maxAttempts: retry.maxAttempts,
     backoff: { baseMs: retry.baseDelay, capMs: retry.maxDelay },
     maxAgeMs: retention.maxAge,

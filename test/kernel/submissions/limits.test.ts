@@ -71,13 +71,12 @@ describe("options", () => {
       { maxConcurentTurns: 3 } as never,
       "in the ledger. Valid options: maxPending",
     ],
-    ["budget.tokens", { budget: { tokens: 5 } as never }, 'Unknown option "tokens" in budget'],
+    ["budget", { budget: { tokensPerDay: 5 } } as never, 'Unknown option "budget" in the ledger'],
     [
       "retention",
       { retention: "30 days" as never },
       'Invalid retention "30 days": expected an object',
     ],
-    ["budget.tokensPerDay", { budget: { tokensPerDay: 0.5 } }, "Invalid budget.tokensPerDay 0.5"],
     ["maxPending", { maxPending: "7" as unknown as number }, 'Invalid maxPending "7"'],
   ])("an invalid %s is refused with its name: %j", (option, options, text) => {
     const refused = expect.objectContaining({ option, message: expect.stringContaining(text) });

@@ -71,27 +71,6 @@ describe("the fix of a finding", () => {
     expect(finding.fix).toEqual({ text: expect.stringMatching(/^First look at .* each did/) });
   });
 
-  it("retries what a day's budget has ended, and no submission whose own budget was too small", async () => {
-    const agent = givenAgent({ budget: { tokensPerDay: 5 } });
-    await ended(agent, (await submit(agent, { text: "hi" })).submissionId);
-    const { submissionId } = await submit(agent, { text: "again" });
-    await ended(agent, submissionId);
-    const own = await failing(agent, "own");
-    const query = `UPDATE perdure_submissions SET error_name = 'BudgetExceededError',
-      error = 'The submission has used 12 of its 10 tokens.' WHERE submission_id = ?`;
-    await inside(agent, (_, { storage }) => void storage.sql.exec(query, own));
-    const { findings } = await reportOf(agent);
-    expect(findings).toMatchObject([
-      { code: "budget-used-up", evidence: { ids: [submissionId] } },
-      { code: "budget-used-up", evidence: { ids: [own] } },
-    ]);
-    const [ofDay, ofOwn] = findings;
-    if (!ofDay) throw new Error("There is no finding");
-    expect(ofDay.fix.text).toMatch(/^First raise budget\.tokensPerDay.*, then retry/);
-    expect(await rowsOf(agent, ofDay)).toEqual([submissionId]);
-    expect(ofOwn?.fix.action).toBeUndefined();
-  });
-
   it("redrives the dead letters of its cause, and none of another answer of the same receiver", async () => {
     const agent = givenAgent({ outbox: { allowPrivateAddresses: true } });
     const to: Destination = webhook(receiverUrl("/status/422/nobody"), {

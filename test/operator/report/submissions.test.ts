@@ -200,14 +200,17 @@ describe("findings of submissions", () => {
     await gone(agent, "poison-turn");
   });
 
-  it("budget-used-up: a day's budget that is used up is found with what it has stopped", async () => {
-    const agent = givenAgent({ budget: { tokensPerDay: 5 } });
-    await ended(agent, (await submit(agent, { text: "hi" })).submissionId);
-    const { submissionId } = await submit(agent, { text: "again" });
+  it("budget-used-up: submissions whose budget is used up are found, without a retry", async () => {
+    const agent = givenAgent();
+    const { submissionId } = await submit(
+      agent,
+      { text: "hi", tool: { name: "charge", input: {} } },
+      { budget: { tokens: 1 } },
+    );
     await ended(agent, submissionId);
     const finding = await found(agent, "budget-used-up");
-    expect(finding.title).toMatch(/^\d+ of 5 tokens of today/);
     expect(finding.evidence).toMatchObject({ count: 1, ids: [submissionId] });
+    expect(finding.fix.action).toBeUndefined();
     expect(codesIn(await reportOf(agent))).toEqual(["budget-used-up"]);
   });
 

@@ -97,50 +97,26 @@ const poisonTurn: Rule = ({ open, failed }, now) => {
   return [ofEnded, ...findings];
 };
 
-const budgetUsedUp: Rule = ({ failed, tokensToday, limits }) => {
-  const isUsedUp = tokensToday >= limits.tokensPerDay;
+const budgetUsedUp: Rule = ({ failed }) => {
   const ended = failed.filter(({ errorName }) => errorName === BUDGET);
-  const [ofDay, own] = [true, false].map((is) =>
-    ended.filter(({ failure }) => (failure?.code === "budget-of-day") === is),
-  ) as [FailedSubmissions[], FailedSubmissions[]];
-  const finding = (
-    some: FailedSubmissions[],
-    used: string,
-    rest: Pick<Finding, "about" | "cause" | "fix">,
-  ) => {
-    const count = sumOf(some);
-    const stopped = count === 0 ? "" : `, and ${plural(count, "submission")} ended because of it`;
-    return {
-      code: "budget-used-up",
-      severity: "error",
-      title: `${used}${stopped}.`,
-      evidence: {
-        count,
-        ...(count > 0 && { since: earliestOf(some), lastError: some[0]?.error ?? "" }),
-        ids: someIds(some),
-      },
-      ...rest,
-      link: { view: "submissions", filter: "status:error" },
-    } satisfies Finding;
-  };
-  const today = isUsedUp
-    ? `${tokensToday} of ${limits.tokensPerDay} tokens of today (UTC) are used up`
-    : "The tokens of a day (UTC) were used up";
-  const ofDays = finding(ofDay, today, {
-    cause: `From then on, submissions end with ${BUDGET} before their next model call.`,
-    fix: {
-      text: isUsedUp
-        ? "First raise budget.tokensPerDay, or wait for the next day (UTC), then retry those that ended."
-        : "Retry those that ended: today (UTC) has tokens left.",
-      ...(ofDay.length > 0 && { action: retryAll(ofDay) }),
-    },
-  });
-  const ofOwn = finding(own, "The token budget of submissions is used up", {
+  if (ended.length === 0) return [];
+  const count = sumOf(ended);
+  const finding: Finding = {
+    code: "budget-used-up",
     about: "budget.tokens",
+    severity: "error",
+    title: `The token budget of submissions is used up, and ${plural(count, "submission")} ended because of it.`,
+    evidence: {
+      count,
+      since: earliestOf(ended),
+      lastError: ended[0]?.error ?? "",
+      ids: someIds(ended),
+    },
     cause: "They needed more tokens than their option budget.tokens allows.",
     fix: { text: "Submit them with a higher budget.tokens; a retry has the same budget." },
-  });
-  return [...(isUsedUp || ofDay.length > 0 ? [ofDays] : []), ...(own.length > 0 ? [ofOwn] : [])];
+    link: { view: "submissions", filter: "status:error" },
+  };
+  return [finding];
 };
 
 const failingSubmissions: Rule = ({ failed, hourly }, now) => {

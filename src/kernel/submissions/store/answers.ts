@@ -40,7 +40,7 @@ export class Answers {
 
   constructor(
     private readonly storage: DurableObjectStorage,
-    private readonly limits: Pick<Limits, "holdAnswerMs" | "maxAttempts" | "tokensPerDay">,
+    private readonly limits: Pick<Limits, "holdAnswerMs" | "maxAttempts">,
   ) {}
 
   /**
@@ -88,13 +88,12 @@ export class Answers {
 
   /** Whether another attempt would follow a crash, and give an answer again. */
   #mayBeLost({ attempt }: AttemptRef, { resets, retry, budget, has_effects }: Row): boolean {
-    const { maxAttempts, tokensPerDay } = this.limits;
     const asked = JSON.parse(retry ?? "{}") as NonNullable<SubmitMessagesOptions["retry"]>;
     return isAskedAgain({
       hasEffects: has_effects === 1,
-      hasBudget: budget !== null || Number.isFinite(tokensPerDay),
+      hasBudget: budget !== null,
       attempts: attempt - resets,
-      maxAttempts: asked.maxAttempts ?? maxAttempts,
+      maxAttempts: asked.maxAttempts ?? this.limits.maxAttempts,
     });
   }
 

@@ -116,4 +116,5 @@ export const MIGRATIONS = [
      PRIMARY KEY (seq, ordinal, step)
    ) WITHOUT ROWID;`,
   "ALTER TABLE perdure_submissions ADD COLUMN is_unrecorded INTEGER NOT NULL DEFAULT 0",
+  "DROP TABLE perdure_usage",
 ] as const;

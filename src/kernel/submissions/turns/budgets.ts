@@ -1,10 +1,10 @@
 /**
  * Counts the tokens of running turns, and records the times of their model calls. With a budget the tokens are written after
  * each model call, so that no crash gives any back. The times are kept in memory, and stored by the statement that ends an
- * attempt. Owns `perdure_usage`, the tokens of all submissions by day.
+ * attempt.
  */
 
-import { because, type Failure } from "../../../core/failures.ts";
+import type { Failure } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
@@ -12,7 +12,6 @@ import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
 import type { TokenUsage } from "../types.ts";
 
-const DAY_MS = 86_400_000;
 /** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
 const MAX_UNMEASURED = 5;
 
@@ -68,13 +67,8 @@ export class TokenBudgets {
     account.garbage = garbage;
     if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
     else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
-    const { store, clock, limits } = this.ledger;
-    const isOfDay = Number.isFinite(limits.tokensPerDay);
-    if (account.budget === undefined && !isOfDay) return;
-    store.transaction(() => {
-      if (usage) store.spend(ref, sum(account.before, account.spent ?? {}));
-      if (isOfDay) addToDay(store.storage.sql, dayOf(clock.now()), tokens);
-    });
+    if (usage && account.budget !== undefined)
+      this.ledger.store.spend(ref, sum(account.before, account.spent ?? {}));
   }
 
   /**
@@ -99,34 +93,18 @@ export class TokenBudgets {
   }
 
   /**
-   * Checks the budgets before a model call.
+   * Checks the budget before a model call.
    *
-   * @throws BudgetExceededError when the submission, or the agent for today, has no tokens left
+   * @throws BudgetExceededError when the submission has no tokens left
    * @throws UsageNotReportedError when the tokens left cannot be measured
    */
   check(ref: AttemptRef): void {
     const account = this.#accountOf(ref);
-    if (!account) return;
+    if (account?.budget === undefined) return;
     const { budget, before, spent = {}, unmeasured, garbage } = account;
     const used = tokensOf(sum(before, spent));
-    if (budget !== undefined && used >= budget) {
-      throw new BudgetExceededError("submission", used, budget);
-    }
-    const isUnmeasured = unmeasured >= MAX_UNMEASURED;
-    if (budget !== undefined && isUnmeasured) {
-      throw new UsageNotReportedError("submission", budget, garbage);
-    }
-    const { store, clock, limits } = this.ledger;
-    const { tokensPerDay } = limits;
-    if (!Number.isFinite(tokensPerDay)) return;
-    const today = usageOfDay(store.storage.sql, dayOf(clock.now()));
-    if (today.tokens >= tokensPerDay) {
-      const error = new BudgetExceededError("day", today.tokens, tokensPerDay);
-      throw because(error, "budget-of-day");
-    }
-    if (isUnmeasured || today.unmeasured >= MAX_UNMEASURED) {
-      throw new UsageNotReportedError("day", tokensPerDay, garbage);
-    }
+    if (used >= budget) throw new BudgetExceededError(used, budget);
+    if (unmeasured >= MAX_UNMEASURED) throw new UsageNotReportedError(budget, garbage);
   }
 
   /** A model call begins, after {@link check}. */
@@ -172,30 +150,6 @@ const FIELDS = ["inputTokens", "outputTokens", "totalTokens"] as const;
 
 function isCount(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0;
-}
-
-function dayOf(now: number): number {
-  return Math.floor(now / DAY_MS);
-}
-
-/** Days that are kept: a clock that is set back finds its day again. */
-const KEPT_DAYS = 31;
-
-function addToDay(sql: SqlStorage, day: number, tokens: number): void {
-  const add = `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
-     ON CONFLICT (day) DO UPDATE SET tokens = tokens + excluded.tokens,
-       unmeasured = iif(excluded.tokens > 0, 0, unmeasured + 1)`;
-  sql.exec(add, day, tokens, tokens > 0 ? 0 : 1);
-  const forget = `DELETE FROM perdure_usage
-     WHERE day <= (SELECT day FROM perdure_usage ORDER BY day DESC LIMIT 1 OFFSET ?)`;
-  sql.exec(forget, KEPT_DAYS);
-}
-
-/** `unmeasured` counts the latest model calls that reported no tokens. */
-export function usageOfDay(sql: SqlStorage, day: number) {
-  const query = "SELECT tokens, unmeasured FROM perdure_usage WHERE day = ?";
-  const [row] = sql.exec<{ tokens: number; unmeasured: number }>(query, day).toArray();
-  return row ?? { tokens: 0, unmeasured: 0 };
 }
 
 /** Model calls and interrupted attempts that one timeline lists at most. */

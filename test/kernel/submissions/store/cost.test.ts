@@ -90,16 +90,6 @@ it("an acceptance while a turn runs is 1 statement, once the object has accepted
   expect(statements).toBe(10);
 });
 
-it("a budget of the day: 2 rows for each call of the model", async () => {
-  const stub = givenLedger();
-  ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 100 } });
-  const cost = await rowsOf(stub, async () => {
-    const { submissionId } = await submit(stub, { tokens: 1, calls: 3 });
-    await expectState(stub, submissionId, "completed");
-  });
-  expect(cost).toBe(TURN + 3 * 2);
-});
-
 it("waiting for a time: 2 rows", async () => {
   const stub = givenLedger();
   const cost = await rowsOf(stub, async () => {

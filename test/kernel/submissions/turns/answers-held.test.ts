@@ -196,7 +196,6 @@ describe("L6: a crash between an answer and the end of its turn", () => {
     ["the last attempt", { retry: { maxAttempts: 1 } }],
     ["the last attempt of all turns", {}, { retry: { maxAttempts: 1 } }],
     ["a turn with a budget", { budget: { tokens: 100 } }],
-    ["a turn with a budget of the day", {}, { budget: { tokensPerDay: 100 } }],
   ])("does not ask again in %s: the answer was written at once", async (_, options, limits) => {
     const stub = givenAnswering(stuck, limits);
     await answered(stub, options);

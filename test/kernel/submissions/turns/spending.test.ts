@@ -23,8 +23,6 @@ import {
   time,
 } from "../../../support/objects/ledger-object.ts";
 
-const DAY_MS = 86_400_000;
-
 describe("L7: usage", () => {
   it("usage is readable for each attempt and in total", async () => {
     chance.random = () => 0;
@@ -87,30 +85,6 @@ describe("budget", () => {
     await wakeNow(next);
     await expectState(next, "crashed", "error", { errorName: "BudgetExceededError" });
   });
-
-  it("the budget of the day ends every submission until the next day", async () => {
-    const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 25 } });
-    // Noon, so that the test does not run over midnight.
-    time.aheadMs = DAY_MS * 1.5 - (Date.now() % DAY_MS);
-    await submit(stub, { calls: 2, tokens: 10 }, { submissionId: "a" });
-    await expectState(stub, "a", "completed");
-    await submit(stub, { calls: 2, tokens: 10 }, { submissionId: "b" });
-    await expectState(stub, "b", "error", { errorName: "BudgetExceededError" });
-    const next = await crashOne(stub);
-    await submit(next, { calls: 1, tokens: 10 }, { submissionId: "c" });
-    const refused = await expectState(next, "c", "error", { errorName: "BudgetExceededError" });
-    expect(refused.error).toContain("of 25 tokens of this day (UTC)");
-    time.aheadMs += DAY_MS;
-    await submit(next, { calls: 2, tokens: 10 }, { submissionId: "d" });
-    await expectState(next, "d", "completed");
-    await within(next, (_, { storage }) => {
-      expect(storage.sql.exec("SELECT tokens FROM perdure_usage").toArray()).toEqual([
-        { tokens: 30 },
-        { tokens: 20 },
-      ]);
-    });
-  });
 });
 
 describe("L7: tokens as a model reports them", () => {
@@ -148,17 +122,14 @@ describe("L7: tokens as a model reports them", () => {
     "L7: %j tokens end a turn with a budget before its next call",
     async (tokens) => {
       const good = { inputTokens: 5, outputTokens: 5, totalTokens: 10 };
-      for (const [budget, bad] of [
-        ["submission", { inputTokens: tokens, outputTokens: tokens, totalTokens: tokens }],
-        ["submission", { inputTokens: tokens, outputTokens: 5 }],
-        ["day", { totalTokens: tokens }],
-      ] as const) {
+      for (const bad of [
+        { inputTokens: tokens, outputTokens: tokens, totalTokens: tokens },
+        { inputTokens: tokens, outputTokens: 5 },
+        { totalTokens: tokens },
+      ]) {
         const stub = givenLedger();
-        if (budget === "day")
-          ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 1_000 } });
         const calls = await reporting(stub, [good, bad, good, good]);
-        const own = budget === "submission" ? { budget: { tokens: 1_000 } } : {};
-        await submit(stub, "x", { submissionId: "s", ...own });
+        await submit(stub, "x", { submissionId: "s", budget: { tokens: 1_000 } });
         const ended = await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });
         expect(ended.error).toContain(`Tokens ${preview(tokens)}`);
         expect(ended.error).toContain("expected finite numbers from 0, so budget.tokens");
@@ -221,46 +192,6 @@ describe("L7: tokens as a model reports them", () => {
       await expectState(stub, "free", "completed");
     },
   );
-
-  it("L7: a model that reports no tokens does not use up a day, whatever crashes", async () => {
-    let stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 100 } });
-    time.aheadMs = DAY_MS * 1.5 - (Date.now() % DAY_MS);
-    const ends: string[] = [];
-    for (let n = 0; n < 7; n++) {
-      await reporting(stub, [undefined]);
-      await submit(stub, "x", { submissionId: `s${n}` });
-      ends.push((await stub.wait(`s${n}`))?.errorName ?? "completed");
-      stub = await crashOne(stub);
-    }
-    expect(ends).toEqual([
-      ...Array(5).fill("completed"),
-      ...Array(2).fill("UsageNotReportedError"),
-    ]);
-    time.aheadMs += DAY_MS;
-    await reporting(stub, [{ totalTokens: 10 }]);
-    await submit(stub, "x", { submissionId: "next day" });
-    await expectState(stub, "next day", "completed");
-  });
-
-  it("L7: a clock that passes midnight and comes back finds the day as it left it", async () => {
-    const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 20 } });
-    const noon = DAY_MS * 1.5 - (Date.now() % DAY_MS);
-    const spend = async (id: string, aheadMs: number) => {
-      time.aheadMs = aheadMs;
-      await submit(stub, { calls: 1, tokens: 20 }, { submissionId: id });
-      return (await stub.wait(id))?.status;
-    };
-    expect(await spend("a", noon)).toBe("completed");
-    for (const days of [1, 2, 40, 4_000]) {
-      expect(await spend(`${days} later`, noon + days * DAY_MS)).toBe("completed");
-      expect(await spend(`back from ${days}`, noon)).toBe("error");
-    }
-    // What is kept is bounded.
-    for (let day = 5_000; day < 5_040; day++) await spend(`day ${day}`, noon + day * DAY_MS);
-    expect(await within(stub, (object) => object.rowsIn("perdure_usage"))).toBe(31);
-  });
 });
 
 describe("L6: the watchdog", () => {
