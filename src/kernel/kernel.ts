@@ -130,6 +130,7 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
+  submissions.ledger.needGate = (usedBy) => features.get("limits", usedBy) as never;
   const missingKind = (kind: string) => features.missing("steps", kind);
   const waits = new Waits({ outbox, missingKind, ofFeatures: STEP_KINDS });
   const onApproval = (approval: Approval) => {

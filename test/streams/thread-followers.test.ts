@@ -103,6 +103,7 @@ class World {
         thread,
         channel: unset,
         answer: unset,
+        limits: unset,
         notify: unset,
         run: unset,
         retry: unset,

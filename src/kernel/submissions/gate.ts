@@ -8,10 +8,10 @@ import type { SubmitMessagesOptions } from "./types.ts";
 
 export interface Gate {
   /**
-   * What the row keeps of the options of a submission that concern limits; undefined where there are none.
+   * What the row keeps of the options of a submission that concern limits. Called only where one is set.
    * @throws InvalidSubmissionError
    */
-  read(options: Pick<SubmitMessagesOptions, "concurrency" | "rate" | "singleton" | "budget">): Json | undefined;
+  read(options: GivenLimits): StoredLimits | undefined;
   /**
    * Decides whether a pending submission starts. Undefined: it starts now, and the capacity for it is taken. The promise
    * resolves with what it waits for, with why it must not run, or with undefined: then `admit()` is called again.
@@ -27,6 +27,21 @@ export interface Gate {
   /** Dollars of the model calls of a submission since the last call of this method; undefined where nothing has a price. */
   takeCost(seq: number): number | undefined;
 }
+
+/** As the caller gave them, maybe untyped. Only the names are checked. */
+export type GivenLimits = {
+  readonly [Name in "concurrency" | "rate" | "singleton"]?: SubmitMessagesOptions[Name] | undefined;
+} & {
+  readonly budget?:
+    | { readonly tokens?: number | undefined; readonly usd?: number | undefined }
+    | undefined;
+};
+
+export type StoredLimits = {
+  readonly [name: string]: Json;
+  /** A budget in dollars: the usage is written after each model call. */
+  readonly usd?: number;
+};
 
 export type Admission =
   | undefined

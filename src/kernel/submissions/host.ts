@@ -192,7 +192,7 @@ export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 /** What a host checks of a submission before it is stored. */
 export type CheckedSubmission = Pick<
   NewSubmission,
-  "thread" | "channel" | "answer" | "retry" | "budget" | "messages"
+  "thread" | "channel" | "answer" | "retry" | "budget" | "limits" | "messages"
 > & { readonly whenBusy?: WhenBusy | undefined };
 
 /** A kind of agent, as the ledger needs it. */

@@ -32,7 +32,12 @@ export function inspect(
     ...defined({ idempotencyKey, metadata, mergedInto, usage }),
     ...(failedAttempts?.length && { failedAttempts }),
   };
-  if (status === "pending") return { ...common, status, ...defined({ dueAt: submission.dueAt }) };
+  if (status === "pending")
+    return {
+      ...common,
+      status,
+      ...defined({ dueAt: submission.dueAt, waitingFor: submission.waitingFor }),
+    };
   if (status === "running") return { ...common, status, startedAt: startedAt ?? createdAt };
   const { messageId, finishReason, output, error, errorName } = submission;
   const ended = {

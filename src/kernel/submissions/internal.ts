@@ -1,7 +1,7 @@
 /** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
 
 export { invalidSubmission } from "./errors.ts";
-export type { Admission, Gate, LimitWait, WaitingFor } from "./gate.ts";
+export type { Admission, Gate, GivenLimits, LimitWait, StoredLimits, WaitingFor } from "./gate.ts";
 export {
   type AnswerState,
   type AttemptRef,
@@ -51,6 +51,7 @@ export {
   tracedSubmission,
 } from "./store/traced.ts";
 export { Submissions } from "./submissions.ts";
+export { installGate } from "./turns/admission.ts";
 export type { AttemptPlan } from "./turns/next-attempt.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";
 export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";

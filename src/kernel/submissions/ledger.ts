@@ -7,11 +7,13 @@ import { emit, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { Deadlines, MAX_TIMER_MS } from "../../core/timeout.ts";
 import type { Outbox } from "../outbox/index.ts";
+import type { Gate } from "./gate.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import { isTerminal, type Submission, type Summary } from "./store/rows.ts";
 import { SubmissionStore } from "./store/store.ts";
+import type { Admissions } from "./turns/admission.ts";
 import type { SubmissionInspection } from "./types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;
@@ -23,6 +25,11 @@ export class Ledger {
   readonly hooks: StatusHooks;
   /** The steps of durable tools that run now, by their idempotency keys. */
   readonly runningSteps = new Map<string, Promise<unknown>>();
+  /** Set by `installGate()`. */
+  gate: Gate | undefined;
+  admissions: Admissions | undefined;
+  /** @throws FeatureNotInstalledError */
+  needGate!: (usedBy: string) => Gate;
   #store: SubmissionStore | undefined;
 
   constructor(
@@ -55,6 +62,7 @@ export class Ledger {
 
   /** Reports a new status to the app, and an error to `onProblem` as well. */
   announce(submission: Summary): void {
+    this.admissions?.announced(submission);
     const inspection = inspect(submission);
     if (inspection.status === "error") {
       const { submissionId, thread, attempts, error = "", errorName = "" } = inspection;

@@ -6,6 +6,7 @@ import type { Duration } from "../../core/options/duration.ts";
 import type { Instant } from "../../core/options/instant.ts";
 import type { AnySchema, InputOf } from "../../core/schema/schema.ts";
 import type { Destination } from "../outbox/index.ts";
+import type { WaitingFor } from "./gate.ts";
 import type { SubmissionStatus, TerminalStatus } from "./store/rows.ts";
 
 /** The answer that a turn has to give, and how it is asked for. */
@@ -174,14 +175,33 @@ export interface SubmitMessagesOptions<
    * @default a trace of its own
    */
   traceparent?: string;
-  /** Limits of what the turn uses. */
+  /** Limits of what the turn uses, over all attempts. */
   budget?: {
+    /** Tokens. When they are used up, the submission ends with {@link BudgetExceededError} before the next model call. */
+    tokens?: number;
     /**
-     * Tokens of all its model calls, over all attempts. When they are used up, the submission ends with
-     * {@link BudgetExceededError} before the next call.
+     * Dollars. The submission ends with a `BudgetExceededError` before a model call that could cost more than is left. Needs
+     * `limits()` with prices.
      */
-    tokens: number;
+    usd?: number;
   };
+  /**
+   * At most `limit` submissions with this key run at a time, across all agents of the app. Others wait. Needs `limits()`.
+   * @example { key: "customer-7", limit: 2 }
+   */
+  concurrency?: { key: string; limit: number };
+  /**
+   * At most so many submissions with this key start in a span of time, across all agents of the app. Others wait. Needs
+   * `limits()`.
+   * @example { key: "customer-7", limit: "10 per minute" }
+   */
+  rate?: { key: string; limit: string };
+  /**
+   * What happens where another submission with the key of `concurrency` runs or waits: `"replace"` ends the older one with a
+   * `SubmissionReplacedError`, `"skip"` ends this one with a `SubmissionSkippedError`.
+   * @default none: it waits
+   */
+  singleton?: "replace" | "skip";
   /** How often the turn is attempted, and whether after side effects. */
   retry?: {
     /**
@@ -274,15 +294,17 @@ type Pending<Output> = Common<Output> & {
   status: "pending";
   /** When it is due; unset while it waits for its turn. */
   dueAt?: number;
+  /** The limit that it waits for, with `limits()`. */
+  waitingFor?: WaitingFor;
 } & Absent<"startedAt" | KeyOfEnd>;
 
 type Running<Output> = Common<Output> & {
   status: "running";
   startedAt: number;
-} & Absent<"dueAt" | KeyOfEnd>;
+} & Absent<"dueAt" | "waitingFor" | KeyOfEnd>;
 
 type Ended<Output> = Common<Output> &
-  Absent<"dueAt"> & {
+  Absent<"dueAt" | "waitingFor"> & {
     /** Unset when it ended before its turn started. */
     startedAt?: number;
     completedAt: number;

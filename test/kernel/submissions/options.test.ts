@@ -262,7 +262,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ],
     ["idempotancyKey", { idempotancyKey: "x" } as never, 'Unknown option "idempotancyKey"'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],
-    ["budget.tokens", { budget: {} as never }, "from 1"],
+    ["budget", { budget: {} as never }, "expected tokens or usd"],
     ["output", { output: "x" as never }, 'Invalid output "x": expected a schema of Zod'],
     ["output", { output: [] as never }, "Invalid output []: expected a schema"],
     ["output", { output: { city: "" } }, "it has no keyword of a JSON Schema"],

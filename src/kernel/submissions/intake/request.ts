@@ -23,6 +23,7 @@ import {
 } from "../../../core/trace-context.ts";
 import type { Destination, Outbox } from "../../outbox/index.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
+import type { StoredLimits } from "../gate.ts";
 import type { Ledger } from "../ledger.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, type NewSubmission, poolOf } from "../store/rows.ts";
 import type {
@@ -91,8 +92,14 @@ const OPTIONS = {
   notify: z.unknown().optional(),
   reply: z.unknown().optional(),
   budget: optionsOf<NonNullable<SubmitMessagesOptions["budget"]>>()({
-    tokens: count(),
-  }).optional(),
+    tokens: count().optional(),
+    usd: z.custom<number>().optional(),
+  })
+    .refine((budget) => Object.keys(budget).length > 0, "expected tokens or usd")
+    .optional(),
+  concurrency: z.custom<SubmitMessagesOptions["concurrency"]>().optional(),
+  rate: z.custom<SubmitMessagesOptions["rate"]>().optional(),
+  singleton: z.custom<SubmitMessagesOptions["singleton"]>().optional(),
   retry: optionsOf<NonNullable<SubmitMessagesOptions["retry"]>>()({
     maxAttempts: count().optional(),
     afterSideEffects: oneOf(["tell", "fail", "repeat", true, false]).optional(),
@@ -112,10 +119,11 @@ const PUBLIC = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
 
 /** Checks the arguments of `submitMessages()`, and returns what is stored. @throws InvalidSubmissionError */
 export function prepare(
-  { store, limits, clock, outbox }: Ledger,
+  ledger: Ledger,
   messages: UIMessage[],
   asked: InternalSubmitOptions,
 ): NewSubmission {
+  const { store, limits, clock, outbox } = ledger;
   const given = storedOptions(asked);
   checkAnswer(given.answer);
   checkMessages(messages);
@@ -149,10 +157,20 @@ export function prepare(
     retry: options.retry,
     rank: URGENT.includes(whenBusy) ? FRONT : -options.priority,
     budget: options.budget?.tokens,
+    limits: limitsOf(ledger, options),
     debounceKey: debounce && JSON.stringify([thread, debounce.key]),
     batch: options.batch?.id,
     ...timing,
   };
+}
+
+/** What `limits()` keeps of its options. @throws FeatureNotInstalledError for an option without it */
+function limitsOf(ledger: Ledger, options: Read): StoredLimits | undefined {
+  const { concurrency, rate, singleton, budget } = options;
+  const given = { concurrency, rate, singleton, "budget.usd": budget?.usd };
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined) return (ledger.gate ?? ledger.needGate(name)).read(options);
+  return undefined;
 }
 
 /**

@@ -24,6 +24,7 @@ type Row = {
   bytes: number;
   resets: number;
   retry: string | null;
+  /** Of tokens, or of dollars. */
   budget: number | null;
   has_effects: number;
 };
@@ -114,7 +115,7 @@ export class Answers {
   }
 
   #unanswered({ seq, attempt }: AttemptRef): Row | undefined {
-    const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, budget,
+    const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, IFNULL(budget, limits ->> 'usd') AS budget,
                      EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS has_effects FROM perdure_submissions s
                    WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL`;
     return this.storage.sql.exec<Row>(query, seq, attempt).toArray()[0];

@@ -35,14 +35,14 @@ export class Attempts {
 
   /** A new submission continues an ended one: it gets its attempts, the last one as failed, and its usage. */
   inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
-    const { attempts, resets, usage } = from;
+    const { attempts, resets, waits, usage } = from;
     const copy = `INSERT INTO perdure_attempts (${COLUMNS})
                   SELECT ?${COLUMNS.slice("seq".length)} FROM perdure_attempts WHERE seq = ?`;
     this.sql.exec(copy, seq, from.seq);
     this.add({ ...last, seq, attempt: attempts });
     const query =
-      "UPDATE perdure_submissions SET attempts = ?, resets = ?, usage = ? WHERE seq = ?";
-    this.sql.exec(query, attempts, resets, json(usage), seq);
+      "UPDATE perdure_submissions SET attempts = ?, resets = ?, waits = ?, usage = ? WHERE seq = ?";
+    this.sql.exec(query, attempts, resets, waits, json(usage), seq);
   }
 
   /** The attempts of a submission that failed and were not its last, oldest first. */

@@ -5,6 +5,7 @@ import { type Failure, readFailure } from "../../../core/failures.ts";
 import type { Json } from "../../../core/json.ts";
 import { rowOf } from "../../../core/sql.ts";
 import type { Destination } from "../../outbox/index.ts";
+import type { StoredLimits, WaitingFor } from "../gate.ts";
 import type { TurnFacts } from "../host.ts";
 import type { AttemptTimeline, Timeline } from "../turns/budgets.ts";
 import type { NextAction } from "../turns/next-attempt.ts";
@@ -99,6 +100,8 @@ type Columns = {
   finishReason: string | undefined;
   traceParent: string | undefined;
   usage: TokenUsage | undefined;
+  /** What a pending one waits for, where that is a limit. */
+  waitingFor: WaitingFor | undefined;
   createdAt: number;
   startedAt: number | undefined;
   settledAt: number | undefined;
@@ -123,9 +126,16 @@ type Row = SummaryRow & {
   /** The submission that `retrySubmission()` has made of it. */
   retriedBy: string | undefined;
   isUnrecorded: number;
+  /** What `limits()` keeps of its options. */
+  limits: StoredLimits | undefined;
+  /** How many of the resets were waits for a limit. */
+  waits: number;
 };
 
-const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "timeline", "answer", "messages"];
+const JSON_COLUMNS = [
+  ...["metadata", "notify", "retry", "usage", "timeline", "answer", "messages"],
+  ...["limits", "waiting_for"],
+];
 
 /** Taken from the rank of one that goes before all others, and added again when it runs. */
 export const NEXT_RANK = 10_000;
@@ -138,7 +148,7 @@ export type Summary = ReturnType<typeof toSummary>;
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
   due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
   debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
-  metadata, output`;
+  metadata, output, iif(due_at > 0, waiting_for, NULL) AS waiting_for`;
 
 /** Whether it expired before its first attempt. */
 export function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
@@ -158,12 +168,13 @@ export function readRow<Read extends { error?: string | undefined }>(
 }
 
 function toSubmission(sql: SqlStorage, row: Row) {
-  const { messages, answer, timeline, retriedBy } = row;
+  const { messages, answer, timeline, retriedBy, limits, waits } = row;
   /** Whether `retrySubmission()` has made it. */
   const isRetry = row.isRetry === 1;
   /** Whether the ledger has no record of the tools that an attempt ran. */
   const isUnrecorded = row.isUnrecorded === 1;
-  return { ...toSummary(sql, row), messages, answer, timeline, retriedBy, isRetry, isUnrecorded };
+  const large = { messages, answer, timeline, limits };
+  return { ...toSummary(sql, row), ...large, retriedBy, waits, isRetry, isUnrecorded };
 }
 
 function toSummary(sql: SqlStorage, row: SummaryRow) {
@@ -246,7 +257,7 @@ export type NewSubmission = Omit<
 const GIVEN = [
   ...(["submissionId", "isRetry", "idempotencyKey", "thread", "channel", "traceParent"] as const),
   ...(["run", "retry", "rank", "expiresAt", "keyExpiresAt", "budget", "debounceKey"] as const),
-  ...(["debounceUntil", "batch", "notify", "metadata", "answer", "messages"] as const),
+  ...(["debounceUntil", "batch", "notify", "metadata", "answer", "messages", "limits"] as const),
 ] as const;
 type NewColumn = (typeof GIVEN)[number];
 export const NEW_COLUMNS = [...GIVEN, "isGenerated", "notBefore"] as const;

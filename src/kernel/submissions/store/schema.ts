@@ -117,4 +117,7 @@ export const MIGRATIONS = [
    ) WITHOUT ROWID;`,
   "ALTER TABLE perdure_submissions ADD COLUMN is_unrecorded INTEGER NOT NULL DEFAULT 0",
   "DROP TABLE perdure_usage",
+  `ALTER TABLE perdure_submissions ADD COLUMN waits INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE perdure_submissions ADD COLUMN limits TEXT;
+   ALTER TABLE perdure_submissions ADD COLUMN waiting_for TEXT;`,
 ] as const;

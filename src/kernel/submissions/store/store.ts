@@ -153,8 +153,8 @@ export class SubmissionStore {
   claim(seq: number, now: number, isUnrecorded = false): Submission | undefined {
     const claimed = this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL,
-         is_unrecorded = MAX(is_unrecorded, ?)
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, waiting_for = NULL,
+         debounce_key = NULL, is_unrecorded = MAX(is_unrecorded, ?)
        WHERE seq = ? AND status = 'pending' RETURNING *`,
       now,
       isUnrecorded ? 1 : 0,
@@ -171,7 +171,7 @@ export class SubmissionStore {
   join(seq: number, { seq: target, attempt }: AttemptRef, now: number): Submission | undefined {
     const joined = this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL,
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, waiting_for = NULL,
          debounce_key = NULL, merged_into = (SELECT submission_id FROM perdure_submissions WHERE seq = ?)
        WHERE seq = ? AND status = 'pending' AND (expires_at IS NULL OR expires_at > ?)
          AND EXISTS (SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?)
@@ -342,6 +342,7 @@ export class SubmissionStore {
     this.open.reschedule();
     const replaced = this.#one(
       `UPDATE perdure_submissions SET messages = ?, metadata = ?, notify = ?, expires_at = ?,
+         due_at = iif(not_before IS NULL, due_at, NULL),
          not_before = CASE WHEN not_before IS NULL THEN NULL ELSE MIN(?, debounce_until) END
        WHERE seq = ? AND status = 'pending' RETURNING *`,
       messages,

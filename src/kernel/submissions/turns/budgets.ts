@@ -18,6 +18,8 @@ const MAX_UNMEASURED = 5;
 type Account = {
   readonly attempt: number;
   readonly budget: number | undefined;
+  /** Whether its usage is written after each call. */
+  readonly isLimited: boolean;
   /** Tokens that were written before this object instance began to count. */
   readonly before: TokenUsage | undefined;
   spent: TokenUsage | undefined;
@@ -46,10 +48,11 @@ export class TokenBudgets {
    * @param isResumed whether an earlier object instance began it
    */
   open(submission: Submission, isResumed = false): void {
-    const { seq, attempts: attempt, budget, usage: before, timeline } = submission;
+    const { seq, attempts: attempt, budget, limits, usage: before, timeline } = submission;
     const times = new AttemptTimes(timeline, isResumed);
     const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
-    this.#accounts.set(seq, { attempt, budget, before, ...unused, times });
+    const isLimited = (budget ?? limits?.usd) !== undefined;
+    this.#accounts.set(seq, { attempt, budget, isLimited, before, ...unused, times });
   }
 
   /**
@@ -63,12 +66,18 @@ export class TokenBudgets {
     account.times.ended(call, reported, this.ledger.clock.now());
     const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
-    if (usage) account.spent = sum(account.spent, usage);
+    this.#spend(ref.seq, account, usage);
     account.garbage = garbage;
     if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
     else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
-    if (usage && account.budget !== undefined)
-      this.ledger.store.spend(ref, sum(account.before, account.spent ?? {}));
+    if (account.spent && account.isLimited)
+      this.ledger.store.spend(ref, sum(account.before, account.spent));
+  }
+
+  /** Adds the tokens of a call, and the dollars that the gate has counted. */
+  #spend(seq: number, account: Account, usage?: TokenUsage): void {
+    const cost = this.ledger.gate?.takeCost(seq);
+    if (usage || cost) account.spent = sum(account.spent, { ...usage, cost });
   }
 
   /**
@@ -114,7 +123,10 @@ export class TokenBudgets {
 
   /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
   recordOf(seq: number): AttemptRecord {
-    const { before, spent, times } = this.#accounts.get(seq) ?? {};
+    const account = this.#accounts.get(seq);
+    // The cost of a call that has failed.
+    if (account) this.#spend(seq, account);
+    const { before, spent, times } = account ?? {};
     return { spent, usage: spent && sum(before, spent), times };
   }
 
@@ -134,10 +146,13 @@ export class TokenBudgets {
 }
 
 function sum(a: TokenUsage | undefined, b: TokenUsage): TokenUsage {
+  const cost = (a?.cost ?? 0) + (b.cost ?? 0);
   return {
     inputTokens: (a?.inputTokens ?? 0) + (b.inputTokens ?? 0),
     outputTokens: (a?.outputTokens ?? 0) + (b.outputTokens ?? 0),
     totalTokens: (a?.totalTokens ?? 0) + tokensOf(b),
+    // Without the digits that only an addition of binary fractions brings.
+    ...(cost > 0 && { cost: Math.round(cost * 1e9) / 1e9 }),
   };
 }
 

@@ -1,7 +1,8 @@
-/** A turn in memory, and the platform's span of it. */
+/** A turn in memory, as its host sees it, and the platform's span of it. */
 
 import { inSpan, type SpanAttributes } from "../../../core/spans.ts";
-import type { TurnEnd } from "../host.ts";
+import { type AttemptRef, type Turn, type TurnEnd, TurnRefused } from "../host.ts";
+import type { StatusHooks } from "../ledger.ts";
 import { publicThreadOf, type Submission } from "../store/rows.ts";
 import type { AttemptPlan } from "./next-attempt.ts";
 
@@ -23,6 +24,47 @@ export function liveTurn(submission: Submission, now: number) {
     isInHook: false,
     heartbeatAt: now,
   };
+}
+
+type Running = {
+  readonly isGivenUp: () => boolean;
+  /** Undefined if it must not run any more. */
+  readonly begin: () => AttemptRef | undefined;
+};
+
+/** The turn as its host sees it. */
+export function turnOf(live: LiveTurn, hooks: StatusHooks, { isGivenUp, begin }: Running): Turn {
+  const { submissionId, thread, channel } = live.submission;
+  const { signal } = live.controller;
+  return {
+    submissionId,
+    thread,
+    channel,
+    signal,
+    get isGivenUp() {
+      return isGivenUp();
+    },
+    get messages() {
+      return live.submission.messages;
+    },
+    get plan() {
+      return live.plan;
+    },
+    get isAgain() {
+      return live.submission.isRetry || live.submission.attempts > 1;
+    },
+    begin: () => begin() ?? refuse(),
+    announced: async () => {
+      live.isInHook = true;
+      await hooks.whenNotified(submissionId, signal);
+      live.isInHook = false;
+      if (signal.aborted) refuse();
+    },
+  };
+}
+
+function refuse(): never {
+  throw new TurnRefused();
 }
 
 export function inTurnSpan(live: LiveTurn, run: () => Promise<TurnEnd>): Promise<TurnEnd> {

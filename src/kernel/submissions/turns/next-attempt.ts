@@ -194,7 +194,12 @@ export function mayRepeatEffects(retry: SubmitMessagesOptions["retry"], isUnreco
 }
 
 /** A turn with effects is repeated only if allowed; an attempt without tools always. */
-function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn): boolean {
+export function mayActAgain({
+  spec,
+  priors,
+  hasEffects,
+  mayRepeatEffects,
+}: Pick<FailedTurn, "spec" | "priors" | "hasEffects" | "mayRepeatEffects">): boolean {
   return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
 }
 

@@ -180,11 +180,11 @@ export class Recovery {
 
   async #decide(submission: Submission, turn: InterruptedTurn): Promise<void> {
     const { host, store, limits, clock } = this.ledger;
-    const { seq, submissionId, thread, attempts, retry, answer, resets } = submission;
+    const { seq, submissionId, thread, attempts, retry, answer, resets, waits } = submission;
     const priors = store.attempts.priors(submission);
     const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
     const conversation = await withTimeout(host.inspectConversation(submission), HOST_TIMEOUT_MS);
-    const isFree = turn.isReset === true && resets < MAX_FREE_RESETS;
+    const isFree = turn.isReset === true && resets - waits < MAX_FREE_RESETS;
     const hasUnrecorded = conversation.hasEffects || this.ledger.hasForeignCalls(submission);
     const decision = recover({
       applied: conversation.applied,

@@ -8,11 +8,18 @@ import { earliest } from "../../../core/clock.ts";
 import { type Failure, failureOf } from "../../../core/failures.ts";
 import { isReset } from "../../../core/lifecycle/resets.ts";
 import { TurnStalledError } from "../errors.ts";
-import { type AttemptRef, type Turn, type TurnEnd, TurnRefused } from "../host.ts";
+import { type AttemptRef, type TurnEnd, TurnRefused } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
-import { concurrencyOf, isExpired, isPool, type Seen, type Submission } from "../store/rows.ts";
+import {
+  concurrencyOf,
+  isExpired,
+  isIsolated,
+  isPool,
+  type Seen,
+  type Submission,
+} from "../store/rows.ts";
 import type { TokenBudgets } from "./budgets.ts";
-import { inTurnSpan, type LiveTurn, liveTurn } from "./live-turn.ts";
+import { inTurnSpan, type LiveTurn, liveTurn, turnOf } from "./live-turn.ts";
 import { mayRepeatEffects, OF_ANOTHER_HOST } from "./next-attempt.ts";
 import type { Interruption, Recovery } from "./recovery.ts";
 import type { Settlement } from "./settlement.ts";
@@ -22,10 +29,10 @@ const EXPIRED: Failure = {
   name: "SubmissionExpiredError",
   message: "Its turn did not come within expiresIn.",
 };
-/** How long to wait after a failed start, a failed admission or a reset. */
-const PAUSE_MS = 2_000;
 const NOT_STARTED = "the next turn could not be started, will retry";
 const ADMISSION = "admission";
+/** How long to wait after a failed start, a failed admission or a reset. */
+const PAUSE_MS = 2_000;
 
 export class TurnRunner {
   readonly #live = new Map<number, LiveTurn>();
@@ -48,7 +55,12 @@ export class TurnRunner {
   }
 
   get isBusy(): boolean {
-    return this.#live.size > 0;
+    return this.#live.size + this.#asked.length > 0;
+  }
+
+  /** Those about which the gate of `limits()` decides. Each takes a slot. */
+  get #asked(): readonly number[] {
+    return this.ledger.admissions?.asked ?? [];
   }
 
   /** The submissions of the live turns, as they were claimed. */
@@ -126,6 +138,7 @@ export class TurnRunner {
         this.#tryOrPause(() => this.#giveUp(live), live.submission.thread);
       }
     }
+    this.ledger.admissions?.endStalled();
   }
 
   #giveUp(live: LiveTurn): void {
@@ -177,7 +190,8 @@ export class TurnRunner {
   }
 
   #hasFreeSlot(): boolean {
-    return this.#live.size + this.recovery.count < this.ledger.limits.maxConcurrentTurns;
+    const taken = this.#live.size + this.#asked.length + this.recovery.count;
+    return taken < this.ledger.limits.maxConcurrentTurns;
   }
 
   #hasSlot(thread: string): boolean {
@@ -207,11 +221,22 @@ export class TurnRunner {
         this.settlement.end(next, { outcome: "error", failure: OF_ANOTHER_HOST });
         continue;
       }
-      if (next.dueAt === undefined || next.dueAt <= now) return next;
-      // Keep first-in-first-out order: later turns would fail too.
-      this.#pause(thread, next.dueAt);
-      return undefined;
+      if (next.dueAt !== undefined && next.dueAt > now) {
+        // Keep first-in-first-out order: later turns would fail too.
+        this.#pause(thread, next.dueAt);
+        return undefined;
+      }
+      const onDecided = (pausedUntil: number) => this.#decided(thread, pausedUntil);
+      if (!this.ledger.admissions?.holds(next, onDecided)) return next;
+      if (!isIsolated(thread) || !this.#hasSlot(thread)) return undefined;
     }
+  }
+
+  /** The gate has decided about a submission of the thread. */
+  #decided(thread: string, pausedUntil: number): void {
+    this.expect([thread]);
+    if (pausedUntil > 0) this.#pause(thread, pausedUntil);
+    this.kick();
   }
 
   #pause(thread: string, until: number): void {
@@ -219,11 +244,12 @@ export class TurnRunner {
     this.ledger.wake.request(until);
   }
 
-  /** Live turns that have not begun: their submissions are still pending. */
+  /** Live turns that have not begun: their submissions are still pending. Of isolated ones, also those that the gate has. */
   #unbegun(thread: string): number[] {
-    return [...this.#live.values()]
+    const live = [...this.#live.values()]
       .filter(({ submission, attempt }) => submission.thread === thread && attempt === undefined)
       .map(({ submission }) => submission.seq);
+    return isIsolated(thread) ? [...live, ...this.#asked] : live;
   }
 
   #start(submission: Submission): void {
@@ -253,6 +279,7 @@ export class TurnRunner {
   #release(live: LiveTurn): void {
     const { seq, thread } = live.submission;
     if (this.#live.get(seq) !== live) return;
+    if (live.attempt === undefined) this.ledger.gate?.released(seq);
     this.#live.delete(seq);
     this.ledger.loop.untrack(live);
     if (isPool(thread)) this.#waiting.set(thread, 0);
@@ -265,7 +292,10 @@ export class TurnRunner {
   }
 
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
-    const turn = this.#turnOf(live);
+    const turn = turnOf(live, this.ledger.hooks, {
+      isGivenUp: () => this.#live.get(live.submission.seq) !== live,
+      begin: () => this.#begin(live),
+    });
     try {
       const { loop, host } = this.ledger;
       return await inTurnSpan(live, () => loop.inHostContext(() => host.run(turn)));
@@ -275,37 +305,6 @@ export class TurnRunner {
       if (isReset(error)) return { outcome: "recovering", isReset: true };
       return { outcome: "error", failure: failureOf(error), cause: error };
     }
-  }
-
-  #turnOf(live: LiveTurn): Turn {
-    const { seq, submissionId, thread, channel } = live.submission;
-    const { signal } = live.controller;
-    const isGivenUp = () => this.#live.get(seq) !== live;
-    return {
-      submissionId,
-      thread,
-      channel,
-      signal,
-      get isGivenUp() {
-        return isGivenUp();
-      },
-      get messages() {
-        return live.submission.messages;
-      },
-      get plan() {
-        return live.plan;
-      },
-      get isAgain() {
-        return live.submission.isRetry || live.submission.attempts > 1;
-      },
-      begin: () => this.#begin(live) ?? refuse(),
-      announced: async () => {
-        live.isInHook = true;
-        await this.ledger.hooks.whenNotified(submissionId, signal);
-        live.isInHook = false;
-        if (signal.aborted) refuse();
-      },
-    };
   }
 
   /** Claims the submission. Returns undefined if it must not run any more. */
@@ -379,8 +378,4 @@ export class TurnRunner {
       return { seen, end };
     }
   }
-}
-
-function refuse(): never {
-  throw new TurnRefused();
 }

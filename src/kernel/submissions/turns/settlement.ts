@@ -61,7 +61,11 @@ export class Settlement {
     const { store } = this.ledger;
     const submission = store.get(seen.seq);
     if (!submission) return undefined;
-    if (!store.isAnswered(submission)) return this.#retry(submission, seen, end);
+    if (!store.isAnswered(submission))
+      return (
+        this.ledger.admissions?.waitAgain({ ...submission, ...seen }, end, this.budgets) ??
+        this.#retry(submission, seen, end)
+      );
     const { requestId, messageId, finishReason } = end;
     return this.settle(seen, { status: "completed", requestId, messageId, finishReason });
   }

@@ -61,6 +61,7 @@ function make(
       thread: "main",
       channel: undefined,
       answer: undefined,
+      limits: undefined,
       notify: undefined,
       run: undefined,
       retry: undefined,

@@ -1,0 +1,165 @@
+/**
+ * Asks the gate of `limits()` before turns start, and carries out its decisions. No host and no kernel imports it: agents without
+ * `limits()` do not load it.
+ */
+
+import type { Admission, Gate, LimitWait, WaitingFor } from "../gate.ts";
+import type { TurnEnd } from "../host.ts";
+import type { Ledger } from "../ledger.ts";
+import { isIsolated, type Submission, type Summary } from "../store/rows.ts";
+import { wait } from "../store/waiting.ts";
+import type { Submissions } from "../submissions.ts";
+import type { TokenBudgets } from "./budgets.ts";
+import { mayActAgain, mayRepeatEffects } from "./next-attempt.ts";
+import type { Settlement } from "./settlement.ts";
+
+/** After this time without a decision, the gate is asked again. */
+const DECISION_MS = 30_000;
+/** How long a thread is paused after a failed decision. */
+const PAUSE_MS = 2_000;
+/** A change of the time that a submission waits for is stored from here on. */
+const REWRITTEN_MS = 10_000;
+
+type Asked = { readonly since: number; readonly onDecided: OnDecided };
+
+/** The thread is looked at again: now, or when the pause is over. */
+type OnDecided = (pausedUntil: number) => void;
+
+/** Turns start by the decisions of this gate from now on. */
+export function installGate({ ledger, turns }: Submissions, gate: Gate): void {
+  ledger.gate = gate;
+  ledger.admissions = new Admissions(ledger, turns.settlement, gate);
+}
+
+/** Submissions that are next in their threads, and about which the gate decides. Each takes a slot meanwhile. */
+export class Admissions {
+  readonly #asked = new Map<number, Asked>();
+
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly settlement: Settlement,
+    private readonly gate: Gate,
+  ) {}
+
+  /** The numbers of the submissions. */
+  get asked(): number[] {
+    return [...this.#asked.keys()];
+  }
+
+  /** Whether a submission cannot start yet. */
+  holds(submission: Submission, onDecided: OnDecided): boolean {
+    const { seq } = submission;
+    if (this.#asked.has(seq)) return true;
+    const admission = this.gate.admit(submission);
+    if (!admission) return false;
+    const { loop, clock } = this.ledger;
+    const asked = { since: clock.now(), onDecided };
+    this.#asked.set(seq, asked);
+    const isOver = () => this.#asked.get(seq) !== asked;
+    const work = this.#decided(submission, admission, isOver).then((pausedUntil) => {
+      if (!isOver()) this.#end(seq, asked, pausedUntil);
+    });
+    loop.track(asked, work);
+    return true;
+  }
+
+  /** A submission has a new status. One that waits, has ended or has joined another turn uses nothing more. */
+  announced({ seq, status, mergedInto }: Summary): void {
+    if (status !== "running" || mergedInto !== undefined) this.gate.released(seq);
+  }
+
+  /** Gives up decisions that do not come. */
+  endStalled(): void {
+    for (const [seq, asked] of this.#asked)
+      if (this.ledger.clock.now() - asked.since >= DECISION_MS) this.#end(seq, asked, 0);
+  }
+
+  /**
+   * running → pending, if a turn has failed because it must wait for a limit. The attempt is not counted.
+   *
+   * @param submission as it is, with the attempt that has failed
+   */
+  waitAgain(
+    submission: Submission,
+    { cause, failure, hasEffects = false }: Extract<TurnEnd, { outcome: "error" }>,
+    budgets: TokenBudgets,
+  ): Submission | undefined {
+    const { store, clock } = this.ledger;
+    const { seq, answer: spec, retry } = submission;
+    const waitingFor = limitOf(cause);
+    const turn = {
+      spec,
+      priors: store.attempts.priors(submission),
+      hasEffects: hasEffects || store.toolCalls.exist(seq),
+      mayRepeatEffects: mayRepeatEffects(retry, hasEffects),
+    };
+    if (!waitingFor || !mayActAgain(turn)) return undefined;
+    const now = clock.now();
+    const { usage, times } = budgets.recordOf(seq);
+    const left = { usage, timeline: times?.end(failure, now), isFree: true, isNext: true };
+    const pending = store.transaction(() =>
+      store.startOver(submission, now, left)
+        ? wait(store, submission, waitingFor, waitingFor.until, true)
+        : undefined,
+    );
+    if (!pending) return undefined;
+    budgets.close(seq);
+    this.ledger.announce(pending);
+    return pending;
+  }
+
+  #end(seq: number, asked: Asked, pausedUntil: number): void {
+    this.#asked.delete(seq);
+    this.ledger.loop.untrack(asked);
+    asked.onDecided(pausedUntil);
+  }
+
+  /** Carries out a decision. Never rejects. Returns until when the thread is paused, or 0. */
+  async #decided(
+    submission: Submission,
+    admission: Promise<Admission>,
+    isOver: () => boolean,
+  ): Promise<number> {
+    try {
+      const decision = await admission;
+      return decision && !isOver() ? this.#carryOut(submission, decision) : 0;
+    } catch (error) {
+      console.error("[perdure] limits could not decide about a turn, will retry:", error);
+      return this.ledger.clock.now() + PAUSE_MS;
+    }
+  }
+
+  #carryOut(submission: Submission, decision: NonNullable<Admission>): number {
+    const { seq, attempts, thread, waitingFor: stored, expiresAt } = submission;
+    if ("status" in decision) {
+      const { status: outcome, failure } = decision;
+      this.settlement.end({ seq, attempts, status: "pending" }, { outcome, failure });
+      return 0;
+    }
+    const { waitingFor } = decision;
+    const isExpiring = expiresAt !== undefined && attempts === 0;
+    const dueAt = isExpiring ? Math.min(waitingFor.until, expiresAt) : waitingFor.until;
+    // An isolated one is always stored: the others of its thread do not wait for it.
+    if (!isIsolated(thread) && stored && isSame(stored, waitingFor)) return dueAt;
+    wait(this.ledger.store, submission, waitingFor, dueAt);
+    this.ledger.wake.request(dueAt);
+    return 0;
+  }
+}
+
+function isSame(stored: WaitingFor, { limit, key, why, until }: WaitingFor): boolean {
+  const isDue = Math.abs(until - stored.until) < REWRITTEN_MS;
+  return isDue && limit === stored.limit && key === stored.key && why === stored.why;
+}
+
+type Wrapping = Partial<LimitWait> & { readonly lastError?: unknown };
+
+/** The limit that a model waits for, by its error or by one that it is wrapped in. */
+function limitOf(error: unknown): WaitingFor | undefined {
+  for (let at = error, depth = 0; at && depth < 8; depth++) {
+    const { waitingFor, lastError, cause } = at as Wrapping;
+    if (waitingFor) return waitingFor;
+    at = lastError ?? cause;
+  }
+  return undefined;
+}
