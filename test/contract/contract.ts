@@ -3,6 +3,7 @@
 import { describe } from "vitest";
 import { crashContract, crashedSubAgents } from "./crash.ts";
 import { type ContractHost, titleOf } from "./host.ts";
+import { limitsContract } from "./limits.ts";
 import { streamsContract } from "./streams.ts";
 import { submissionsContract } from "./submissions.ts";
 import { workflowsContract } from "./workflows.ts";
@@ -12,6 +13,7 @@ export function contract(host: ContractHost): void {
     submissionsContract(host);
     workflowsContract(host);
     streamsContract(host);
+    limitsContract(host);
   });
   if (host.isSubAgent) crashedSubAgents(host);
   else crashContract(host);

@@ -34,7 +34,7 @@ import {
 } from "../sdk/recovered-turns.ts";
 import { checkModel } from "../sdk/tools.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { durableOptions, type StreamOptions } from "./durable-options.ts";
+import { durableOptions, limitedOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
@@ -88,9 +88,9 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   /** The options of the app's `streamText()`, with those of the submission whose turn calls it. */
   durable(options: StreamOptions): StreamOptions {
     const { owned, isOver = true } = this.#scope.getStore() ?? {};
-    if (!owned || isOver) return options;
+    const { agent, ledger } = this;
+    if (!owned || isOver) return limitedOptions(ledger, options);
     owned.isDurable = true;
-    const { agent } = this;
     return durableOptions(
       {
         ...owned,
@@ -191,7 +191,10 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     return {
       ...run,
       abortSignal,
-      hasBudget: () => this.ledger.store.get(run.attempt.ref.seq)?.budget !== undefined,
+      hasBudget: () => {
+        const { budget, limits } = this.ledger.store.get(run.attempt.ref.seq) ?? {};
+        return (budget ?? limits?.usd) !== undefined;
+      },
       isDurable: false,
       note: undefined,
       model: undefined,

@@ -30,7 +30,10 @@ export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>
 export type TurnLedger = Pick<
   TurnEngine,
   "nextStep" | "detachJoined" | "recordUsage" | "toolCalls" | "heartbeat" | "answer"
->;
+> &
+  Limiting;
+
+type Limiting = { readonly ledger: Pick<TurnEngine["ledger"], "gate"> };
 
 export type AttemptOptions = {
   readonly ledger: TurnLedger;
@@ -49,6 +52,22 @@ type EndedStep = Pick<
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
 > &
   Partial<Pick<StepResult<ToolSet>, "model" | "performance">>;
+
+/**
+ * The settings of a step, whose model asks the gate of `limits()` before each call.
+ * @param seq undefined for a turn that is no submission: a client's
+ * @param step.model the model, where the settings have none
+ */
+export function limited<Config extends { readonly model?: unknown }>(
+  { ledger: { gate } }: Limiting,
+  seq: number | undefined,
+  step: { readonly model: LanguageModel },
+  config: Config,
+): Config {
+  if (!gate) return config;
+  const model = (config.model ?? step.model) as LanguageModel;
+  return { ...config, model: gate.model(seq, model) };
+}
 
 export class Attempt {
   readonly ref: AttemptRef;
@@ -114,13 +133,15 @@ export class Attempt {
     return askedSettings(ctx, { ...config, ...note, maxSteps }, plan, tool);
   }
 
-  /** The settings of a step, which cannot keep the model from the answer. */
-  stepSettings<Config extends Parameters<typeof askedInStep>[1]>(
-    event: { readonly stepNumber: number },
-    config: Config,
-  ): Config {
-    if (!this.plan) return config;
-    return askedInStep(event.stepNumber, config, this.plan, this.#answerName, this.#maxSteps);
+  /** The settings of a step, which cannot keep the model from the answer, nor go around the limits of `limits()`. */
+  stepSettings<
+    Config extends Parameters<typeof askedInStep>[1] & {
+      readonly model?: unknown;
+    },
+  >(event: { readonly stepNumber: number; readonly model: LanguageModel }, config: Config): Config {
+    const settings = limited(this.#ledger, this.ref.seq, event, config);
+    if (!this.plan) return settings;
+    return askedInStep(event.stepNumber, settings, this.plan, this.#answerName, this.#maxSteps);
   }
 
   /**

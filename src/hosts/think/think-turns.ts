@@ -24,6 +24,7 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
+import { limited } from "../sdk/attempt.ts";
 import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -142,7 +143,7 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     const owned = this.#current();
     if (!owned) {
       this.#heartbeat();
-      return config;
+      return limited(this.ledger.turns, undefined, ctx, this.#resolved(config));
     }
     const { attempt, isRecovered } = owned;
     // A recovered turn continues a reply that is in the conversation already: what joined would come after it.
@@ -152,12 +153,16 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
       !isRecovered,
     );
     // The model that a prompt names comes before that of the app.
-    const { model, ...others } = config;
-    const isAppsModel = model !== undefined && attempt.plan?.model === undefined;
-    const settings = { ...others, ...(isAppsModel && { model }) };
+    const { model: _, ...others } = config;
+    const settings = attempt.plan?.model === undefined ? this.#resolved(config) : others;
     if (joined.length === 0) return attempt.stepSettings(ctx, settings);
     const shown = [...(config.messages ?? ctx.messages), ...(await convertToModelMessages(joined))];
     return attempt.stepSettings(ctx, { ...settings, messages: shown });
+  }
+
+  /** With the model itself in place of its id. */
+  #resolved({ model, ...config }: StepOverrides): StepOverrides {
+    return model === undefined ? config : { ...config, model: this.agent.resolveModel(model) };
   }
 
   /** The app may change the input; the ledger records the call by the model's input. */

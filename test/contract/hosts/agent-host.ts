@@ -4,10 +4,11 @@ import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
+import { gateOfTests } from "../../support/host-gate.ts";
 import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
-  static override readonly features = ALL;
+  static override readonly features = [...ALL, gateOfTests];
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

@@ -5,10 +5,11 @@ import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
+import { gateOfTests } from "../../support/host-gate.ts";
 import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
-  static override readonly features = ALL;
+  static override readonly features = [...ALL, gateOfTests];
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

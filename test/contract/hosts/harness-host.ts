@@ -9,6 +9,7 @@ import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { until } from "../../support/given.ts";
+import { gateOfTests } from "../../support/host-gate.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 /** Running calls of the tool that does not listen to its abort signal, by their names. It returns when its name is deleted. */
@@ -27,7 +28,7 @@ const tools = () => ({
 });
 
 class HarnessApp extends DurableHarness<Cloudflare.Env> {
-  static override readonly features = ALL;
+  static override readonly features = [...ALL, gateOfTests];
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

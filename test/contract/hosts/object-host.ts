@@ -6,6 +6,7 @@ import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
+import { gateOfTests } from "../../support/host-gate.ts";
 import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
@@ -18,7 +19,7 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: allWith(() => contractTasks(() => this.lifecycle.name)),
+    features: [...allWith(() => contractTasks(() => this.lifecycle.name)), gateOfTests],
     model: contractModel,
     tools: contractTools(),
   });
