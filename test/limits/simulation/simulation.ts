@@ -36,7 +36,7 @@ export type World = {
 };
 
 /** What was seen in one minute. */
-export type Minute = {
+type Minute = {
   requests: number;
   tokens: number;
   /** The largest part of a limit that counted, in the mean of its seconds. */
@@ -63,7 +63,7 @@ export type Seen = {
 const MINUTE = 60_000;
 
 /** A small generator of random numbers, so that a seed repeats a run (mulberry32). */
-export function randomOf(seed: number): () => number {
+function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
