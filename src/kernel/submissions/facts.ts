@@ -26,6 +26,8 @@ export type OpenSubmission = {
   readonly createdAt: number;
   /** When it is due; a scheduled one has its time here until it starts. */
   readonly dueAt: number | null;
+  /** Whether it waits for a limit that agents share. */
+  readonly isLimited: boolean;
   /** Attempts that have started. */
   readonly attempts: number;
   /** Attempts that neither failed nor were reset by the platform: crashes of the object ended them. */
@@ -131,34 +133,38 @@ type OpenRow = {
   due: number | null;
   attempts: number;
   resets: number;
+  limited: number;
 };
 
 function openOf(sql: SqlStorage, progressAt: FactSource["progressAt"]): OpenSubmission[] {
   const rows = sql
     .exec<OpenRow>(
       `SELECT seq, submission_id AS id, thread, status, created_at AS created, started_at AS started, due_at AS due,
-         attempts, resets ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_OPEN}`,
+         attempts, resets, due_at > 0 AND waiting_for IS NOT NULL AS limited ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_OPEN}`,
     )
     .toArray();
   const failures = failuresOf(
     sql,
     rows.filter(({ attempts, status }) => attempts > (status === "running" ? 1 : 0)),
   );
-  return rows.map(({ seq, id, thread, status, created, started, due, attempts, resets }) => {
-    const failed = failures.get(seq);
-    const ended = attempts - (status === "running" ? 1 : 0);
-    return {
-      submissionId: id,
-      thread,
-      status,
-      createdAt: created,
-      dueAt: due,
-      attempts,
-      crashes: Math.max(0, ended - resets - (failed?.count ?? 0)),
-      ...(failed && { failed }),
-      ...(status === "running" && { progressAt: progressAt(seq) ?? started ?? created }),
-    };
-  });
+  return rows.map(
+    ({ seq, id, thread, status, created, started, due, attempts, resets, limited }) => {
+      const failed = failures.get(seq);
+      const ended = attempts - (status === "running" ? 1 : 0);
+      return {
+        submissionId: id,
+        thread,
+        status,
+        createdAt: created,
+        dueAt: due,
+        isLimited: limited === 1,
+        attempts,
+        crashes: Math.max(0, ended - resets - (failed?.count ?? 0)),
+        ...(failed && { failed }),
+        ...(status === "running" && { progressAt: progressAt(seq) ?? started ?? created }),
+      };
+    },
+  );
 }
 
 /** The latest failed attempt of each, and how many there are. */

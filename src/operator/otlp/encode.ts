@@ -114,6 +114,7 @@ export function metricsBody({ spans }: Trace, resource: Resource, now: number): 
       submission ? submissionPoint(submission) : [],
     ),
     ...histogram("perdure.submission.wait", "s", LONG_SECONDS, waitPoint(spans)),
+    ...histogram("perdure.limit.wait", "s", LONG_SECONDS, spans.flatMap(limitPoint)),
   ];
   return {
     resourceMetrics: [
@@ -166,6 +167,14 @@ function waitPoint(spans: readonly TraceSpan[]): Point[] {
     .sort((a, b) => a.startedAt - b.startedAt);
   if (first?.endedAt === undefined) return [];
   return [{ value: (first.endedAt - first.startedAt) / 1_000, attributes: {} }];
+}
+
+/** How long it waited for a limit. */
+function limitPoint({ attributes }: TraceSpan): Point[] {
+  const { "perdure.limit.wait_ms": ms, "perdure.limit.name": name = "" } = attributes;
+  return typeof ms === "number"
+    ? [{ value: ms / 1_000, attributes: { "perdure.limit.name": name } }]
+    : [];
 }
 
 /** One data point for each set of attributes. */

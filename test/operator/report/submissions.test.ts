@@ -171,6 +171,24 @@ describe("findings of submissions", () => {
     expect(finding.evidence.ids).toEqual(["retried", "behind"]);
   });
 
+  it("thread-stuck, work-does-not-start: a wait for a limit and the turns behind it are no finding, until it is late", async () => {
+    const agent = givenAgent();
+    await agent.submissionStats();
+    await inside(agent, (_, { storage }) => {
+      const { sql } = storage;
+      const now = Date.now();
+      sql.exec(INSERT, "limited", 0, "main", now - HOUR, now + 10 * MINUTE, "[]");
+      sql.exec(INSERT, "begun", 1, "other", now - HOUR, now + 10 * MINUTE, "[]");
+      sql.exec("UPDATE perdure_submissions SET waiting_for = '{}'");
+      for (const thread of ["main", "other"])
+        sql.exec(INSERT, `behind-${thread}`, 0, thread, now - HOUR, null, "[]");
+    });
+    // Planted rows have no wake.
+    expect(codesIn(await reportOf(agent))).toEqual(["work-without-alarm"]);
+    const finding = await found(agent, "work-does-not-start", { later: 13 * MINUTE });
+    expect(finding.evidence.ids).toContain("limited");
+  });
+
   it("model-rate-limited: one submission that is retried after a 529 is an information", async () => {
     const agent = givenAgent();
     const refused = {

@@ -3,7 +3,9 @@
 import { expect, it } from "vitest";
 import { traceOf } from "../../../src/core/trace-context.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
+import { limitWaits } from "../../../src/kernel/submissions/internal.ts";
 import { keyPrefix } from "../../../src/workflow/names.ts";
+import { full, gated, limitWait, ScriptedGate } from "../../support/gate.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   crashOne,
@@ -16,7 +18,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { act, chance, refusals } from "../../support/objects/ledger-object.ts";
+import { act, chance, refusals, time } from "../../support/objects/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { spansOf, traceOn, treeOf } from "./traces.ts";
 
@@ -335,6 +337,58 @@ it("the cost of a workflow is the sum over its steps, and a repair goes on with 
   await expectState(stub, repair, "completed");
   await plant(repair, 0.2);
   expect(await costs()).toEqual([[0.3], [0.1, 0.2], [0.1, 0.1, 0.2]]);
+});
+
+it("a wait for a limit has its name, its key and its time, also after the turn has started", async () => {
+  const stub = givenLedger();
+  let isOpen = false;
+  const since = Date.now() - 5_000;
+  const wait = () => full(60_000, { limit: "tenant", key: "acme", why: "paused", since });
+  gated(stub, new ScriptedGate(() => (isOpen ? undefined : wait())));
+  await submit(stub, "hello", { submissionId: "s" });
+  await until(async () => (await stub.inspect("s"))?.waitingFor, 5_000);
+  const [pending] = spansOf(await traceOn(stub, "s"), "wait");
+  const limit = { "perdure.limit.name": "tenant", "perdure.limit.key": "acme" };
+  expect(pending).toMatchObject({ attributes: { ...limit, "perdure.limit.why": "paused" } });
+  expect(pending?.attributes).not.toHaveProperty("perdure.limit.wait_ms");
+  expect(await within(stub, (_, { storage }) => limitWaits(storage.sql))).toEqual([
+    { limit: "tenant", key: "acme", why: "paused", count: 1, since, ids: ["s"] },
+  ]);
+  isOpen = true;
+  time.aheadMs += 60_000;
+  await wakeNow(stub);
+  await expectState(stub, "s", "completed");
+  expect(await within(stub, (_, { storage }) => limitWaits(storage.sql))).toEqual([]);
+  const [ended] = spansOf(await traceOn(stub, "s"), "wait");
+  expect(ended?.attributes).toMatchObject(limit);
+  expect(ended?.attributes["perdure.limit.wait_ms"]).toBe((ended?.endedAt ?? 0) - since);
+  expect(ended?.attributes["perdure.limit.wait_ms"]).toBeGreaterThanOrEqual(65_000);
+});
+
+it("a turn whose model call has to wait for a limit is no failure in its trace", async () => {
+  const stub = givenLedger();
+  let calls = 0;
+  gated(stub, new ScriptedGate());
+  await playing(stub, "s", async (turn, { submissions }) => {
+    const ref = turn.begin();
+    submissions.turns.nextStep(ref);
+    if (++calls > 1) return { outcome: "completed", text: "done" };
+    throw Object.assign(limitWait(60_000, { limit: "openai" }), { name: "LimitWait" });
+  });
+  await submit(stub, "hello", { submissionId: "s" });
+  await until(async () => (await stub.inspect("s"))?.waitingFor, 5_000);
+  time.aheadMs += 60_000;
+  await wakeNow(stub);
+  await expectState(stub, "s", "completed");
+  expect(treeOf(await traceOn(stub, "s")).filter((line) => !/^ +wait/.test(line))).toEqual([
+    "submission ok",
+    "  attempt unset",
+    "    model error: The limit openai is used up",
+    "  attempt ok",
+    expect.stringContaining("model"),
+  ]);
+  const waits = spansOf(await traceOn(stub, "s"), "wait");
+  expect(waits.at(-1)?.attributes).toMatchObject({ "perdure.limit.name": "openai" });
 });
 
 it("a submission that joined another turn is linked to it", async () => {

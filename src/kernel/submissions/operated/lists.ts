@@ -3,6 +3,7 @@
 import type { Called, List, Query } from "../../../core/operated/list.ts";
 import type { Page, PageOptions } from "../../../core/page.ts";
 import type { ListScanLimitError } from "../errors.ts";
+import type { WaitingFor } from "../gate.ts";
 import type { CostRow } from "../store/costs.ts";
 import type { ThreadRow } from "../store/threads.ts";
 import type { Submissions } from "../submissions.ts";
@@ -49,7 +50,7 @@ export const LISTS: {
         ({ startedAt, completedAt }) => startedAt && completedAt && completedAt - startedAt,
       ],
       Attempts: ["text", ({ attempts }) => attempts],
-      Result: ["text", ({ output, error }) => error ?? output],
+      Result: ["text", ({ output, error, waitingFor }) => error ?? output ?? waitText(waitingFor)],
     },
     filters: {
       status: ["pending", "running", "completed", "error", "aborted", "skipped"],
@@ -93,6 +94,10 @@ export const LISTS: {
     isWhole: true,
   },
 };
+
+function waitText(wait: WaitingFor | undefined): string | undefined {
+  return wait && `waits for ${wait.limit}${wait.key && `/${wait.key}`}: ${wait.why}`;
+}
 
 /** Each list, as the API reads it from the agent. */
 export const READS = {

@@ -93,8 +93,8 @@ const workDoesNotStart: Rule = ({ open, limits }, now) => {
   const isLate = (one: OpenSubmission) =>
     isReady(one, now) && now - readySince(one) >= NOT_STARTED_MS;
   const stuck = [...Map.groupBy(open, ({ thread }) => thread)].flatMap(([thread, turns]) => {
-    // Submissions behind a retry wait for it: the first one says whether the thread is late.
-    const first = turns.find((one) => one.attempts > 0 || isReady(one, now));
+    // Submissions behind a retry, or behind one that waits for a limit, wait for it: the first one says whether the thread is late.
+    const first = turns.find((one) => one.attempts > 0 || one.isLimited || isReady(one, now));
     return first && isLate(first) && !busy.has(thread) ? turns.filter(isLate) : [];
   });
   if (stuck.length === 0) return [];
@@ -116,8 +116,9 @@ const workDoesNotStart: Rule = ({ open, limits }, now) => {
 };
 
 /** Waits for its next attempt, longer than a backoff lasts, and keeps its thread closed. */
-export function isDelayedRetry({ status, attempts, dueAt }: OpenSubmission, now: number): boolean {
-  return status === "pending" && attempts > 0 && (dueAt ?? 0) - now > LONG_RETRY_MS;
+export function isDelayedRetry(one: OpenSubmission, now: number): boolean {
+  const { status, attempts, dueAt, isLimited } = one;
+  return status === "pending" && !isLimited && attempts > 0 && (dueAt ?? 0) - now > LONG_RETRY_MS;
 }
 
 const threadStuck: Rule = ({ open }, now) => {

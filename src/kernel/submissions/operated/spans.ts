@@ -124,15 +124,14 @@ function attemptsOf(sql: SqlStorage, submission: TracedSubmission): Attempt[] {
   const failed = tracedAttempts(sql, submission, MAX_ATTEMPTS).map(
     (one): Attempt => ({ ...one, status: "error" }),
   );
-  const interrupted = (timeline?.interrupted ?? []).map(
-    (one): Attempt => ({
-      ...one,
-      status: "error",
-      error: INTERRUPTED,
-      isInterrupted: true,
-      timeline: one,
-    }),
-  );
+  const interrupted = (timeline?.interrupted ?? []).map((one): Attempt => {
+    // A model call that has to wait for a limit ends its attempt.
+    const isWait = one.calls?.at(-1)?.errorName === "LimitWait";
+    const ended = isWait
+      ? ({ status: "unset" } as const)
+      : ({ status: "error", error: INTERRUPTED, isInterrupted: true } as const);
+    return { ...one, ...ended, timeline: one };
+  });
   const earlier = [...failed, ...interrupted].sort((one, other) => one.attempt - other.attempt);
   const isOver = earlier.some((one) => one.attempt === attempts);
   if (status === "pending" || startedAt === undefined || isOver) return earlier;
@@ -182,6 +181,7 @@ function waitSpans(
     attempts: count,
     dueAt,
     notBefore,
+    waitingFor,
   }: TracedSubmission,
   attempts: readonly Attempt[],
   parentSpanId: string,
@@ -189,10 +189,16 @@ function waitSpans(
   const waits: KeyedSpan[] = [];
   let from: number | undefined = createdAt;
   const add = (before: number, startedAt: number, endedAt: number | undefined) => {
+    const isLast = before === (status === "pending" ? count + 1 : count);
+    const limit = isLast ? waitingFor : undefined;
     const attributes = {
       "perdure.submission.id": submissionId,
       "perdure.attempt": before,
       "perdure.due_at": endedAt === undefined ? (dueAt ?? notBefore) : undefined,
+      "perdure.limit.name": limit?.limit,
+      "perdure.limit.key": limit?.key,
+      "perdure.limit.why": limit?.why,
+      "perdure.limit.wait_ms": limit && endedAt && endedAt - limit.since,
     };
     const name = before === 1 ? "perdure.wait" : "perdure.retry_wait";
     const span = { parentSpanId, name, kind: "wait", startedAt, endedAt, attributes } as const;

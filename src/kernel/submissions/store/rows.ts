@@ -100,7 +100,7 @@ type Columns = {
   finishReason: string | undefined;
   traceParent: string | undefined;
   usage: TokenUsage | undefined;
-  /** What a pending one waits for, where that is a limit. */
+  /** The limit that a pending one waits for, or that the last attempt has waited for. */
   waitingFor: WaitingFor | undefined;
   createdAt: number;
   startedAt: number | undefined;

@@ -153,8 +153,8 @@ export class SubmissionStore {
   claim(seq: number, now: number, isUnrecorded = false): Submission | undefined {
     const claimed = this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, waiting_for = NULL,
-         debounce_key = NULL, is_unrecorded = MAX(is_unrecorded, ?)
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL,
+         is_unrecorded = MAX(is_unrecorded, ?)
        WHERE seq = ? AND status = 'pending' RETURNING *`,
       now,
       isUnrecorded ? 1 : 0,
@@ -171,7 +171,7 @@ export class SubmissionStore {
   join(seq: number, { seq: target, attempt }: AttemptRef, now: number): Submission | undefined {
     const joined = this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, waiting_for = NULL,
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL,
          debounce_key = NULL, merged_into = (SELECT submission_id FROM perdure_submissions WHERE seq = ?)
        WHERE seq = ? AND status = 'pending' AND (expires_at IS NULL OR expires_at > ?)
          AND EXISTS (SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?)
@@ -216,7 +216,7 @@ export class SubmissionStore {
     const rank = isNext ? `, rank = rank - ${NEXT_RANK}` : "";
     return this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?,
+      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, waiting_for = NULL, resets = resets + ?,
          usage = COALESCE(?, usage), timeline = ?${rank}
        WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
       isFree ? 1 : 0,
@@ -232,7 +232,7 @@ export class SubmissionStore {
     const { dueAt, usage } = end;
     const failed = this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', due_at = ?, usage = COALESCE(?, usage)
+      `UPDATE perdure_submissions SET status = 'pending', due_at = ?, waiting_for = NULL, usage = COALESCE(?, usage)
        WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
       dueAt ?? null,
       json(usage),

@@ -10,7 +10,7 @@ import { bindId, readRow, SEQ_OF_ID, type Submission } from "./rows.ts";
 const REACH = 5_000;
 
 const COLUMNS = `seq, submission_id, status, attempts, thread, created_at, started_at, settled_at, due_at, not_before, merged_into,
-  batch, run, channel, finish_reason, trace_parent, usage, error_name, error, notify, metadata, timeline`;
+  batch, run, channel, finish_reason, trace_parent, usage, error_name, error, notify, metadata, timeline, waiting_for`;
 
 export type TracedSubmission = Pick<
   Submission,
@@ -33,6 +33,7 @@ export type TracedSubmission = Pick<
   | "error"
   | "metadata"
   | "timeline"
+  | "waitingFor"
 > & {
   readonly dueAt: number | undefined;
   readonly notBefore: number | undefined;

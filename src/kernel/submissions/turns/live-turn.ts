@@ -77,13 +77,16 @@ export function inTurnSpan(live: LiveTurn, run: () => Promise<TurnEnd>): Promise
   });
 }
 
-function spanOf({ submission }: LiveTurn): SpanAttributes {
+function spanOf({ submission, heartbeatAt }: LiveTurn): SpanAttributes {
+  const { waitingFor } = submission;
   return {
     "perdure.submission.id": submission.submissionId,
     "perdure.thread": publicThreadOf(submission.thread),
     // A claim counts it.
     "perdure.attempt": submission.attempts + 1,
     "gen_ai.operation.name": "invoke_agent",
+    "perdure.limit.name": waitingFor?.limit,
+    "perdure.limit.wait_ms": waitingFor && heartbeatAt - waitingFor.since,
   };
 }
 

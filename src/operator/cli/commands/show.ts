@@ -15,7 +15,7 @@ import { collectionOf } from "./lists.ts";
 const MAX_STEPS = 100;
 /** Characters of the input and of the output of a step. */
 const MAX_VALUE = 300;
-const IS_TIME = /(At|^at|^since|^next|For|Until|Occurrences)$/;
+const IS_TIME = /(At|^at|^since|^next|For|[Uu]ntil|Occurrences)$/;
 
 export async function show(
   first: string,

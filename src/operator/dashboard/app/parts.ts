@@ -55,7 +55,7 @@ export function Copy({ text }: { text: string }) {
 /** Characters of one text. */
 export const MAX_TEXT = 20_000;
 const MAX_FIELDS = 200;
-const IS_TIME = /(At|Until|Occurrences|^at|^since|^next|For)$/;
+const IS_TIME = /(At|[Uu]ntil|Occurrences|^at|^since|^next|For)$/;
 const IS_STATUS = /^(status|state|verdict|outcome)$/;
 /** What is read first. */
 const FIRST = /^(status|state|verdict|outcome|error|lastError|reason|title|output)$/;
