@@ -195,7 +195,7 @@ export interface SubmitMessagesOptions<
    * `limits()`.
    * @example { key: "customer-7", limit: "10 per minute" }
    */
-  rate?: { key: string; limit: string };
+  rate?: { key: string; limit: `${string} per ${"second" | "minute" | "hour" | "day" | "month"}` };
   /**
    * What happens where another submission with the key of `concurrency` runs or waits: `"replace"` ends the older one with a
    * `SubmissionReplacedError`, `"skip"` ends this one with a `SubmissionSkippedError`.

@@ -103,17 +103,17 @@ const budgetUsedUp: Rule = ({ failed }) => {
   const count = sumOf(ended);
   const finding: Finding = {
     code: "budget-used-up",
-    about: "budget.tokens",
+    about: "budget",
     severity: "error",
-    title: `The token budget of submissions is used up, and ${plural(count, "submission")} ended because of it.`,
+    title: `The budget of submissions is used up, and ${plural(count, "submission")} ended because of it.`,
     evidence: {
       count,
       since: earliestOf(ended),
       lastError: ended[0]?.error ?? "",
       ids: someIds(ended),
     },
-    cause: "They needed more tokens than their option budget.tokens allows.",
-    fix: { text: "Submit them with a higher budget.tokens; a retry has the same budget." },
+    cause: "They needed more tokens or dollars than their option budget allows.",
+    fix: { text: "Submit them with a higher budget; a retry has the same one." },
     link: { view: "submissions", filter: "status:error" },
   };
   return [finding];
