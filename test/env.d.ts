@@ -20,6 +20,9 @@ declare namespace Cloudflare {
       import("./support/objects/inbound-object.ts").InboundObject
     >;
     LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
+    LimitedObject: DurableObjectNamespace<
+      import("./support/objects/limited-object.ts").LimitedObject
+    >;
     WaitsObject: DurableObjectNamespace<import("./support/objects/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/objects/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;

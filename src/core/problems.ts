@@ -11,7 +11,8 @@ export type ProblemType =
   | "inbound:conflict"
   | "submission:error"
   | "scheduler:full"
-  | "wait:lookback";
+  | "wait:lookback"
+  | "limit:money";
 
 /** A problem, without the content of any message or event. */
 export type Problem = {

@@ -14,7 +14,6 @@ const FEATURES = {
     steps: { codemode: "runCode()" },
     calls: { rollbackCodemode: "runCode()" },
   },
-  limits: { entry: "perdure/limits", value: "limits({ limits: [...] })" },
   replies: { entry: "perdure/replies" },
   signedLinks: {
     entry: "perdure/inbound",
@@ -28,6 +27,7 @@ const FEATURES = {
     module: "inbound",
     openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
   },
+  limits: { entry: "perdure/limits", value: "limits({ limits: [...] })" },
   operations: { entry: "perdure/operator", wakes: "perdure.alerts" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },

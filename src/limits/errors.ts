@@ -20,7 +20,7 @@ function amountText(dimension: Dimension, amount: number): string {
 }
 
 /** @param nanodollars are shown with the digits that they need, up to a millionth of a dollar */
-function dollarText(nanodollars: number): string {
+export function dollarText(nanodollars: number): string {
   const [whole = "0", part = ""] = (nanodollars / NANODOLLARS).toFixed(6).split(".");
   return `${whole}.${part.replace(/0{1,4}$/, "")} dollars`;
 }

@@ -18,5 +18,7 @@ export {
 } from "./errors.ts";
 export { LimitKeeper } from "./keeper/keeper.ts";
 export { KeeperUnreachableError } from "./keepers.ts";
+export { limits } from "./limits.ts";
+export type { LimitEvent } from "./notices.ts";
 export type { Price, PriceTable } from "./prices.ts";
 export type { RateText } from "./rates.ts";

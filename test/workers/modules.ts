@@ -18,6 +18,7 @@ export { OutboxAgent } from "../kernel/outbox/outbox-agent.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "../kernel/outbox/recipients.ts";
 export { AlertsAgent } from "../operator/alerts/alerts-agent.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
+export { LimitedObject } from "../support/objects/limited-object.ts";
 export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";
 
 // For scenarios that crash them at every write.

@@ -1,0 +1,68 @@
+/** The feature `limits()`: installs the gate of an object's turns, and the capacity that it uses. */
+
+import { monotonic } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
+import { type Problem, reportProblem } from "../core/problems.ts";
+import type { Feature, Kernel } from "../kernel/index.ts";
+import { installGate } from "../kernel/submissions/internal.ts";
+import { Capacity } from "./capacity.ts";
+import { type InstalledLimits, LimitControls } from "./controls.ts";
+import { type Limit, type LimitsOptions, type LimitsSettings, readLimits } from "./declarations.ts";
+import { SubmissionReplacedError } from "./errors.ts";
+import { LimitGate } from "./gate.ts";
+import { Keepers } from "./keepers.ts";
+import { checkNotify, Notices } from "./notices.ts";
+
+/**
+ * Limits of requests, tokens, money and concurrency that all agents of an app share. The Worker exports `LimitKeeper`, and has a
+ * binding to it.
+ *
+ * @throws InvalidOptionError
+ * @example
+ * export { LimitKeeper } from "perdure/limits";
+ *
+ * export class Support extends DurableThink<Env> {
+ *   static override readonly features = [
+ *     limits({ limits: [limit("openai", { models: "openai/*", requests: "1000 per minute" })] }),
+ *   ];
+ * }
+ */
+export function limits<const Limits extends readonly Limit[]>(
+  options: LimitsOptions<Limits> = {},
+): Feature<"limits", InstalledLimits> {
+  const settings = readLimits(options);
+  return { feature: "limits", install: (kernel) => install(settings, kernel) };
+}
+
+function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
+  const { agent, object, env, outbox, submissions, onProblem } = kernel;
+  checkNotify(settings, outbox);
+  const clock = monotonic(kernel.clock);
+  const keepers = new Keepers(env, settings.keeper, clock);
+  const className = object.constructor.name;
+  const subject = { agent: agent.name, className };
+  const { ledger, turns } = submissions;
+  const report = (problem: Problem) => reportProblem(onProblem, problem, ledger.loop.inHostContext);
+  const notices = new Notices(settings, outbox, report, subject);
+  const agentId = agent.ctx.id.toString();
+  const capacity = new Capacity({
+    ...{ keepers, clock, agentId },
+    notify: (limit, notice) => notices.put(limit, notice),
+    inBackground: (work) => agent.ctx.waitUntil(work),
+  });
+  const gate = new LimitGate({
+    ...{ settings, capacity, clock, agentId, subject },
+    load: (seq) => {
+      const found = ledger.store.get(seq);
+      return found?.status === "running" ? found : undefined;
+    },
+    onReplaced: (seq, key) => {
+      const found = ledger.store.get(seq);
+      if (found?.status !== "running") return;
+      turns.cancel(found, failureOf(new SubmissionReplacedError(key)));
+    },
+    countsTurns: ledger.host.hasOwnTools === true,
+  });
+  installGate(submissions, gate);
+  return { controls: new LimitControls(settings.limits, keepers, clock) };
+}

@@ -1,0 +1,390 @@
+/**
+ * The model of a step, which reserves the worst case of each call before it is made, and gives back the difference afterwards.
+ * A call that cannot be made now waits in memory for up to 30 seconds, and then in the ledger.
+ */
+
+import { gateway, type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
+import type { Clock } from "../core/clock.ts";
+import type { WaitingFor } from "../kernel/submissions/internal.ts";
+import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
+import type { LimitsSettings } from "./declarations.ts";
+import {
+  DollarBudgetExceededError,
+  LimitTimeoutError,
+  LimitWaitError,
+  PriceMissingError,
+} from "./errors.ts";
+import {
+  type CallOptions,
+  Estimates,
+  type PromptSize,
+  promptSizeOf,
+  type Tokens,
+} from "./estimates.ts";
+import { type Headers, responseOf } from "./headers.ts";
+import type { Amounts } from "./keeper/protocol.ts";
+import { Observations } from "./observations.ts";
+import { costOf, mostCostOf } from "./prices.ts";
+import { amountsFor, type DeniedNeed, exceeded, verdictOf, type Work } from "./work.ts";
+
+/** How long a model call waits in memory. */
+const PATIENCE_MS = 30_000;
+/** After so many refusals of one call in spite of everything, the provider's error is the call's. */
+const MOST_REFUSALS = 3;
+/** A report of more tokens is no report. */
+const MOST_TOKENS = 100_000_000;
+
+type Middleware = Required<Pick<LanguageModelMiddleware, "wrapGenerate" | "wrapStream">>;
+type Generated = Awaited<ReturnType<Middleware["wrapGenerate"]>>;
+type Streamed = Awaited<ReturnType<Middleware["wrapStream"]>>;
+type Part = Streamed["stream"] extends ReadableStream<infer P> ? P : never;
+type WrappableModel = Exclude<LanguageModel, string>;
+
+export type Uses = {
+  readonly settings: LimitsSettings;
+  readonly capacity: Capacity;
+  readonly clock: Clock;
+  /** What a work needs of the limits of a model. */
+  readonly needsOf: (work: Work, model: string, amounts: Amounts) => Need[];
+  /** The limits that concern a model. */
+  readonly limitsOf: (work: Work, model: string) => readonly WorkLimit[];
+  /** What the latest call has used, as a guess of the next one. */
+  readonly onCalled: (model: string, tokens: Tokens) => void;
+  /** A call of a work has begun or ended. */
+  readonly onCalls: (work: Work) => void;
+};
+
+/** One call of the model, as far as its capacity is concerned. */
+type Call = {
+  readonly work: Work;
+  readonly model: string;
+  readonly held: readonly Held[];
+  readonly size: PromptSize;
+  readonly worst: Tokens;
+  /** Nanodollars; undefined for a model without a price. */
+  readonly worstCost: number | undefined;
+  /** When the provider had the request for certain. */
+  at: number | undefined;
+  isSettled: boolean;
+  readonly abandon: () => void;
+};
+
+export class ModelCalls {
+  readonly #estimates: Estimates;
+  readonly #observations: Observations;
+
+  constructor(private readonly uses: Uses) {
+    this.#estimates = new Estimates(uses.settings.maxOutputTokens);
+    this.#observations = new Observations(uses.capacity, uses.clock);
+  }
+
+  /** The model itself where nothing has to be asked or counted. */
+  wrap(work: Work, model: LanguageModel): LanguageModel {
+    const name = nameOf(model);
+    const { settings, limitsOf } = this.uses;
+    const isPriced = costOf(settings.prices, name, { input: 0, output: 0 }) !== undefined;
+    const isLimited = work.budget !== undefined || limitsOf(work, name).length > 0;
+    if (!isPriced && !isLimited) return model;
+    const middleware: LanguageModelMiddleware = {
+      specificationVersion: "v4",
+      wrapGenerate: ({ doGenerate, params }) =>
+        this.#run(work, name, params, async (call) => {
+          const result = await doGenerate();
+          this.#answered(call, result.response?.headers);
+          this.#ended(call, result.usage);
+          return result;
+        }),
+      wrapStream: ({ doStream, params }) =>
+        this.#run(work, name, params, async (call) => {
+          const result = await doStream();
+          this.#answered(call, result.response?.headers);
+          return { ...result, stream: this.#watched(result.stream, call) };
+        }),
+    };
+    return wrapLanguageModel({ model: objectOf(model), middleware });
+  }
+
+  /** A refusal of the provider in spite of all is waited for as the keeper says. */
+  async #run<T extends Generated | Streamed>(
+    work: Work,
+    model: string,
+    params: CallOptions,
+    make: (call: Call) => Promise<T>,
+  ): Promise<T> {
+    for (let refusals = 1; ; refusals++) {
+      const call = await this.#begin(work, model, params);
+      try {
+        return await make(call);
+      } catch (error) {
+        const isRefused = await this.#failed(call, error);
+        if (!isRefused || refusals >= MOST_REFUSALS || params.abortSignal?.aborted) throw error;
+      }
+    }
+  }
+
+  /** Reserves the worst case. */
+  async #begin(work: Work, model: string, params: CallOptions): Promise<Call> {
+    const { settings, needsOf, capacity } = this.uses;
+    const size = promptSizeOf(params);
+    const worst = {
+      input: this.#estimates.input(model, size),
+      output: this.#estimates.output(params),
+    };
+    const worstCost = mostCostOf(settings.prices, model, worst);
+    this.#checkBudget(work, model, worstCost);
+    const tokens = worst.input + worst.output;
+    const nanodollars = worstCost ?? 0;
+    // What was reserved at the admission was a guess.
+    this.#endGuess(work);
+    const needs = needsOf(work, model, { requests: 1, tokens, nanodollars, slots: 1 });
+    const unpriced = worstCost === undefined && needs.find(({ limit }) => limit.rules.nanodollars);
+    if (unpriced)
+      throw new PriceMissingError(model, `The limit ${JSON.stringify(unpriced.limit.name)}`);
+    work.reserved += nanodollars;
+    let held: Held[];
+    try {
+      held = await this.#reserve(work, needs, params.abortSignal);
+    } catch (error) {
+      work.reserved -= nanodollars;
+      throw error;
+    }
+    const call: Call = {
+      ...{ work, model, held, size, worst, worstCost, at: undefined, isSettled: false },
+      abandon: () => this.#charge(call),
+    };
+    if (work.isOver) {
+      // It was cancelled meanwhile. The call is made, and fails by its signal.
+      for (const one of held) capacity.settle(one, {});
+      work.reserved -= nanodollars;
+      call.isSettled = true;
+    } else work.calls.add(call.abandon);
+    this.uses.onCalls(work);
+    return call;
+  }
+
+  #endGuess(work: Work): void {
+    for (const [name, held] of work.held) {
+      if (!held.need.limit.declared) continue;
+      this.uses.capacity.settle(held, {});
+      work.held.delete(name);
+    }
+  }
+
+  #checkBudget({ budget, spent, reserved }: Work, model: string, cost: number | undefined): void {
+    if (budget === undefined) return;
+    if (cost === undefined) throw new PriceMissingError(model, "budget.usd of the submission");
+    if (spent + reserved + cost <= budget) return;
+    throw new DollarBudgetExceededError(spent / 1e9, budget / 1e9, cost / 1e9);
+  }
+
+  /** All of it, or an error: nothing is held then. */
+  async #reserve(work: Work, needs: readonly Need[], signal: AbortSignal | undefined) {
+    const { capacity, clock } = this.uses;
+    const held = new Map<Need, Held>();
+    const deadline = clock.now() + PATIENCE_MS;
+    try {
+      for (;;) {
+        signal?.throwIfAborted();
+        const denials = await this.#tryAll(work, needs, held);
+        signal?.throwIfAborted();
+        if (denials.length === 0) {
+          await sleep(this.#startIn(held.values()), signal);
+          return [...held.values()];
+        }
+        work.since ??= clock.now();
+        const verdict = verdictOf(work, denials, clock.now());
+        if ("error" in verdict) throw verdict.error;
+        const { waitingFor, waitMs } = verdict;
+        if (clock.now() + waitMs > deadline) throw this.#tooLong(work, waitingFor);
+        await sleep(waitMs, signal);
+      }
+    } catch (error) {
+      for (const one of held.values()) capacity.settle(one, {});
+      throw error;
+    }
+  }
+
+  #startIn(held: Iterable<Held>): number {
+    const { capacity, clock } = this.uses;
+    return Math.max(...Array.from(held, (one) => capacity.startOf(one) - clock.now()), 0);
+  }
+
+  /** Takes what is lent, and asks for the rest at once. */
+  async #tryAll(work: Work, needs: readonly Need[], held: Map<Need, Held>): Promise<DeniedNeed[]> {
+    const { capacity, clock } = this.uses;
+    const missing = needs.filter((need) => {
+      const before = held.get(need);
+      if (before && capacity.endOf(before) > clock.now()) return false;
+      if (before) capacity.settle(before, {});
+      held.delete(need);
+      const taken = capacity.take(need);
+      if (taken) held.set(need, taken);
+      return !taken;
+    });
+    const tooMuch = missing.map((need) => ({ need, dimension: exceeded(need) }));
+    const never = tooMuch.find(({ dimension }) => dimension !== undefined);
+    if (never) {
+      const denied = { outcome: "refused", why: "exceeds", dimension: never.dimension } as const;
+      return [{ need: never.need, denied: denied as DeniedNeed["denied"] }];
+    }
+    const waitedMs = work.since === undefined ? 0 : clock.now() - work.since;
+    const asked = missing.map(async (need): Promise<DeniedNeed | undefined> => {
+      const answer = await capacity.obtain({ ...need, waitedMs });
+      if ("outcome" in answer) return { need, denied: answer };
+      held.set(need, answer);
+      return undefined;
+    });
+    // Also when one fails, the others are held and have to be settled.
+    const results = await Promise.allSettled(asked);
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+    return results.flatMap((result) =>
+      result.status === "fulfilled" && result.value ? [result.value] : [],
+    );
+  }
+
+  /** A client's turn has no row to wait in. */
+  #tooLong({ seq }: Work, waitingFor: WaitingFor): Error {
+    if (seq !== undefined) return new LimitWaitError(waitingFor);
+    const { limit, key, why } = waitingFor;
+    return new LimitTimeoutError(limit, key, PATIENCE_MS, why);
+  }
+
+  #answered(call: Call, headers: Headers | undefined): void {
+    call.at ??= this.uses.clock.now();
+    this.#observations.add(call.held, { headers });
+  }
+
+  /** The call has ended, with the usage that the model reports. */
+  #ended(call: Call, reported: unknown): void {
+    const { model, size, worst } = call;
+    const { input, cachedInput, cacheWrite, output } = usageOf(reported);
+    if (input !== undefined) this.#estimates.learn(model, size, input);
+    const tokens = { input: input ?? worst.input, output: output ?? worst.output };
+    const priced = { ...tokens, cachedInput, cacheWrite };
+    const cost = costOf(this.uses.settings.prices, model, priced);
+    call.work.since = undefined;
+    this.uses.onCalled(model, { input: tokens.input, output: worst.output });
+    this.#settle(call, tokens.input + tokens.output, cost);
+  }
+
+  /** Its use is not known: the worst case is charged. */
+  #charge(call: Call): void {
+    call.at ??= this.uses.clock.now();
+    this.#settle(call, call.worst.input + call.worst.output, call.worstCost);
+  }
+
+  #settle(call: Call, tokens: number, cost: number | undefined, requests = 1): void {
+    if (call.isSettled) return;
+    call.isSettled = true;
+    const { work, held, worstCost = 0 } = call;
+    work.calls.delete(call.abandon);
+    work.reserved -= worstCost;
+    if (cost !== undefined) {
+      work.spent += cost;
+      work.cost = (work.cost ?? 0) + cost;
+    }
+    const used = { requests, tokens, nanodollars: cost ?? 0 };
+    const at = call.at ?? this.uses.clock.now();
+    for (const one of held) {
+      const { rules } = one.need.limit;
+      this.uses.capacity.settle(one, amountsFor(rules, used), at);
+    }
+    this.uses.onCalls(work);
+  }
+
+  /** @returns whether the provider has refused it, and the keepers know: then the call is tried again */
+  async #failed(call: Call, error: unknown): Promise<boolean> {
+    const { status, headers } = responseOf(error);
+    // Providers charge for no answer that is an error, but count the request.
+    if (status !== undefined && status >= 400) this.#settle(call, 0, undefined);
+    else if (LOCAL.has((error as Partial<Error> | undefined)?.name ?? ""))
+      this.#settle(call, 0, undefined, 0);
+    else this.#charge(call);
+    return this.#observations.add(call.held, { status, headers });
+  }
+
+  /** The stream, which settles the call by its finish, or by the worst case where it has none. */
+  #watched(stream: ReadableStream<Part>, call: Call): ReadableStream<Part> {
+    const reader = stream.getReader();
+    return new ReadableStream<Part>(
+      {
+        pull: async (controller) => {
+          try {
+            const { done, value } = await reader.read();
+            if (value?.type === "finish") this.#ended(call, value.usage);
+            if (!done) controller.enqueue(value);
+            else {
+              this.#charge(call);
+              controller.close();
+            }
+          } catch (error) {
+            this.#charge(call);
+            controller.error(error);
+          }
+        },
+        cancel: (reason) => {
+          this.#charge(call);
+          return reader.cancel(reason);
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+}
+
+/** Thrown before a request is sent. */
+const LOCAL: ReadonlySet<string> = new Set([
+  "AI_InvalidArgumentError",
+  "AI_InvalidPromptError",
+  "AI_LoadAPIKeyError",
+  "AI_LoadSettingError",
+  "AI_NoSuchModelError",
+  "AI_UnsupportedFunctionalityError",
+]);
+
+/** `<provider>/<modelId>`: the provider up to its first dot, as in `openai.responses`. */
+function nameOf(model: LanguageModel): string {
+  if (typeof model === "string") return model;
+  const [provider] = model.provider.split(".");
+  return `${provider}/${model.modelId}`;
+}
+
+/** A model that is named by its id is that of the app's default provider, as the AI SDK finds it. */
+function objectOf(model: LanguageModel): WrappableModel {
+  if (typeof model !== "string") return model;
+  const provider = globalThis.AI_SDK_DEFAULT_PROVIDER ?? gateway;
+  return provider.languageModel(model);
+}
+
+/** The numbers of a report that can be tokens. */
+function usageOf(reported: unknown) {
+  const { inputTokens, outputTokens } = (reported ?? {}) as {
+    inputTokens?: Readonly<Record<string, unknown>>;
+    outputTokens?: Readonly<Record<string, unknown>>;
+  };
+  return {
+    input: countOf(inputTokens?.total),
+    cachedInput: countOf(inputTokens?.cacheRead),
+    cacheWrite: countOf(inputTokens?.cacheWrite),
+    output: countOf(outputTokens?.total),
+  };
+}
+
+function countOf(value: unknown): number | undefined {
+  const isCount = typeof value === "number" && value >= 0 && value <= MOST_TOKENS;
+  return isCount ? Math.ceil(value) : undefined;
+}
+
+async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (ms <= 0) return;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  const abort = () => reject(signal?.reason);
+  signal?.addEventListener("abort", abort, { once: true });
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}

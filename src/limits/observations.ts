@@ -1,0 +1,71 @@
+/** Passes on to the keepers what a provider says of its limits, where it says something new: for all agents at once. */
+
+import type { Clock } from "../core/clock.ts";
+import type { Capacity, Held } from "./capacity.ts";
+import { comparable, type ProviderResponse, readLimitHeaders, refusalOf } from "./headers.ts";
+import type { Observation, Rules } from "./keeper/protocol.ts";
+
+/** Of each key of a limit, at most one in this time. */
+const OBSERVED_MS = 5_000;
+/** Keys of limits of which the latest observation is remembered. */
+const MAX_OBSERVED = 1_000;
+
+export class Observations {
+  /** By limit and key. */
+  readonly #latest = new Map<string, { readonly at: number; readonly allowed: string }>();
+
+  constructor(
+    private readonly capacity: Capacity,
+    private readonly clock: Clock,
+  ) {}
+
+  /** @returns whether it is a refusal that the keepers know of: they say when to try again */
+  async add(held: readonly Held[], response: ProviderResponse): Promise<boolean> {
+    const now = this.clock.now();
+    const refused = refusalOf(response, now);
+    const { allowed } = readLimitHeaders(response.headers, now);
+    if (!refused && Object.keys(allowed).length === 0) return false;
+    const accounts = accountsOf(held);
+    const passed = accounts.map(({ need }) => {
+      // What was lent before must not be used now.
+      if (refused) this.capacity.giveBack(need);
+      const { key, limit } = need;
+      const { rules, name } = limit;
+      const ofMinute = comparable(allowed, rules);
+      if (!this.#isNew(`${name}\n${key}`, ofMinute, rules, refused !== undefined)) return undefined;
+      const isEmpty = Object.keys(ofMinute).length === 0;
+      const seen = { ...(!isEmpty && { allowed: ofMinute }), ...(refused && { refused }) };
+      return this.capacity.observe(need, { key, rules, ...seen });
+    });
+    await Promise.all(passed);
+    return refused !== undefined && accounts.length > 0;
+  }
+
+  #isNew(id: string, allowed: Allowed, rules: Rules, isRefused: boolean): boolean {
+    const now = this.clock.now();
+    const before = this.#latest.get(id);
+    if (before && now - before.at < OBSERVED_MS) return false;
+    const text = JSON.stringify(allowed);
+    const isChanged = before ? before.allowed !== text : isLess(allowed, rules);
+    if (!isRefused && !isChanged) return false;
+    this.#latest.delete(id);
+    this.#latest.set(id, { at: now, allowed: text });
+    const [oldest] = this.#latest.keys();
+    if (this.#latest.size > MAX_OBSERVED && oldest !== undefined) this.#latest.delete(oldest);
+    return true;
+  }
+}
+
+type Allowed = NonNullable<Observation["allowed"]>;
+
+/** Whether the provider allows less than the app has declared. */
+function isLess({ requests = Infinity, tokens = Infinity }: Allowed, rules: Rules): boolean {
+  return requests < (rules.requests?.amount ?? 0) || tokens < (rules.tokens?.amount ?? 0);
+}
+
+/** The limits that stand for the provider's own: those of models, else those that all agents share. */
+function accountsOf(held: readonly Held[]): readonly Held[] {
+  const ofModels = held.filter(({ need }) => need.limit.declared?.isOfModels);
+  if (ofModels.length > 0) return ofModels;
+  return held.filter(({ need: { limit } }) => limit.declared && !limit.declared.keyOf);
+}
