@@ -48,6 +48,8 @@ export const HARNESS = {
 
 /** What no call asks for, so that no error says it. */
 const OF_HARNESSES = {
+  "limits()":
+    "A turn counts as one request. Wrap the model of the harness to limit its calls, tokens and dollars.",
   usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
   retry:
     "The AI SDK repeats refused calls of the model twice, the ledger an operation after a network failure or a timeout.",

@@ -87,12 +87,12 @@ export class HarnessHost extends HostBase implements TurnHost {
     this.submissions = new Submissions(this, parts.outbox, parts.limits);
   }
 
-  check({ channel, budget, answer, whenBusy, messages }: CheckedSubmission): void {
+  check({ channel, budget, limits, answer, whenBusy, messages }: CheckedSubmission): void {
     const { models = [], maxSteps, repair = 0, strategy } = answer ?? {};
     const refused = {
       "sub-agents": this.options.isSubAgent(),
       channel: channel !== undefined,
-      budget: budget !== undefined,
+      budget: (budget ?? limits?.usd) !== undefined,
       models: models.length > 0,
       maxSteps: maxSteps !== undefined,
       repair: repair > 0,
