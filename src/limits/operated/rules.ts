@@ -77,7 +77,7 @@ const limitFull: Rule = ({ states }, now) =>
             ? "Agents ask for more than the limit allows."
             : "The provider has refused requests, and has said for how long.",
         fix: {
-          text: "Nothing, if this is a peak: work waits, and starts in turn. Otherwise raise the limit where the provider allows more, or use fewer calls.",
+          text: "Nothing for a peak: work waits, and starts in turn. Otherwise raise the limit.",
         },
         link: linkOf(state),
       } satisfies Finding;
@@ -95,16 +95,16 @@ const waitsLong: Rule = ({ waits }, now) =>
       evidence: { count, since, ids },
       cause: CAUSES[why],
       fix: {
-        text: "Raise the limit or its weight in share, or cancel what is no longer needed. A submission ends with LimitTimeoutError after the limit's timeout.",
+        text: "Raise the limit or its weight in share, or cancel what is no longer needed.",
       },
       link: { view: "submissions", filter: "status:pending" },
     } satisfies Finding;
   });
 
 const CAUSES = {
-  full: "Others use what the limit allows, or its window ends later.",
+  full: "Others use what the limit allows.",
   closed: "The provider has refused requests for a time.",
-  unreachable: "The keeper of the limit cannot be reached, and whenUnreachable is wait.",
+  unreachable: "The keeper of the limit does not answer.",
 };
 
 const limitPaused: Rule = ({ states, waits }, now) => {
@@ -119,7 +119,7 @@ const limitPaused: Rule = ({ states, waits }, now) => {
       severity: own.length > 0 ? "warning" : "info",
       title: `The ${nameOf(state)} is paused since ${at(pausedAt, now)}: ${line(reason)}`,
       evidence: { count: Math.max(1, ids.length), since: pausedAt, ids },
-      cause: "An operator or the app has paused it. What needs it waits, for all agents.",
+      cause: "An operator or the app has paused it for all agents.",
       fix: {
         text: "Resume it when the reason has gone.",
         action: { do: "resume-limit", limit, key },
@@ -142,9 +142,9 @@ const limitMoney: Rule = ({ states }, now) =>
       title: `The ${nameOf(state)} has used ${amount(usd.used)} of ${amount(usd.amount)} dollars${until}.`,
       evidence: { count: 1, ids: [] },
       cause: isUsed
-        ? "The money of the window is used, or lent to agents: what needs it waits for the next window, or fails with LimitReachedError where atEnd is fail."
-        : "At 100 percent, what needs the limit waits or fails, as its atEnd says.",
-      fix: { text: "Look what it was spent on in the list costs. Raise usd, or pause the key." },
+        ? "The money is used, or lent to agents: what needs it waits or fails, as atEnd says."
+        : "At 100 percent, what needs it waits or fails, as atEnd says.",
+      fix: { text: "Raise usd, or pause the key." },
       link: linkOf(state),
     } satisfies Finding;
   });
@@ -161,10 +161,9 @@ const limitLowered: Rule = ({ states }) =>
             severity: "warning",
             title: `The provider allows ${amount(most)} ${unit}, and the ${nameOf(state)} declares ${amount(declared)}.`,
             evidence: { count: 1, ids: [] },
-            cause:
-              "The headers of its answers say so, or it has refused requests: the account has less than declared, or others use it.",
+            cause: "The account has less than declared, or others use it.",
             fix: {
-              text: `Declare what the account has in limit(${JSON.stringify(state.limit)}), or ask the provider for more. Until then agents keep to what it allows.`,
+              text: "Declare what the account has. Until then agents keep to what the provider allows.",
             },
             link: linkOf(state),
           }) satisfies Finding,
@@ -181,10 +180,9 @@ const keeperUnreachable: Rule = ({ unreachable, waits }) =>
       severity: "error",
       title: `The keeper of the limit ${line(limit)} does not answer.`,
       evidence: { count: Math.max(1, ids.length), ids, lastError: error },
-      cause:
-        "Its object fails or is overloaded, or the binding leads to a class that is not LimitKeeper.",
+      cause: "Its object fails or is overloaded, or the binding leads to another class.",
       fix: {
-        text: "Read the error. Deploy LimitKeeper with its binding and migration, or declare more shards. Work waits, or runs without the limit where whenUnreachable is allow.",
+        text: "Deploy LimitKeeper with its binding and migration, or declare more shards.",
       },
       link: { view: "limits" },
     } satisfies Finding;
