@@ -15,6 +15,7 @@ const LISTS = [
   "tasks",
   "workflows",
   "threads",
+  "limits",
   "actions",
 ] as const satisfies (keyof Collections)[];
 

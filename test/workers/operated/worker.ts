@@ -8,6 +8,7 @@ import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
 import { inbound } from "perdure/inbound";
+import { limit, limits } from "perdure/limits";
 import type { Identity } from "perdure/operator";
 import { operations, traces } from "perdure/operator";
 import { type DeliveryPolicy, webhook } from "perdure/outbox";
@@ -16,6 +17,8 @@ import { ask, ScriptedModel } from "perdure/testing";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
 import { custom, webhooks } from "perdure/webhooks";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
+
+export { LimitKeeper } from "perdure/limits";
 
 interface Env extends Cloudflare.Env {
   ShopAgent: DurableObjectNamespace<ShopAgent>;
@@ -60,6 +63,11 @@ export class ShopAgent extends DurableThink<Env> {
   static override readonly features = [
     operations(),
     inbound(),
+    limits({
+      limits: [
+        limit("supplier", { key: ({ metadata }) => metadata.supplier, requests: "5 per hour" }),
+      ],
+    }),
     ...(OTLP_URL ? [traces({ url: OTLP_URL, headers: "OTLP_HEADERS" })] : []),
   ];
 
@@ -132,6 +140,7 @@ export class ShopAgent extends DurableThink<Env> {
     }
     this.outbox.put(closed("waits"), { order: HOSTILE });
     await this.schedules.pause("digest", HOSTILE);
+    await this.limits.pause("supplier", HOSTILE, HOSTILE);
     await this.schedules.trigger("night-shift", { key: "first" });
     await this.schedules.trigger("broken", { key: "first" });
     for (const order of ["o-1", "o-2", HOSTILE]) {
