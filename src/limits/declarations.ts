@@ -199,8 +199,8 @@ function problemOf(
 ): readonly [path: readonly string[], expected: string] | undefined {
   const { key, requests, tokens, usd, concurrency, zone, share, shards, notify } = options;
   const rates = [requests, tokens, usd].filter((rate) => rate !== undefined);
-  if (rates.length === 0 && concurrency === undefined)
-    return [[], "at least one of requests, tokens, usd and concurrency"];
+  if (rates.length === 0 && concurrency === undefined && share === undefined)
+    return [[], "at least one of requests, tokens, usd, concurrency and share"];
   if (share !== undefined && key === undefined)
     return [["share"], "a key, whose values share the limits that have no key. Add key"];
   if (notify !== undefined && usd === undefined)

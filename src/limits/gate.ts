@@ -79,8 +79,10 @@ export class LimitGate implements Gate {
 
   constructor(private readonly uses: GateUses) {
     const { settings, capacity, clock } = uses;
-    this.#limits = settings.limits.map(workLimitOf);
-    this.#sharing = this.#limits.find(({ declared }) => declared?.weightOf);
+    const all = settings.limits.map(workLimitOf);
+    this.#sharing = all.find(({ declared }) => declared?.weightOf);
+    // One without amounts has keys that share the others, and no keeper.
+    this.#limits = all.filter(({ rules }) => Object.keys(rules).length > 0);
     this.#calls = new ModelCalls({
       ...{ settings, capacity, clock },
       needsOf: (work, model, amounts) => this.#needsOf(work, model, amounts),

@@ -64,5 +64,6 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
     countsTurns: ledger.host.hasOwnTools === true,
   });
   installGate(submissions, gate);
-  return { controls: new LimitControls(settings.limits, keepers, clock) };
+  const kept = settings.limits.filter(({ rules }) => Object.keys(rules).length > 0);
+  return { controls: new LimitControls(kept, keepers, clock) };
 }

@@ -10,6 +10,7 @@ import {
   SubmissionReplacedError,
   SubmissionSkippedError,
 } from "./errors.ts";
+import { windowOf } from "./keeper/calendar.ts";
 import { type Amounts, DIMENSIONS, type Dimension, type Rules } from "./keeper/protocol.ts";
 import { rulesOfShard } from "./keepers.ts";
 
@@ -129,7 +130,9 @@ function endOf(work: Work, need: Need, denied: Denied, now: number): Verdict | u
   const { why, waitMs } = denied;
   if (limit.atEnd === "fail" && why === "full") {
     const name = dimension ?? "requests";
-    const until = now + waitMs;
+    const { window } = (name === "slots" ? undefined : rules[name]) ?? {};
+    // The keeper lets no work wait as long as a day or a month.
+    const until = window && "calendar" in window ? windowOf(window, now).endsAt : now + waitMs;
     const error = new LimitReachedError(shown, key, name, amountOf(rules, name) ?? 0, until);
     return { error, status: "error" };
   }

@@ -101,12 +101,17 @@ describe("limit()", () => {
     expect(weightOf?.("a")).toBe(1);
   });
 
+  it("may have no amount where its keys only share those of others", () => {
+    expect(declared({ key: () => "a", share: "fair" }).rules).toEqual({});
+    expect(() => untyped("one", { share: "fair" })).toThrow(/expected a key, whose values share/);
+  });
+
   it.each<[problem: string, options: unknown, message: string]>([
     ["no options", undefined, 'limit("one") {}: expected at least one of requests'],
     [
       "no amount",
       { models: "a" },
-      'limit("one") {"models":"a"}: expected at least one of requests, tokens, usd and concurrency.',
+      'limit("one") {"models":"a"}: expected at least one of requests, tokens, usd, concurrency and share.',
     ],
     [
       "an unknown option",

@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { Admission, Submission } from "../../src/kernel/submissions/internal.ts";
 import type { LimitGate } from "../../src/limits/gate.ts";
 import { limit } from "../../src/limits/index.ts";
+import { windowOf } from "../../src/limits/keeper/calendar.ts";
 import {
   generate,
   givenGate,
@@ -142,6 +143,18 @@ describe("a turn", () => {
     });
   });
 
+  it("ends with LimitReachedError that says when the next day begins", async () => {
+    const given = { limits: [one("1 per day", { atEnd: "fail", zone: "Asia/Tokyo" })] };
+    const { gate } = givenGate(given);
+    await decided(gate, submission(1));
+    await now(generate(gate, 1, modelOf().model));
+    gate.released(1);
+    const { endsAt } = windowOf({ calendar: "day", zone: "Asia/Tokyo" }, Date.now());
+    expect(await decided(gate, submission(2))).toMatchObject({
+      failure: { message: expect.stringContaining(`until ${new Date(endsAt).toISOString()}`) },
+    });
+  });
+
   it("that is cancelled while its limit is asked gives back what it gets", async () => {
     const { gate, keepers } = givenGate({ limits: [one()] });
     keepers.latencyMs = 1_000;
@@ -226,6 +239,14 @@ describe("a turn", () => {
       ["one", { key: "acme", weight: 3 }, 7],
       ["tenant", undefined, 7],
     ]);
+  });
+
+  it("shares by the keys of a limit without amounts, which has no keeper", async () => {
+    const tenant = limit("tenant", { key: ({ metadata }) => metadata.tenant, share: "fair" });
+    const { gate, keepers } = givenGate({ limits: [one("10 per minute"), tenant] });
+    await decided(gate, submission(1, { metadata: { tenant: "acme" } }));
+    const asked = keepers.asks.map(({ keeper, ask: { share } }) => [keeper, share]);
+    expect(asked).toEqual([["one", { key: "acme", weight: 1 }]]);
   });
 
   it("is not asked about models that this agent does not use", async () => {
