@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { runChat } from "./chat/run.ts";
 import { runDurableTool } from "./durable-tool/run.ts";
 import { runHarness } from "./harness/run.ts";
+import { runLimits } from "./limits/run.ts";
 import { runOrders } from "./orders/run.ts";
 import { runReport } from "./reports/run.ts";
 import { Runtime } from "./runtime.ts";
@@ -20,6 +21,7 @@ const FOLDERS = {
   reports: { name: "report", run: runReport },
   "durable-tool": { name: "durable-tool", run: runDurableTool },
   harness: { name: "harness", run: runHarness },
+  limits: { name: "limits", run: runLimits },
 } as const;
 const EXAMPLES = [
   ...Object.keys(STEPS),
