@@ -34,7 +34,7 @@ import {
 } from "../sdk/recovered-turns.ts";
 import { checkModel } from "../sdk/tools.ts";
 import { NotSupportedByHostError } from "../support.ts";
-import { durableOptions, limitedOptions, type StreamOptions } from "./durable-options.ts";
+import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
@@ -89,7 +89,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   durable(options: StreamOptions): StreamOptions {
     const { owned, isOver = true } = this.#scope.getStore() ?? {};
     const { agent, ledger } = this;
-    if (!owned || isOver) return limitedOptions(ledger, options);
+    if (!owned || isOver) return ledger.ledger.admissions?.options(options) ?? options;
     owned.isDurable = true;
     return durableOptions(
       {

@@ -11,8 +11,7 @@ import {
   type ToolSet,
   type UIMessage,
 } from "ai";
-import type { Submissions } from "../../kernel/submissions/internal.ts";
-import { type Attempt, limited } from "../sdk/attempt.ts";
+import type { Attempt } from "../sdk/attempt.ts";
 import { recordedOf } from "../sdk/tools.ts";
 
 type Context = Record<string, unknown>;
@@ -64,17 +63,6 @@ export function durableOptions(parts: DurableParts, options: StreamOptions): Str
     }),
     ...callbacks(parts, options),
   } as StreamOptions;
-}
-
-/** The options of a turn that is no submission's: only its calls of the model are limited. */
-export function limitedOptions(
-  { ledger, turns }: Submissions,
-  options: StreamOptions,
-): StreamOptions {
-  if (!ledger.gate) return options;
-  const prepareStep: PrepareStep = async (event) =>
-    limited(turns, undefined, event, (await options.prepareStep?.(event)) ?? {});
-  return { ...options, prepareStep };
 }
 
 /** The app's callbacks, with the attempt's before them. */

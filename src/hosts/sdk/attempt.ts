@@ -30,10 +30,7 @@ export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>
 export type TurnLedger = Pick<
   TurnEngine,
   "nextStep" | "detachJoined" | "recordUsage" | "toolCalls" | "heartbeat" | "answer"
-> &
-  Limiting;
-
-type Limiting = { readonly ledger: Pick<TurnEngine["ledger"], "gate"> };
+> & { readonly ledger: Pick<TurnEngine["ledger"], "admissions"> };
 
 export type AttemptOptions = {
   readonly ledger: TurnLedger;
@@ -52,22 +49,6 @@ type EndedStep = Pick<
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
 > &
   Partial<Pick<StepResult<ToolSet>, "model" | "performance">>;
-
-/**
- * The settings of a step, whose model asks the gate of `limits()` before each call.
- * @param seq undefined for a turn that is no submission: a client's
- * @param step.model the model, where the settings have none
- */
-export function limited<Config extends { readonly model?: unknown }>(
-  { ledger: { gate } }: Limiting,
-  seq: number | undefined,
-  step: { readonly model: LanguageModel },
-  config: Config,
-): Config {
-  if (!gate) return config;
-  const model = (config.model ?? step.model) as LanguageModel;
-  return { ...config, model: gate.model(seq, model) };
-}
 
 export class Attempt {
   readonly ref: AttemptRef;
@@ -139,7 +120,8 @@ export class Attempt {
       readonly model?: unknown;
     },
   >(event: { readonly stepNumber: number; readonly model: LanguageModel }, config: Config): Config {
-    const settings = limited(this.#ledger, this.ref.seq, event, config);
+    const { admissions } = this.#ledger.ledger;
+    const settings = admissions?.settings(this.ref.seq, event, config) ?? config;
     if (!this.plan) return settings;
     return askedInStep(event.stepNumber, settings, this.plan, this.#answerName, this.#maxSteps);
   }

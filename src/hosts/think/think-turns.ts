@@ -24,7 +24,6 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
-import { limited } from "../sdk/attempt.ts";
 import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -143,7 +142,8 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     const owned = this.#current();
     if (!owned) {
       this.#heartbeat();
-      return limited(this.ledger.turns, undefined, ctx, this.#resolved(config));
+      const { admissions } = this.ledger.ledger;
+      return admissions?.settings(undefined, ctx, this.#resolved(config)) ?? config;
     }
     const { attempt, isRecovered } = owned;
     // A recovered turn continues a reply that is in the conversation already: what joined would come after it.

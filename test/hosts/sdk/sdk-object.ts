@@ -21,7 +21,7 @@ import { RecordingModel } from "../../../src/testing/index.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {
-  readonly ledger = { gate: undefined };
+  readonly ledger = { admissions: undefined };
   readonly log: string[] = [];
   readonly usage: TokenUsage[] = [];
   /** Messages that join, by the number of the step from 0. */

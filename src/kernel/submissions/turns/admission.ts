@@ -3,6 +3,7 @@
  * `limits()` do not load it.
  */
 
+import type { LanguageModel, OutputInterface, streamText, ToolSet } from "ai";
 import type { Admission, Gate, LimitWait, WaitingFor } from "../gate.ts";
 import type { TurnEnd } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
@@ -19,6 +20,11 @@ const DECISION_MS = 30_000;
 const PAUSE_MS = 2_000;
 /** A change of the time that a submission waits for is stored from here on. */
 const REWRITTEN_MS = 10_000;
+
+/** Those of `streamText()` of the AI SDK. */
+type StreamOptions = Parameters<
+  typeof streamText<ToolSet, Record<string, unknown>, OutputInterface<string, string, never>>
+>[0];
 
 type Asked = { readonly since: number; readonly onDecided: OnDecided };
 
@@ -106,6 +112,28 @@ export class Admissions {
     budgets.close(seq);
     this.ledger.announce(pending);
     return pending;
+  }
+
+  /**
+   * The settings of a step, whose model asks the gate before each call.
+   *
+   * @param seq undefined for a turn that is no submission: a client's
+   * @param step.model the model, where the settings have none
+   */
+  settings<Settings extends { readonly model?: unknown }>(
+    seq: number | undefined,
+    step: { readonly model: LanguageModel },
+    settings: Settings,
+  ): Settings {
+    const model = (settings.model ?? step.model) as LanguageModel;
+    return { ...settings, model: this.gate.model(seq, model) };
+  }
+
+  /** The options of a `streamText()` that is no submission's. */
+  options(options: StreamOptions): StreamOptions {
+    const prepareStep: StreamOptions["prepareStep"] = async (event) =>
+      this.settings(undefined, event, (await options.prepareStep?.(event)) ?? {});
+    return { ...options, prepareStep };
   }
 
   #end(seq: number, asked: Asked, pausedUntil: number): void {

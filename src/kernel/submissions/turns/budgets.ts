@@ -86,7 +86,7 @@ export class TokenBudgets {
    */
   #read(reported: unknown): { usage?: TokenUsage; garbage?: string } {
     const report = (reported ?? {}) as Record<string, unknown>;
-    const fields = FIELDS.filter((name) => report[name] !== undefined && report[name] !== null);
+    const fields = FIELDS.filter((name) => report[name] != null);
     if (fields.length === 0) return {};
     const counts = fields.filter((name) => isCount(report[name]));
     const usage = Object.fromEntries(counts.map((name) => [name, report[name]]));

@@ -13,7 +13,7 @@ import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
 const ledger: TurnLedger = {
-  ledger: { gate: undefined },
+  ledger: { admissions: undefined },
   nextStep: () => [],
   detachJoined: () => undefined,
   recordUsage: () => undefined,
