@@ -1,7 +1,11 @@
 /** What becomes of what was submitted when the object dies: each way to submit, and each verb that follows on it. */
 
-import type { SubmitMessagesOptions } from "../../../../src/kernel/submissions/internal.ts";
+import {
+  installGate,
+  type SubmitMessagesOptions,
+} from "../../../../src/kernel/submissions/internal.ts";
 import type { Plans } from "../../../support/crash/matrix.ts";
+import { full, limitWait, ScriptedGate } from "../../../support/gate.ts";
 import type { LedgerObject, TurnScript } from "../../../support/objects/ledger-object.ts";
 import {
   ACCEPTED,
@@ -159,6 +163,39 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
       const texts = found.map(({ metadata, status }) => `${metadata?.text} ${status}`).join();
       return texts === "late completed" ? [] : [`L3 it is ${texts}`];
     },
+  },
+  "submit, and wait for a limit before the turn": {
+    verbs: ["Submissions.submit"],
+    hasLapsing: true,
+    born: ({ submissions }) =>
+      installGate(
+        submissions,
+        new ScriptedGate(({ waitingFor }) => (waitingFor ? undefined : full(20))),
+      ),
+    steps: [(object, run) => submit(object, "a", SHORT, { notify: destinations(run, "x") })],
+    ends: { a: "completed" },
+    said: ["m-a", "reply-a"],
+    soonAfter: /waiting_for = [?]/,
+    also: (_, run) => receivedProblems(run, ["x"], "completed"),
+  },
+  "submit, and wait for a limit after the turn has begun": {
+    verbs: ["Submissions.submit"],
+    hasLapsing: true,
+    born: ({ submissions, turns }) => {
+      installGate(submissions, new ScriptedGate());
+      const run = turns.run.bind(turns);
+      turns.run = async (turn) => {
+        if (turn.isAgain) return run(turn);
+        const { attempt, seq } = turn.begin();
+        for (const { id } of turn.messages) turns.say(turn.thread, id, "");
+        submissions.turns.nextStep({ attempt, seq });
+        throw limitWait(20);
+      };
+    },
+    steps: [(object) => submit(object, "a", SHORT)],
+    ends: { a: "completed" },
+    said: ["m-a", "reply-a"],
+    soonAfter: /waiting_for = [?]/,
   },
   "submit for a later time": {
     verbs: ["Submissions.submit"],
