@@ -206,7 +206,7 @@ export class Capacity {
           .notify(desk.limit.name, notice)
           .then(() => this.#confirm(desk, notice))
           .catch((error) => {
-            console.error("[perdure] A notice of used money could not be stored:", error);
+            console.warn("[perdure] A notice of used money is given again:", error);
           }),
       );
   }

@@ -103,9 +103,7 @@ export class LimitGate implements Gate {
   }
 
   admit(submission: Waiting): Promise<Admission> | undefined {
-    const { seq } = submission;
-    const work = this.#works.get(seq) ?? this.#workOf(submission);
-    this.#works.set(seq, work);
+    const work = this.#pending(submission);
     let missing: readonly Need[];
     try {
       missing = this.#admissionNeeds(work, submission).filter((need) => !this.#hold(work, need));
@@ -115,6 +113,21 @@ export class LimitGate implements Gate {
     if (missing.length > 0) return this.#obtain(work, missing);
     this.#admitted(work);
     return undefined;
+  }
+
+  #pending(submission: Waiting): Work {
+    const { seq, metadata = {} } = submission;
+    const known = this.#works.get(seq);
+    // A debounced repetition may have replaced it.
+    const isSame = JSON.stringify(known?.subject.metadata) === JSON.stringify(metadata);
+    if (known && isSame) return known;
+    const work = this.#workOf(submission);
+    if (known) {
+      work.since = known.since;
+      this.released(seq);
+    }
+    this.#works.set(seq, work);
+    return work;
   }
 
   /** Whether it is reserved already, or can be without a call. */

@@ -222,6 +222,19 @@ describe("a turn", () => {
     expect(await decided(gate, acme)).toBeUndefined();
   });
 
+  it("asks for its new key when a debounced repetition has replaced its metadata", async () => {
+    const tenant = limit("tenant", {
+      key: ({ metadata }) => metadata.tenant,
+      requests: "1 per hour",
+    });
+    const { gate, keepers } = givenGate({ limits: [tenant] });
+    const other = givenGate({ limits: [tenant] }, keepers).gate;
+    await decided(other, submission(9, { metadata: { tenant: "acme" } }));
+    const acme = submission(1, { metadata: { tenant: "acme" } });
+    expect(await decided(gate, acme)).toMatchObject({ waitingFor: { key: "acme" } });
+    expect(await decided(gate, submission(1, { metadata: { tenant: "globex" } }))).toBeUndefined();
+  });
+
   it("asks as the key that shares the limits without keys", async () => {
     const tenant = limit("tenant", {
       key: ({ metadata }) => metadata.tenant,
