@@ -29,7 +29,7 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
   followers: { file: "streams/index.ts", kB: 4 },
   codemode: { file: "codemode/index.ts", kB: 4 },
   agentTools: { file: "agent-tools/index.ts", kB: 4 },
-  limits: { file: "limits/index.ts", kB: 17 },
+  limits: { file: "limits/index.ts", kB: 20 },
 };
 
 /** SQL statements of the first turn of a Think agent after a restart, without those of a warm one. */

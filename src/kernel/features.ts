@@ -27,7 +27,7 @@ const FEATURES = {
     module: "inbound",
     openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
   },
-  limits: { entry: "perdure/limits", value: "limits({ limits: [...] })" },
+  limits: { entry: "perdure/limits" },
   operations: { entry: "perdure/operator", wakes: "perdure.alerts" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },

@@ -87,7 +87,7 @@ export type Wait = {
  * - `paused`: an operator has paused the key
  * - `closed`: the provider has refused requests until then
  */
-export type WaitReason = "full" | "paused" | "closed";
+type WaitReason = "full" | "paused" | "closed";
 
 /** The work must not run: it can never fit, or another piece of work has its singleton key. */
 export type Refused = {
