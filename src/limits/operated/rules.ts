@@ -30,25 +30,23 @@ type Named = { readonly limit: string; readonly key: string };
 /** E.g. `key "acme" of the limit tenant`. */
 const nameOf = ({ limit, key }: Named) =>
   `${key === "" ? "" : `key ${JSON.stringify(line(key))} of the `}limit ${line(limit)}`;
-const aboutOf = ({ limit, key }: Named) => `${limit}/${key}`;
-const linkOf = ({ limit, key }: Named) => ({
-  view: "limits",
-  filter: `name:${JSON.stringify(limit)}${key === "" ? "" : ` key:${JSON.stringify(key)}`}`,
+
+/** What a finding is about, and the list of it. */
+const of = ({ limit, key }: Named) => ({
+  about: `${limit}/${key}`,
+  link: {
+    view: "limits",
+    filter: `name:${JSON.stringify(limit)}${key === "" ? "" : ` key:${JSON.stringify(key)}`}`,
+  },
 });
 
-const UNITS = {
-  requests: "requests",
-  tokens: "tokens",
-  concurrency: "model calls",
-  usd: "dollars",
-};
-const NAMES = Object.keys(UNITS) as (keyof typeof UNITS)[];
+const NAMES = ["requests", "tokens", "concurrency"] as const;
 
-/** The amounts of a key, each with what is allowed of it now. */
+/** The amounts of a key but its money, each with what is allowed of it now. */
 function usesOf(state: LimitState) {
   return NAMES.flatMap((name) => {
     const use: LimitUse | undefined = state[name];
-    return use ? [{ name, unit: UNITS[name], ...use, most: use.allowed ?? use.amount }] : [];
+    return use ? [{ name, ...use, most: use.allowed ?? use.amount }] : [];
   });
 }
 
@@ -58,17 +56,17 @@ const limitFull: Rule = ({ states }, now) =>
   states
     .filter(({ pausedAt, waiting }) => pausedAt === undefined && waiting > 0)
     .flatMap((state) => {
-      const full = usesOf(state).filter(({ name, used, most }) => name !== "usd" && used >= most);
+      const full = usesOf(state).filter(({ used, most }) => used >= most);
       const { waiting, longestWaitMs, closedUntil } = state;
       if (full.length === 0 && closedUntil === undefined) return [];
-      const uses = full.map(({ used, most, unit }) => `${amount(used)} of ${amount(most)} ${unit}`);
+      const uses = full.map(({ name, used, most }) => `${name} ${amount(used)} of ${amount(most)}`);
       const what =
         closedUntil === undefined
-          ? `is full, with ${uses.join(" and ")}`
+          ? `is full (${uses.join(", ")})`
           : `is closed by the provider until ${at(closedUntil, now)}`;
       return {
         code: "limit-full",
-        about: aboutOf(state),
+        ...of(state),
         severity: longestWaitMs >= LONG_MS ? "warning" : "info",
         title: `The ${nameOf(state)} ${what}: ${plural(waiting, "call")} of all agents ${verb(waiting, "waits", "wait")}.`,
         evidence: { count: waiting, since: now - longestWaitMs, ids: [] },
@@ -79,7 +77,6 @@ const limitFull: Rule = ({ states }, now) =>
         fix: {
           text: "Nothing for a peak: work waits, and starts in turn. Otherwise raise the limit.",
         },
-        link: linkOf(state),
       } satisfies Finding;
     });
 
@@ -89,7 +86,7 @@ const waitsLong: Rule = ({ waits }, now) =>
     if (why === "paused" || now - since < LONG_MS) return [];
     return {
       code: "limit-waits-long",
-      about: aboutOf(wait),
+      ...of(wait),
       severity: now - since >= LATE_MS ? "error" : "warning",
       title: `${plural(count, "submission")} ${verb(count, "waits", "wait")} for the ${nameOf(wait)}, the first since ${at(since, now)}.`,
       evidence: { count, since, ids },
@@ -115,7 +112,7 @@ const limitPaused: Rule = ({ states, waits }, now) => {
     const ids = own.flatMap((wait) => wait.ids);
     return {
       code: "limit-paused",
-      about: aboutOf(state),
+      ...of(state),
       severity: own.length > 0 ? "warning" : "info",
       title: `The ${nameOf(state)} is paused since ${at(pausedAt, now)}: ${line(reason)}`,
       evidence: { count: Math.max(1, ids.length), since: pausedAt, ids },
@@ -124,7 +121,6 @@ const limitPaused: Rule = ({ states, waits }, now) => {
         text: "Resume it when the reason has gone.",
         action: { do: "resume-limit", limit, key },
       },
-      link: linkOf(state),
     } satisfies Finding;
   });
 };
@@ -137,7 +133,7 @@ const limitMoney: Rule = ({ states }, now) =>
     const until = windowEndsAt === undefined ? "" : ` until ${at(windowEndsAt, now)}`;
     return {
       code: "limit-money",
-      about: aboutOf(state),
+      ...of(state),
       severity: isUsed ? "warning" : "info",
       title: `The ${nameOf(state)} has used ${amount(usd.used)} of ${amount(usd.amount)} dollars${until}.`,
       evidence: { count: 1, ids: [] },
@@ -145,7 +141,6 @@ const limitMoney: Rule = ({ states }, now) =>
         ? "The money is used, or lent to agents: what needs it waits or fails, as atEnd says."
         : "At 100 percent, what needs it waits or fails, as atEnd says.",
       fix: { text: "Raise usd, or pause the key." },
-      link: linkOf(state),
     } satisfies Finding;
   });
 
@@ -154,18 +149,18 @@ const limitLowered: Rule = ({ states }) =>
     usesOf(state)
       .filter(({ allowed, amount }) => allowed !== undefined && allowed < amount)
       .map(
-        ({ name, unit, most, amount: declared }) =>
+        ({ name, most, amount: declared }) =>
           ({
             code: "limit-lowered",
-            about: `${aboutOf(state)} ${name}`,
+            ...of(state),
+            about: `${of(state).about} ${name}`,
             severity: "warning",
-            title: `The provider allows ${amount(most)} ${unit}, and the ${nameOf(state)} declares ${amount(declared)}.`,
+            title: `The provider allows ${amount(most)} ${name}, and the ${nameOf(state)} declares ${amount(declared)}.`,
             evidence: { count: 1, ids: [] },
             cause: "The account has less than declared, or others use it.",
             fix: {
               text: "Declare what the account has. Until then agents keep to what the provider allows.",
             },
-            link: linkOf(state),
           }) satisfies Finding,
       ),
   );

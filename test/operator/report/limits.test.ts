@@ -42,7 +42,7 @@ describe("limits", () => {
     expect(others).toEqual([]);
     expect(peak).toMatchObject({
       is: "limit-full info",
-      title: "The limit openai is full, with 1,000 of 1,000 requests: 4 calls of all agents wait.",
+      title: "The limit openai is full (requests 1,000 of 1,000): 4 calls of all agents wait.",
       link: { view: "limits", filter: 'name:"openai"' },
     });
     expect(found({ states: [{ ...full, longestWaitMs: 6 * MINUTE }] })).toMatchObject([
