@@ -74,14 +74,21 @@ export type Settings = {
 
 let agents = 0;
 
-/** An agent of its own. */
-export function givenGate(
-  settings: Settings = {},
-  keepers = new MemoryKeepers(),
-  more: { countsTurns?: boolean; maxKeys?: number; rows?: Map<number, Submission> } = {},
-) {
+type More = {
+  readonly countsTurns?: boolean;
+  readonly maxKeys?: number;
+  readonly rows?: Map<number, Submission>;
+};
+
+/** An agent of its own, with timers of Vitest. */
+export function givenGate(...args: Parameters<typeof realGate>) {
   if (!vi.isFakeTimers()) vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
+  return realGate(...args);
+}
+
+/** The same, with the timers of the machine. */
+export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(), more: More = {}) {
   const notices: { limit: string; notice: Notice }[] = [];
   const replaced: number[] = [];
   const background = new Set<Promise<unknown>>();
