@@ -185,6 +185,7 @@ export class Capacity {
       ...(ageMs !== undefined && { ageMs }),
       ...(singleton && { singleton }),
       ...(isRenewal && { isRenewal }),
+      ...(limit.atEnd === "fail" && { failsIfFull: true }),
       ...(returns.length > 0 && { returns }),
       ...(notified.length > 0 && { notified }),
     };

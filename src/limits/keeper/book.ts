@@ -210,7 +210,8 @@ export class Book {
     queue.put(ticket);
     const wait = this.#waitOf(desk, ask, ticket, now);
     if (wait) {
-      queue.put({ ...ticket, comesAt: now + wait.waitMs });
+      if (ask.failsIfFull && wait.why === "full") queue.remove(ask.ticket);
+      else queue.put({ ...ticket, comesAt: now + wait.waitMs });
       return wait;
     }
     const start = Math.max(now, this.#startOf(desk, ask.need, ticket, now).at);

@@ -89,6 +89,7 @@ const ASK = object({
   waitedMs: ms(MAX_WAIT_MS),
   ageMs: ms(MAX_WAIT_MS).optional(),
   isRenewal: z.boolean().optional(),
+  failsIfFull: z.boolean().optional(),
   singleton: z.enum(["replace", "skip"]).optional(),
   returns: RETURNS.optional(),
   notified: list(text({ maxLength: 2_048 }), { max: 100 }).optional(),

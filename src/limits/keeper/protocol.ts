@@ -41,6 +41,8 @@ export type Ask = {
   readonly priority?: number;
   /** How long the work has waited for this limit. */
   readonly waitedMs: number;
+  /** The work fails where the amount is used up: no place is kept for it. */
+  readonly failsIfFull?: boolean;
   /** How long ago the work was accepted, which decides between pieces of work with a {@link singleton} key. */
   readonly ageMs?: number;
   /** The work runs already: its slots are lent again, also where there are none left. */

@@ -218,6 +218,16 @@ describe("a keeper's book", () => {
     expect(last.notices).toMatchObject([{ percent: 100 }]);
   });
 
+  it("keeps no place for work that fails where the amount is used up", () => {
+    const { ask, lend, book } = givenBook(MONEY);
+    lend("a", { nanodollars: 1_000 });
+    const waiting = () => book.inspect(["k"])[0]?.waiting;
+    expect(ask("b", { nanodollars: 1 }, { failsIfFull: true }).outcome).toBe("wait");
+    expect(waiting()).toBe(0);
+    ask("c", { nanodollars: 1 });
+    expect(waiting()).toBe(1);
+  });
+
   it("says that money is used up when what is left does not cover the next call", () => {
     const { ask, lend } = givenBook(MONEY);
     expect(lend("a", { nanodollars: 790 }).notices).toBeUndefined();
