@@ -45,7 +45,7 @@ export function readConfig(folder: string): WranglerConfig | undefined {
   return file === undefined ? undefined : parseConfig(file, readText(file));
 }
 
-/** @throws ProjectError @internal */
+/** @throws ProjectError */
 export function parseConfig(file: string, text: string): WranglerConfig {
   const format = file.endsWith(".toml") ? "toml" : "jsonc";
   const settings = format === "toml" ? tomlOf(file, text) : jsoncOf(file, text);
@@ -180,7 +180,7 @@ function classesOf(list: unknown, nameKey: string): ClassBinding[] {
 }
 
 /** The objects of a list; of anything else, none. */
-export function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
+function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
   return Array.isArray(value) ? value.filter(isPlainObject) : [];
 }
 
