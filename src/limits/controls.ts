@@ -8,8 +8,8 @@ import { invalidOption } from "../core/options/options.ts";
 import { cursorsOf, type Page, type PageOptions, readFilter } from "../core/page.ts";
 import { limitWaits } from "../kernel/submissions/internal.ts";
 import type { DeclaredLimit } from "./declarations.ts";
-import { MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/input.ts";
 import type { Dimension, KeyState } from "./keeper/protocol.ts";
+import { MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/protocol.ts";
 import { type Keepers, keeperOf, keepersOf, rulesOfShard } from "./keepers.ts";
 import { limitsHealth } from "./operated/health.ts";
 

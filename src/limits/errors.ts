@@ -1,6 +1,8 @@
 /** The errors of limits. A submission that ends with one has its name as `errorName`; nothing of a turn that only waited has run. */
 
+import { failureOf } from "../core/failures.ts";
 import { durationText } from "../core/options/duration.ts";
+import { InvalidFieldError } from "../core/options/options.ts";
 import type { WaitingFor } from "../kernel/submissions/internal.ts";
 import type { Dimension } from "./keeper/protocol.ts";
 
@@ -37,7 +39,7 @@ export class LimitTimeoutError extends Error {
   ) {
     super(
       `The submission has waited for ${durationText(timeoutMs)} for the ${named(limit, key)} (${why}). ` +
-        "Submit it again later, or raise timeout of the limit.",
+        "Submit it again later, or let turns wait longer for the limit.",
     );
   }
 }
@@ -147,5 +149,20 @@ export class LimitWaitError extends Error {
   constructor(readonly waitingFor: WaitingFor) {
     const { limit, key, until } = waitingFor;
     super(`The turn waits for the ${named(limit, key)} until ${new Date(until).toISOString()}.`);
+  }
+}
+
+const KEEPER_CALL = "InvalidKeeperCallError";
+
+/** A call of a keeper has an invalid field. The keeper has changed nothing. */
+export class InvalidKeeperCallError extends InvalidFieldError {
+  override readonly name = KEEPER_CALL;
+
+  /** The error that RPC carries as another class. Without `enhanced_error_serialization` its name is part of the message. */
+  static of(error: unknown): InvalidKeeperCallError | undefined {
+    const { name, message } = failureOf(error);
+    if (name !== KEEPER_CALL && !message.startsWith(`${KEEPER_CALL}: `)) return undefined;
+    const { field } = error as Partial<InvalidKeeperCallError>;
+    return new InvalidKeeperCallError(field ?? "", message.replace(`${KEEPER_CALL}: `, ""));
   }
 }

@@ -7,6 +7,8 @@ import type { Observation, Rules } from "./keeper/protocol.ts";
 
 /** Of each key of a limit, at most one in this time. */
 const OBSERVED_MS = 5_000;
+/** What is less than declared is repeated: keepers forget it after twice this time. */
+const REPEAT_MS = 300_000;
 /** Keys of limits of which the latest observation is remembered. */
 const MAX_OBSERVED = 1_000;
 
@@ -46,7 +48,8 @@ export class Observations {
     const before = this.#latest.get(id);
     if (before && now - before.at < OBSERVED_MS) return false;
     const text = JSON.stringify(allowed);
-    const isChanged = before ? before.allowed !== text : isLess(allowed, rules);
+    const isRepeated = !before || now - before.at >= REPEAT_MS;
+    const isChanged = isRepeated ? isLess(allowed, rules) : before.allowed !== text;
     if (!isRefused && !isChanged) return false;
     this.#latest.delete(id);
     this.#latest.set(id, { at: now, allowed: text });

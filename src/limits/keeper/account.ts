@@ -27,6 +27,8 @@ export type StoredKey = {
   readonly paused?: { readonly at: number; readonly reason: string };
   readonly closedUntil?: number;
   readonly allowed?: Observation["allowed"];
+  /** When that is forgotten, unless an agent repeats it: all that have seen it may be gone. */
+  readonly allowedUntil?: number;
   /** Which part of the declared amounts is lent after the provider has refused requests, and since when. */
   readonly factor?: readonly [factor: number, at: number];
   /** The newest piece of work with a singleton key, and when it was accepted. */
@@ -48,6 +50,7 @@ const ONE_REFUSAL_MS = 5_000;
 /** How long nothing is lent after a refusal that names no time. */
 const CLOSED_MS = 1_000;
 const MOST_CLOSED_MS = 3_600_000;
+const ALLOWED_MS = 600_000;
 /** The end of no lease is later, except for a clock that was set back since. */
 const MOST_AHEAD_MS = 1_800_000;
 
@@ -58,6 +61,7 @@ export class Account {
   paused: StoredKey["paused"];
   #closedUntil = 0;
   #allowed: NonNullable<Observation["allowed"]> = {};
+  #allowedUntil = 0;
   #factor: readonly [number, number] = [1, 0];
   newest: StoredKey["newest"];
   #notified: StoredKey["notified"];
@@ -76,6 +80,7 @@ export class Account {
     this.paused = stored.paused;
     this.#closedUntil = Math.min(stored.closedUntil ?? 0, now + MOST_CLOSED_MS);
     this.#allowed = stored.allowed ?? {};
+    this.#allowedUntil = Math.min(stored.allowedUntil ?? 0, now + ALLOWED_MS);
     this.#factor = stored.factor ?? this.#factor;
     this.newest = stored.newest;
     this.#notified = stored.notified;
@@ -94,7 +99,10 @@ export class Account {
       ...(held.length > 0 && { held }),
       ...(this.paused && { paused: this.paused }),
       ...(this.#closedUntil > 0 && { closedUntil: this.#closedUntil }),
-      ...(Object.keys(this.#allowed).length > 0 && { allowed: this.#allowed }),
+      ...(Object.keys(this.#allowed).length > 0 && {
+        allowed: this.#allowed,
+        allowedUntil: this.#allowedUntil,
+      }),
       ...(factor < 1 && { factor: this.#factor }),
       ...(this.newest && { newest: this.newest }),
       ...(this.#notified && { notified: this.#notified }),
@@ -105,7 +113,7 @@ export class Account {
   isIdle(now: number): boolean {
     this.#forgetSlots(now);
     if (this.paused || this.#held.size > 0 || this.#closedUntil > now) return false;
-    if (this.factor(now) < 1 || Object.keys(this.#allowed).length > 0) return false;
+    if (this.factor(now) < 1 || this.#allowedUntil > now) return false;
     return this.#eachRule((name, rule) => this.#of(name).isEmpty(rule, now)).every(Boolean);
   }
 
@@ -126,7 +134,8 @@ export class Account {
     if (name === "slots") return this.rules.slots ?? Number.POSITIVE_INFINITY;
     const declared = this.rules[name]?.amount ?? Number.POSITIVE_INFINITY;
     if (name === "nanodollars") return declared;
-    const least = Math.min(declared, this.#allowed[name] ?? declared) * this.factor(now);
+    const observed = this.#allowedUntil > now ? this.#allowed[name] : undefined;
+    const least = Math.min(declared, observed ?? declared) * this.factor(now);
     return Number.isFinite(least) ? Math.max(1, Math.floor(least)) : least;
   }
 
@@ -213,6 +222,8 @@ export class Account {
     this.#allowed = { ...this.#allowed, ...allowed };
     for (const name of ["requests", "tokens"] as const)
       if ((this.#allowed[name] ?? 0) >= (this.rules[name]?.amount ?? 0)) delete this.#allowed[name];
+    if (allowed) this.#allowedUntil = now + ALLOWED_MS;
+    if (Object.keys(this.#allowed).length === 0) this.#allowedUntil = 0;
     if (!refused) return;
     const { retryAfterMs = CLOSED_MS } = refused;
     const until = now + Math.min(Math.max(0, retryAfterMs), MOST_CLOSED_MS);

@@ -2,33 +2,21 @@
 
 import * as z from "zod";
 import { BoundedCache } from "../../core/bounded-cache.ts";
-import { failureOf } from "../../core/failures.ts";
 import { count, list, readOptions, text } from "../../core/options/option-schemas.ts";
-import { InvalidFieldError } from "../../core/options/options.ts";
 import { canonicalZone } from "../../core/zone-offsets.ts";
-import { type Ask, DIMENSIONS, type Observation, type Return, type Rules } from "./protocol.ts";
+import { InvalidKeeperCallError } from "../errors.ts";
+import {
+  type Ask,
+  DIMENSIONS,
+  MAX_KEY_LENGTH,
+  MAX_REASON_LENGTH,
+  type Observation,
+  type Return,
+  type Rules,
+} from "./protocol.ts";
 
-/** Characters of a key of a limit. */
-export const MAX_KEY_LENGTH = 512;
-/** Characters of the reason of a pause. */
-export const MAX_REASON_LENGTH = 1_000;
 /** Keys of a page. */
 const MAX_PAGE = 1_000;
-
-const NAME = "InvalidKeeperCallError";
-
-/** A call of a keeper has an invalid field. The keeper has changed nothing. */
-export class InvalidKeeperCallError extends InvalidFieldError {
-  override readonly name = NAME;
-
-  /** The error that RPC carries as another class. Without `enhanced_error_serialization` its name is part of the message. */
-  static of(error: unknown): InvalidKeeperCallError | undefined {
-    const { name, message } = failureOf(error);
-    if (name !== NAME && !message.startsWith(`${NAME}: `)) return undefined;
-    const { field } = error as Partial<InvalidKeeperCallError>;
-    return new InvalidKeeperCallError(field ?? "", message.replace(`${NAME}: `, ""));
-  }
-}
 
 const DAY_MS = 86_400_000;
 /** Longer than any work waits. */

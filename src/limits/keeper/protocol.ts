@@ -6,6 +6,11 @@ export type Amounts = Partial<Record<Dimension, number>>;
 export const DIMENSIONS = ["requests", "tokens", "nanodollars", "slots"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
+/** Characters of a key of a limit. */
+export const MAX_KEY_LENGTH = 512;
+/** Characters of the reason of a pause. */
+export const MAX_REASON_LENGTH = 1_000;
+
 /** How long a slot is lent, whatever else the lease has. Renew it after a third of the time, while the work runs. */
 export const SLOT_MS = 30_000;
 

@@ -158,6 +158,22 @@ describe("a keeper's book", () => {
     lend("b", { requests: 50 });
   });
 
+  it("forgets after 10 minutes that a provider allows less, unless that is repeated", () => {
+    const rules: Rules = { requests: { amount: 100, window: { ms: 60_000 } } };
+    const given = givenBook(rules);
+    const observe = () => given.book.observe({ key: "k", rules, allowed: { requests: 50 } });
+    const allowed = () => given.book.inspect(["k"])[0]?.allowed?.requests;
+    observe();
+    given.clock.time += 6 * 60_000;
+    observe();
+    given.restart();
+    given.clock.time += 6 * 60_000;
+    expect(allowed()).toBe(50);
+    given.clock.time += 4 * 60_000;
+    expect(allowed()).toBeUndefined();
+    expect(given.book.isIdle("k", given.rows.get("k") as StoredKey)).toBe(true);
+  });
+
   it("goes on from its latest time when its clock is set back", () => {
     const { lend, ask, clock } = givenBook();
     lend("a", { requests: 10 });
