@@ -102,12 +102,14 @@ type Answered<Answer> = { readonly ref: AgentRef; readonly answer: Answer };
  * Asks one agent of each class, or that of `--agent`, for what all agents of the class share. A class that refuses, or does not
  * install what is asked for, is left out.
  *
+ * @param most after so many answers no further class is asked
  * @throws CliError, or the refusal where no class answers
  */
 export async function oneOfEachClass<Answer>(
   client: OperatorClient,
   options: Common,
   ask: (ref: AgentRef) => Promise<Answer>,
+  most = Number.POSITIVE_INFINITY,
 ): Promise<[Answered<Answer>, ...Answered<Answer>[]]> {
   const refs = new Map<string, AgentRef>();
   for (const ref of await agentsOf(client, options))
@@ -115,6 +117,7 @@ export async function oneOfEachClass<Answer>(
   const found: Answered<Answer>[] = [];
   let refusal: unknown;
   for (const ref of refs.values()) {
+    if (found.length >= most) break;
     try {
       found.push({ ref, answer: await ask(ref) });
     } catch (error) {
@@ -123,7 +126,7 @@ export async function oneOfEachClass<Answer>(
       const isRefused = status === 400 || status === NOT_INSTALLED;
       if (!isRefused && status > 0 && status < 500) throw error;
       if (!isRefused) note(`${nameOf(ref)}: ${plain(message)}`);
-      refusal = error;
+      if (isRefused || refusal === undefined) refusal = error;
     }
   }
   const [first, ...others] = found;

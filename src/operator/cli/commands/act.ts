@@ -223,7 +223,7 @@ async function agentFor(client: OperatorClient, action: Action, options: Options
   const { limit: name } = action;
   const ask = (ref: AgentRef) => client.list(ref, "limits", { name, limit: 1 });
   // The limit is that of all agents: any of them pauses it.
-  const [{ ref }] = await oneOfEachClass(client, options, ask);
+  const [{ ref }] = await oneOfEachClass(client, options, ask, 1);
   return ref;
 }
 
