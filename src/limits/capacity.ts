@@ -31,7 +31,7 @@ const MAX_CALL_MS = 3_600_000;
 /** A renewal that failed is repeated. */
 const RENEW_AGAIN_MS = 5_000;
 /** What was lent had ended when the answer came. */
-const TOO_LATE: Wait = { outcome: "wait", waitMs: 250, why: "full" };
+const TOO_LATE: Denied = { outcome: "wait", waitMs: 250, why: "unreachable" };
 
 /** A limit of the app, or one that a submission brings. */
 export type WorkLimit = KeptLimit & {
@@ -253,6 +253,15 @@ export class Capacity {
     const observed = keepers.observe(limit, agentId, observation);
     inBackground(observed);
     return observed;
+  }
+
+  /** The work that has asked for it waits no more: nobody has to wait behind it. */
+  withdraw({ limit, key, ticket }: Need): void {
+    const { keepers, agentId, inBackground } = this.uses;
+    const nothing = { lease: 0, lent: {}, used: {}, usedAgoMs: 0 };
+    inBackground(
+      keepers.giveBack(limit, agentId, [{ key, rules: limit.rules, ticket, ...nothing }]),
+    );
   }
 
   /** Gives back what is free of a key. */

@@ -144,6 +144,7 @@ export class LimitGate implements Gate {
 
   /** The start of a turn counts, whatever becomes of it. */
   #admitted(work: Work): void {
+    work.waits = [];
     for (const held of work.held.values()) {
       const { shown, declared } = held.need.limit;
       const isCounted = declared ? this.uses.countsTurns : shown === "rate";
@@ -194,6 +195,7 @@ export class LimitGate implements Gate {
     this.#works.delete(seq);
     for (const abandon of [...work.calls]) abandon();
     for (const held of work.held.values()) this.#end(work, held, {});
+    for (const need of work.waits) this.uses.capacity.withdraw(need);
     this.#whenIdle();
   }
 
@@ -344,7 +346,7 @@ export class LimitGate implements Gate {
 function newWork(subject: LimitSubject) {
   return {
     ...{ subject, priority: 0, budget: undefined, spent: 0, cost: undefined, reserved: 0 },
-    ...{ since: undefined, isOver: false },
+    ...{ since: undefined, waits: [], isOver: false },
     keys: new Map<WorkLimit, string | undefined>(),
     held: new Map<string, Held>(),
     calls: new Set<() => void>(),

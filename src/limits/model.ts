@@ -188,6 +188,7 @@ export class ModelCalls {
         const denials = await this.#tryAll(work, needs, held);
         signal?.throwIfAborted();
         if (denials.length === 0) {
+          work.waits = [];
           await sleep(this.#startIn(held.values()), signal);
           return [...held.values()];
         }

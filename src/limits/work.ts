@@ -1,4 +1,4 @@
-/** A piece of work that needs capacity: the turn of a submission, or of a client. What it needs, and what a refusal means for it. Pure. */
+/** A piece of work that needs capacity: the turn of a submission, or of a client. What it needs, and what a refusal means for it. */
 
 import { failureOf } from "../core/failures.ts";
 import type { Admission, WaitingFor } from "../kernel/submissions/internal.ts";
@@ -29,6 +29,8 @@ export type Work = {
   cost: number | undefined;
   /** Nanodollars that its open calls may cost. */
   reserved: number;
+  /** What it waits for, since the last ask. */
+  waits: readonly Need[];
   /** Since when it waits, without a model call in between. */
   since: number | undefined;
   /** The keys of the limits that were asked for it. */
@@ -88,8 +90,9 @@ export type Verdict =
   | { readonly error: Error; readonly status: "error" | "skipped" | "aborted" }
   | { readonly waitingFor: WaitingFor; readonly waitMs: number };
 
-/** @param denials at least one */
+/** @param denials at least one: what the work waits for from now on */
 export function verdictOf(work: Work, denials: readonly DeniedNeed[], now: number): Verdict {
+  work.waits = denials.map(({ need }) => need);
   for (const { need, denied } of denials) {
     const ended = endOf(work, need, denied, now);
     if (ended) return ended;

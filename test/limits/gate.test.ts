@@ -171,6 +171,20 @@ describe("a turn", () => {
     expect(keepers.returns).toMatchObject([{ lent: { requests: 1 }, used: {} }]);
   });
 
+  it("that is cancelled while it waits is forgotten by the keeper", async () => {
+    const { gate, keepers } = givenGate({ limits: [one("1 per hour")] });
+    const { model } = modelOf();
+    await decided(gate, submission(1));
+    await now(generate(gate, 1, model));
+    gate.released(1);
+    const waiting = () => keepers.bookOf("one").inspect([""])[0]?.waiting;
+    expect(await decided(gate, submission(2))).toMatchObject({ waitingFor: { why: "full" } });
+    expect(waiting()).toBe(1);
+    gate.released(2);
+    await pass(100);
+    expect(waiting()).toBe(0);
+  });
+
   it("waits while its limit is paused, and says why", async () => {
     const { gate, keepers } = givenGate({ limits: [one()] });
     keepers

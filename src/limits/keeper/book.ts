@@ -104,7 +104,8 @@ export class Book {
     for (const one of returns) {
       const desk = this.#deskOf(one.key, one.rules, now);
       this.#settle(desk, one, now);
-      desks.add(desk);
+      const isChange = Object.keys({ ...one.lent, ...one.used }).length > 0;
+      if (isChange) desks.add(desk);
     }
     for (const desk of desks) this.#save(desk);
   }
@@ -365,6 +366,7 @@ export class Book {
   }
 
   #settle(desk: Desk, one: Return, now: number): void {
+    if (one.ticket !== undefined) desk.queue.remove(one.ticket);
     const heldMs = desk.account.settle(one, now);
     if (heldMs !== undefined) desk.holdMs += 0.1 * (heldMs - desk.holdMs);
     const { tokens: lent = 0 } = one.lent;

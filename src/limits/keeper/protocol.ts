@@ -109,7 +109,7 @@ export type Return = {
   readonly key: string;
   readonly rules: Rules;
   readonly lease: number;
-  /** The ticket of the ask that has got the slots. */
+  /** The ticket of the ask that has got the slots, or of one that waits and is not repeated: nothing is lent then. */
   readonly ticket?: string;
   readonly share?: { readonly key: string; readonly weight: number };
   readonly lent: Amounts;

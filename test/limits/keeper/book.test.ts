@@ -110,6 +110,17 @@ describe("a keeper's book", () => {
     lend("urgent", { slots: 4 }, { waitedMs: 3_000, priority: 5 });
   });
 
+  it("forgets work that waits no more, and writes nothing for that", () => {
+    const { book, ask, lend, rows } = givenBook();
+    lend("all", { slots: 4 });
+    ask("cancelled", { slots: 1 });
+    const before = rows.get("k");
+    const nothing = { lease: 0, lent: {}, used: {}, usedAgoMs: 0 };
+    book.giveBack([{ key: "k", rules: RULES, ticket: "cancelled", ...nothing }]);
+    expect(book.inspect(["k"])[0]?.waiting).toBe(0);
+    expect(rows.get("k")).toBe(before);
+  });
+
   it("lends nothing of a paused key, also after a restart, until it is resumed", () => {
     const given = givenBook();
     given.book.pause("k", "too much spam", RULES);
