@@ -305,14 +305,17 @@ export class Book {
     before: number,
     now: number,
   ): number {
+    const most = this.#partOf(account, need, now);
     const times = DIMENSIONS.map((name) => {
       const amount = need[name] ?? 0;
       if (amount === 0) return 0;
-      if (name === "slots") return (before + amount / account.allowed(name, now)) * holdMs;
+      const own = amount / account.allowed(name, now);
+      // The parts before it are of the dimension that each needs most of: of others, as much less as of its own.
+      const parts = most === 0 ? before : before * (own / most);
+      if (name === "slots") return (parts + own) * holdMs;
       const { window } = account.rules[name] ?? {};
       if (!window || "calendar" in window) return 0;
-      const part = name === "requests" ? 1 : usedPart;
-      return before * part * window.ms;
+      return parts * (name === "requests" ? 1 : usedPart) * window.ms;
     });
     return Math.max(...times);
   }

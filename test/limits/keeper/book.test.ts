@@ -45,6 +45,22 @@ describe("a keeper's book", () => {
     expect(lend("late", { requests: 1 }).inMs).toBe(0);
   });
 
+  it("tells work that waits for slots when slots are free, not when a window of requests would be", () => {
+    const { ask, lend } = givenBook({
+      requests: { amount: 600, window: { ms: 60_000 } },
+      slots: 4,
+    });
+    const need = { requests: 1, slots: 1 };
+    for (let n = 0; n < 4; n++) lend(`${n}`, need);
+    const waits = Array.from({ length: 16 }, (_, n) =>
+      ask(`late-${n}`, need, { waitedMs: 16 - n }),
+    );
+    // Four rounds of the four slots, each of five seconds, before any slot was given back.
+    for (const wait of waits) expect(wait).toMatchObject({ outcome: "wait", dimension: "slots" });
+    const longest = Math.max(...waits.map((wait) => (wait.outcome === "wait" ? wait.waitMs : 0)));
+    expect(longest).toBeLessThanOrEqual(20_000);
+  });
+
   it("M1: counts what was used from the time of its use", () => {
     const { ask, lend, giveBack, clock } = givenBook();
     const lent = lend("a", { requests: 10 });
