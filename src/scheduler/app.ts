@@ -94,7 +94,7 @@ export class App {
     if (count === 0 || !this.#isNews("scope", "root")) return;
     console.warn(
       `[perdure] this sub-agent declares ${count} scheduled tasks, which run in the root agent only. ` +
-        'Return "all" from getScheduledTasksScope() if each sub-agent is to run its own.',
+        'Return "all" from getScheduledTasksScope() to run them here.',
     );
   }
 

@@ -143,8 +143,7 @@ export class ApprovalPayloadError extends ApprovalError {
   constructor(approvalId: string, cause: SchemaMismatchError) {
     super(
       `The payload of the approval ${approvalId} is refused by its schema: ${cause.message}. ` +
-        "To ask again, restart the workflow, or ask once more under another key. " +
-        "A rule that JSON Schema can express is checked before the decision is taken.",
+        "To ask again, restart the workflow, or ask once more under another key.",
       approvalId,
       cause,
     );
@@ -215,8 +214,7 @@ export class WebhookBodyError extends WebhookError {
   ) {
     super(
       `The body of arrival ${arrivalId} is refused by the schema of the step ${preview(stepName)}: ${cause.message}. ` +
-        "To wait again, restart the workflow, or wait once more under another key. " +
-        "An arrival that breaks a rule that JSON Schema can express is not taken.",
+        "To wait again, restart the workflow, or wait once more under another key.",
       stepName,
       cause,
     );

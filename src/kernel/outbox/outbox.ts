@@ -271,7 +271,7 @@ export class Outbox extends Capability {
       this.#hasReportedFull = true;
       const message =
         refused?.message ??
-        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; ends of submissions are still stored`;
+        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}`;
       const ids = { waiting, maxWaiting };
       this.#context.reportProblem({ type: "outbox:full", level: "error", message, ids });
     }

@@ -212,7 +212,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ],
     ["thread", { thread: "" }, "a non-empty string"],
     ["channel", { thread: "side", channel: "slack" }, "channels belong to the main thread"],
-    ["whenBusy", { thread: "isolated", whenBusy: "reject" }, "no other turn to wait for"],
+    ["whenBusy", { thread: "isolated", whenBusy: "reject" }, "waits for no other"],
     ["whenBusy", { whenBusy: "steer", answer: { schema: {} } }, "an output of its own"],
     ["budget.tokens", { budget: { tokens: 0 } }, "from 1"],
     ["debounce.key", { debounce: { key: "", delay: 1 } }, "a non-empty string"],
@@ -241,7 +241,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     [
       "whenBusy",
       { whenBusy: "interrupt", notBefore: new Date(Date.now() + HOUR_MS) },
-      "about the turn that runs now",
+      "excludes notBefore",
     ],
     [
       "onConflict",

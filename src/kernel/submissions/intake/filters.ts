@@ -106,8 +106,7 @@ export function checkThread(thread: unknown): void {
 export function checkNamedThread(thread: unknown): void {
   checkThread(thread);
   if (thread !== MAIN && !isIsolated(String(thread))) return;
-  const remedy =
-    "Use clearMessages() for the agent's own conversation; an isolated turn leaves no messages";
+  const remedy = "Use clearMessages() for the main conversation";
   throw invalidValue("thread", thread, `expected a named thread. ${remedy}`);
 }
 

@@ -62,7 +62,7 @@ const ANSWER = optionsOf<AnswerSpec>()({
   maxSteps: count({ max: 1_000 }).optional(),
 });
 
-const TOO_DEEP = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;
+const TOO_DEEP = `expected at most ${MAX_DEPTH} levels. Pass a flatter value`;
 const METADATA = z
   .custom<Record<string, unknown>>(isPlainObject, { error: "expected an object", abort: true })
   .refine((value) => isCyclic(value) || !isTooDeep(value), { error: TOO_DEEP });
@@ -217,7 +217,7 @@ function checkAnswer(answer: AnswerSpec | undefined): void {
 function threadOf({ thread, batch }: Read): string {
   if (isPool(thread)) {
     const problem =
-      'names that begin with "isolated/" are reserved for step.promptAll(). Use "isolated", or another name';
+      'names that begin with "isolated/" are reserved. Use "isolated", or another name';
     throw invalidValue("thread", thread, problem);
   }
   return batch && thread === ISOLATED ? poolOf(batch.id, batch.concurrency) : thread;
@@ -299,14 +299,14 @@ function checkTogether(options: Read, thread: string): void {
     refuse("channel", `channels belong to the main thread, not to ${preview(thread)}`);
   }
   if (isIsolated(thread) && whenBusy !== "enqueue") {
-    refuse("whenBusy", "an isolated turn has no other turn to wait for. Leave it out");
+    refuse("whenBusy", "an isolated turn waits for no other. Leave it out");
   }
   if (options.answer && whenBusy === "steer") {
     const remedy = 'Use "enqueue" or "interrupt"';
     refuse("whenBusy", `a turn with an output of its own cannot join another turn. ${remedy}`);
   }
   if (options.notBefore !== undefined && URGENT.includes(whenBusy)) {
-    refuse("whenBusy", "it is about the turn that runs now, so it excludes notBefore");
+    refuse("whenBusy", "it excludes notBefore");
   }
   if (!debounce) return;
   const others = ["idempotencyKey", "submissionId", "notBefore"] as const;
@@ -331,8 +331,7 @@ export function checkSize(
 
 function checkMessages(messages: unknown): void {
   if (typeof messages === "function") {
-    const problem =
-      "expected an array of messages: a submission is stored before it runs. Use saveMessages() for the function form";
+    const problem = "expected an array of messages. Use saveMessages() for the function form";
     throw invalidValue("messages", messages, problem);
   }
   if (!Array.isArray(messages) || messages.length === 0) {
@@ -361,7 +360,7 @@ function problemOfMessage(message: Partial<UIMessage> | null): string | undefine
   const { id, role, parts } = message;
   if (typeof id !== "string" || id === "") return "it has no id (a non-empty string)";
   if (role === "system") {
-    return 'it has the role "system", which models take as instructions only: return them from getSystemPrompt() or beforeTurn()';
+    return 'it has the role "system": return instructions from getSystemPrompt() or beforeTurn()';
   }
   if (!ROLES.includes(role ?? ""))
     return `it has the role ${preview(role)} (one of ${ROLES.join(", ")})`;

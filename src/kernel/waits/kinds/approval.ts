@@ -232,7 +232,7 @@ function checkPayload(payload: Json | undefined, wait: Wait): void {
   if (problems.length === 0) return;
   throw refuse(
     `it does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
-      "The approval is still pending: correct the payload and decide again",
+      "Correct the payload and decide again",
   );
 }
 
