@@ -26,7 +26,7 @@ describe("W4: what a decision says is checked at the agent", () => {
       "a payload that does not match",
       { payload: { amount: 101 } },
       "payload",
-      /amount: .*still pending/s,
+      /amount: .*decide again/s,
     ],
     ["no payload", {}, "payload", /Invalid payload undefined/],
     [
