@@ -40,6 +40,7 @@ export class LimitedObject extends DurableObject<Env> {
       models: "openai/*",
       requests: `${requests} per minute`,
       tokens: `${tokens} per minute`,
+      concurrency: 40,
     });
     return durable(this, {
       model: createOpenAI({ apiKey: "none", baseURL: this.env.PROVIDER }).chat("scripted"),

@@ -49,7 +49,15 @@ export type WorkLimit = KeptLimit & {
 /** What a piece of work needs of one key of a limit. */
 export type Need = Pick<
   Ask,
-  "ticket" | "key" | "share" | "priority" | "waitedMs" | "ageMs" | "singleton" | "isRenewal"
+  | "ticket"
+  | "key"
+  | "share"
+  | "hasBegun"
+  | "priority"
+  | "waitedMs"
+  | "ageMs"
+  | "singleton"
+  | "isRenewal"
 > & {
   readonly limit: WorkLimit;
   readonly amounts: Amounts;
@@ -169,7 +177,8 @@ export class Capacity {
 
   #askOf(desk: Desk, need: Need, now: number): Ask {
     const { leases, notified, limit, wanted } = desk;
-    const { ticket, key, share, priority, waitedMs, ageMs, singleton, isRenewal, amounts } = need;
+    const { ticket, key, share, hasBegun, priority, waitedMs, ageMs } = need;
+    const { singleton, isRenewal, amounts } = need;
     const ahead = !limit.declared ? {} : leases.ahead(AHEAD_MS, now);
     const expected = DIMENSIONS.map((name) => {
       const others = [...wanted].reduce((sum, other) => sum + (other.amounts[name] ?? 0), 0);
@@ -181,6 +190,7 @@ export class Capacity {
       ...{ ticket, key, rules: limit.rules, need: amounts, waitedMs },
       ...(Object.keys(more).length > 0 && { ahead: more }),
       ...(share && { share }),
+      ...(hasBegun && { hasBegun }),
       ...(priority !== undefined && { priority }),
       ...(ageMs !== undefined && { ageMs }),
       ...(singleton && { singleton }),

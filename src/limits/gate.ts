@@ -19,6 +19,7 @@ import { ModelCalls } from "./model.ts";
 import { type OwnLimits, readOwnLimits } from "./options.ts";
 import { mostCostOf } from "./prices.ts";
 import { ruleOf } from "./rates.ts";
+import { sleep } from "./sleep.ts";
 import {
   admissionOf,
   amountsFor,
@@ -62,6 +63,8 @@ export type GateUses = {
   readonly load: (seq: number) => Waiting | undefined;
   /** A newer submission has replaced one that runs. */
   readonly onReplaced: (seq: number, key: string) => void;
+  /** A turn waits in a model call: it has not stalled. */
+  readonly heartbeat: (seq: number) => void;
   /** Whether the host's model calls are not seen: a turn counts as one request. */
   readonly countsTurns: boolean;
 };
@@ -78,13 +81,13 @@ export class LimitGate implements Gate {
   readonly #clients = new Set<Work>();
 
   constructor(private readonly uses: GateUses) {
-    const { settings, capacity, clock } = uses;
+    const { settings, capacity, clock, heartbeat } = uses;
     const all = settings.limits.map(workLimitOf);
     this.#sharing = all.find(({ declared }) => declared?.weightOf);
     // One without amounts has keys that share the others, and no keeper.
     this.#limits = all.filter(({ rules }) => Object.keys(rules).length > 0);
     this.#calls = new ModelCalls({
-      ...{ settings, capacity, clock },
+      ...{ settings, capacity, clock, heartbeat },
       needsOf: (work, model, amounts) => this.#needsOf(work, model, amounts),
       limitsOf: (work, model) => this.#limitsOf(work, model),
       onCalled: (model, tokens) => {
@@ -294,10 +297,10 @@ export class LimitGate implements Gate {
   }
 
   #need(work: Work, limit: WorkLimit, key: string, amounts: Amounts): Need {
-    const { ticket, priority, since } = work;
+    const { ticket, hasBegun, priority, since } = work;
     const waitedMs = since === undefined ? 0 : Math.max(0, this.uses.clock.now() - since);
     const share = limit.declared && !limit.declared.keyOf ? this.#shareOf(work) : undefined;
-    return { limit, key, amounts, ticket, priority, waitedMs, ...(share && { share }) };
+    return { limit, key, amounts, ticket, hasBegun, priority, waitedMs, ...(share && { share }) };
   }
 
   #shareOf(work: Work): Need["share"] {
@@ -346,13 +349,9 @@ export class LimitGate implements Gate {
 function newWork(subject: LimitSubject) {
   return {
     ...{ subject, priority: 0, budget: undefined, spent: 0, cost: undefined, reserved: 0 },
-    ...{ since: undefined, waits: [], isOver: false },
+    ...{ since: undefined, waits: [], hasBegun: false, isOver: false },
     keys: new Map<WorkLimit, string | undefined>(),
     held: new Map<string, Held>(),
     calls: new Set<() => void>(),
   };
-}
-
-async function sleep(ms: number): Promise<void> {
-  if (ms > 0) await new Promise((resolve) => setTimeout(resolve, ms));
 }

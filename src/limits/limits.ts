@@ -56,6 +56,7 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
       const found = ledger.store.get(seq);
       return found?.status === "running" ? found : undefined;
     },
+    heartbeat: (seq) => turns.heartbeat({ seq, attempt: 0 }),
     onReplaced: (seq, key) => {
       const found = ledger.store.get(seq);
       if (found?.status !== "running") return;

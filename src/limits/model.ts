@@ -1,6 +1,6 @@
 /**
  * The model of a step, which reserves the worst case of each call before it is made, and gives back the difference afterwards.
- * A call that cannot be made now waits in memory for up to 30 seconds, and then in the ledger.
+ * A call that cannot be made now waits in memory for up to 30 seconds, a later one of a turn for 5 minutes, and then in the ledger.
  */
 
 import { gateway, type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
@@ -25,10 +25,14 @@ import { type Headers, responseOf } from "./headers.ts";
 import type { Amounts } from "./keeper/protocol.ts";
 import { Observations } from "./observations.ts";
 import { costOf, mostCostOf } from "./prices.ts";
+import { sleep } from "./sleep.ts";
 import { amountsFor, type DeniedNeed, exceeded, verdictOf, type Work } from "./work.ts";
 
-/** How long a model call waits in memory. */
+/** How long the first model call of an attempt waits in memory. Nothing is lost if it waits in the ledger instead. */
 const PATIENCE_MS = 30_000;
+/** The same for a later call: the next attempt would have to repeat those before it. */
+const BEGUN_PATIENCE_MS = 300_000;
+const HEARTBEAT_MS = 10_000;
 /** After so many refusals of one call in spite of everything, the provider's error is the call's. */
 const MOST_REFUSALS = 3;
 /** A report of more tokens is no report. */
@@ -44,6 +48,7 @@ export type Uses = {
   readonly settings: LimitsSettings;
   readonly capacity: Capacity;
   readonly clock: Clock;
+  readonly heartbeat: (seq: number) => void;
   /** What a work needs of the limits of a model. */
   readonly needsOf: (work: Work, model: string, amounts: Amounts) => Need[];
   /** The limits that concern a model. */
@@ -181,7 +186,8 @@ export class ModelCalls {
   async #reserve(work: Work, needs: readonly Need[], signal: AbortSignal | undefined) {
     const { capacity, clock } = this.uses;
     const held = new Map<Need, Held>();
-    const deadline = clock.now() + PATIENCE_MS;
+    const patienceMs = work.hasBegun ? BEGUN_PATIENCE_MS : PATIENCE_MS;
+    const deadline = clock.now() + patienceMs;
     try {
       for (;;) {
         signal?.throwIfAborted();
@@ -196,12 +202,19 @@ export class ModelCalls {
         const verdict = verdictOf(work, denials, clock.now());
         if ("error" in verdict) throw verdict.error;
         const { waitingFor, waitMs } = verdict;
-        if (clock.now() + waitMs > deadline) throw this.#tooLong(work, waitingFor);
-        await sleep(waitMs, signal);
+        if (clock.now() + waitMs > deadline) throw this.#tooLong(work, waitingFor, patienceMs);
+        await this.#wait(work, waitMs, signal);
       }
     } catch (error) {
       for (const one of held.values()) capacity.settle(one, {});
       throw error;
+    }
+  }
+
+  async #wait({ seq }: Work, ms: number, signal: AbortSignal | undefined): Promise<void> {
+    for (let left = ms; left > 0; left -= HEARTBEAT_MS) {
+      if (seq !== undefined) this.uses.heartbeat(seq);
+      await sleep(Math.min(left, HEARTBEAT_MS), signal);
     }
   }
 
@@ -244,14 +257,15 @@ export class ModelCalls {
   }
 
   /** A client's turn has no row to wait in. */
-  #tooLong({ seq }: Work, waitingFor: WaitingFor): Error {
+  #tooLong({ seq }: Work, waitingFor: WaitingFor, patienceMs: number): Error {
     if (seq !== undefined) return new LimitWaitError(waitingFor);
     const { limit, key, why } = waitingFor;
-    return new LimitTimeoutError(limit, key, PATIENCE_MS, why);
+    return new LimitTimeoutError(limit, key, patienceMs, why);
   }
 
   #answered(call: Call, headers: Headers | undefined): void {
     call.at ??= this.uses.clock.now();
+    call.work.hasBegun = true;
     this.#observations.add(call.held, { headers });
   }
 
@@ -374,18 +388,4 @@ function usageOf(reported: unknown) {
 function countOf(value: unknown): number | undefined {
   const isCount = typeof value === "number" && value >= 0 && value <= MOST_TOKENS;
   return isCount ? Math.ceil(value) : undefined;
-}
-
-async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (ms <= 0) return;
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const abort = () => reject(signal?.reason);
-  signal?.addEventListener("abort", abort, { once: true });
-  try {
-    await promise;
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", abort);
-  }
 }

@@ -29,6 +29,8 @@ export type Work = {
   cost: number | undefined;
   /** Nanodollars that its open calls may cost. */
   reserved: number;
+  /** Whether it has made a call in this attempt. */
+  hasBegun: boolean;
   /** What it waits for, since the last ask. */
   waits: readonly Need[];
   /** Since when it waits, without a model call in between. */

@@ -107,6 +107,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
     ...{ settings: read, capacity, clock, agentId, countsTurns },
     subject: { agent: agentId, className: "Agent" },
     load: (seq) => rows.get(seq),
+    heartbeat: () => {},
     onReplaced: (seq) => void replaced.push(seq),
   });
   return { gate, capacity, keepers, notices, replaced, rows };

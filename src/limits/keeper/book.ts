@@ -203,6 +203,7 @@ export class Book {
       id: ask.ticket,
       share: key,
       weight,
+      hasBegun: ask.hasBegun ?? false,
       priority: ask.priority ?? 0,
       since: now - ask.waitedMs,
       part: this.#partOf(account, ask.need, now),

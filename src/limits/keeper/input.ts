@@ -77,6 +77,7 @@ const ASK = object({
   waitedMs: ms(MAX_WAIT_MS),
   ageMs: ms(MAX_WAIT_MS).optional(),
   isRenewal: z.boolean().optional(),
+  hasBegun: z.boolean().optional(),
   failsIfFull: z.boolean().optional(),
   singleton: z.enum(["replace", "skip"]).optional(),
   returns: RETURNS.optional(),

@@ -42,6 +42,8 @@ export type Ask = {
   readonly ahead?: Amounts;
   /** Who shares the key's capacity fairly: a key of another limit, and its weight. */
   readonly share?: { readonly key: string; readonly weight: number };
+  /** It has made a call already: it goes before work that has not begun, and would have to begin again. */
+  readonly hasBegun?: boolean;
   /** -100 to 100. Within a share, higher ones go first. */
   readonly priority?: number;
   /** How long the work has waited for this limit. */

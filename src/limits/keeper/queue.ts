@@ -1,5 +1,6 @@
 /**
- * Who is next: the work that waits for one key of a limit. Between shares by weight, within a share by priority, then by time.
+ * Who is next: the work that waits for one key of a limit. Between shares by weight, within a share, work that has begun
+ * goes first, then by priority, then by time.
  * Start-time fair queueing: each share has a virtual time, which grows by what it was lent, divided by its weight. The share with
  * the least goes first. A share that begins to wait starts at the least of those that wait, so that it cannot save up turns.
  * https://doi.org/10.1109/90.649569 (Goyal, Vin, Cheng: Start-time fair queueing)
@@ -9,6 +10,7 @@ export type Ticket = {
   readonly id: string;
   readonly share: string;
   readonly weight: number;
+  readonly hasBegun: boolean;
   readonly priority: number;
   /** Since when it waits. */
   readonly since: number;
@@ -174,6 +176,7 @@ function partsOf(
 }
 
 function goesBefore(one: Ticket, other: Ticket): boolean {
+  if (one.hasBegun !== other.hasBegun) return one.hasBegun;
   if (one.priority !== other.priority) return one.priority > other.priority;
   if (one.since !== other.since) return one.since < other.since;
   return one.id < other.id;

@@ -162,6 +162,7 @@ type Turn = {
   calls: number;
   since: number;
   readonly started: number;
+  hasBegun: boolean;
 };
 
 export function simulate(world: World): Seen {
@@ -225,6 +226,7 @@ export function simulate(world: World): Seen {
       calls: world.callsOf(random),
       since: now,
       started: now,
+      hasBegun: false,
     };
     waiting++;
     ask(turn, world.tokensOf(random));
@@ -248,6 +250,7 @@ export function simulate(world: World): Seen {
         rules: world.rules,
         need,
         share,
+        hasBegun: turn.hasBegun,
         waitedMs: now - turn.since,
       };
       const answer = book.ask(asked);
@@ -354,7 +357,7 @@ export function simulate(world: World): Seen {
     const calls = turn.calls - 1;
     if (calls > 0) {
       waiting++;
-      return ask({ ...turn, calls, since: now }, world.tokensOf(random));
+      return ask({ ...turn, calls, since: now, hasBegun: true }, world.tokensOf(random));
     }
     counts.turns++;
     events.add(now + world.idleMsOf(random, now - start), () => begin(turn.agent));
