@@ -13,11 +13,10 @@ import {
   type Notice,
   type Observation,
   type Refused,
-  type Return,
   type Rules,
   type Wait,
 } from "./keeper/protocol.ts";
-import { KeeperUnreachableError, type KeptLimit } from "./keepers.ts";
+import { type Keepers, KeeperUnreachableError, type KeptLimit } from "./keepers.ts";
 import { Leases, type Slot, type Taken } from "./leases.ts";
 
 /** Keys of limits whose leases are in memory. Those that were used longest ago are given back first. */
@@ -76,14 +75,8 @@ export type Held = {
 /** The keeper lends nothing now. */
 export type Denied = Refused | (Omit<Wait, "why"> & { readonly why: Wait["why"] | "unreachable" });
 
-export interface Lenders {
-  ask(limit: KeptLimit, agentId: string, ask: Ask): Promise<Answer>;
-  giveBack(limit: KeptLimit, agentId: string, returns: readonly Return[]): Promise<void>;
-  observe(limit: KeptLimit, agentId: string, observation: Observation): Promise<void>;
-}
-
 type Uses = {
-  readonly keepers: Lenders;
+  readonly keepers: Pick<Keepers, "ask" | "giveBack" | "observe">;
   readonly clock: Clock;
   readonly agentId: string;
   /** Puts a notice into the outbox. */

@@ -206,11 +206,6 @@ export class Leases {
     return Object.fromEntries(some.map((name) => [name, expected(name)]));
   }
 
-  /** The slots that are to be renewed now, because their work goes on. */
-  renewals(now: number): Slot[] {
-    return this.#slots.filter(({ isTaken, renewAt }) => isTaken && renewAt <= now);
-  }
-
   /** @param at when it was asked for */
   renewed(slot: Slot, at: number): void {
     Object.assign(slot, slotTimes(at));

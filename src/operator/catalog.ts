@@ -4,10 +4,10 @@
  */
 
 import type { Definition } from "../core/operated/catalog.ts";
-import { ACTIONS, FINDINGS } from "./catalog.generated.ts";
+import { ACTIONS, type FINDINGS } from "./catalog.generated.ts";
 
 export { COUNTS as NO_COUNTS } from "./catalog.generated.ts";
-export { ACTIONS, FINDINGS };
+export { ACTIONS };
 
 /** Every cause that the report knows. */
 export type FindingCode = keyof typeof FINDINGS;

@@ -4,13 +4,18 @@ import { APICallError, type LanguageModel } from "ai";
 import { onTestFinished, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Submission } from "../../src/kernel/submissions/internal.ts";
-import { Capacity, type Lenders } from "../../src/limits/capacity.ts";
+import { Capacity } from "../../src/limits/capacity.ts";
 import { type Limit, readLimits } from "../../src/limits/declarations.ts";
 import { LimitGate } from "../../src/limits/gate.ts";
 import type { StoredKey } from "../../src/limits/keeper/account.ts";
 import { Book } from "../../src/limits/keeper/book.ts";
 import type { Answer, Ask, Notice, Observation, Return } from "../../src/limits/keeper/protocol.ts";
-import { KeeperUnreachableError, type KeptLimit, keeperOf } from "../../src/limits/keepers.ts";
+import {
+  type Keepers,
+  KeeperUnreachableError,
+  type KeptLimit,
+  keeperOf,
+} from "../../src/limits/keepers.ts";
 
 type Model = Extract<LanguageModel, { specificationVersion: "v4" }>;
 type Generated = Awaited<ReturnType<Model["doGenerate"]>>;
@@ -20,7 +25,7 @@ type CallOptions = Parameters<Model["doGenerate"]>[0];
 const clock: Clock = { now: () => Date.now(), random: () => 0.5 };
 
 /** Keepers that all agents of a test share. */
-class MemoryKeepers implements Lenders {
+class MemoryKeepers implements Pick<Keepers, "ask" | "giveBack" | "observe"> {
   readonly asks: { keeper: string; ask: Ask; answer: Answer }[] = [];
   readonly returns: Return[] = [];
   readonly observations: Observation[] = [];

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import docs from "../../../docs/report.md?raw";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
-import { FINDINGS } from "../../../src/operator/catalog.ts";
+import { FINDINGS } from "../../../src/operator/catalog.generated.ts";
 import { operatedOf } from "../../../src/operator/operated.ts";
 import { healthReport } from "../../../src/operator/report/report.ts";
 import { message } from "../../support/given.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { FINDINGS } from "../../../src/operator/catalog.ts";
+import { FINDINGS } from "../../../src/operator/catalog.generated.ts";
 import { message, until } from "../../support/given.ts";
 import { ended, running, submit } from "../../support/think.ts";
 import {
