@@ -37,6 +37,7 @@ import * as inbound from "../src/inbound/index.ts";
 import * as outbox from "../src/kernel/outbox/index.ts";
 import * as submissions from "../src/kernel/submissions/index.ts";
 import { jsonSchemaOf, readOutput } from "../src/kernel/submissions/index.ts";
+import * as limits from "../src/limits/index.ts";
 import type { AuditEntry, OperateResult, Page, WorkflowDetails } from "../src/operator/index.ts";
 import * as operator from "../src/operator/index.ts";
 import type { OperatedAgent } from "../src/operator/operated.ts";
@@ -336,6 +337,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: think, documentedIn: /hosts\/(verbs|think\/durable-think)\.ts$/ },
   { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
   { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
+  { exported: limits, documentedIn: /limits\/(declarations|controls)\.ts$/ },
   { exported: streams, documentedIn: /streams\/cursor\.ts$/ },
   { exported: inbound, documentedIn: /inbound\/(links|feature|inbound|calls)\.ts$/ },
   { exported: react, documentedIn: /react\/follow\.ts$/ },
@@ -371,6 +373,9 @@ const INTERNAL: Readonly<Record<string, string>> = {
   NotFoundError: "a tool of the MCP server answers with its text",
   HarnessOperationError: "exported by perdure/harness, which loads the harnesses of the SDK",
   ResetTimeoutError: "exported by perdure/harness, in the same way",
+  LimitWaitError: "ends an attempt; the ledger catches it, and the submission waits",
+  DollarBudgetExceededError: "ends a submission; its name is that of BudgetExceededError",
+  InvalidKeeperCallError: "an agent of another version has called a keeper; only its text is shown",
   UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */

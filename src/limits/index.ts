@@ -1,5 +1,7 @@
 /** `perdure/limits`: limits and money across agents. */
 
+export { InvalidOptionError } from "../core/options/options.ts";
+export { InvalidFilterError } from "../core/page.ts";
 export type { LimitControls, LimitState, LimitUse, ListLimitsOptions } from "./controls.ts";
 export {
   type Limit,

@@ -28,7 +28,7 @@ export const LISTS: {
 } = {
   limits: {
     title: "Limits",
-    letter: "l",
+    letter: "m",
     empty: "No key is in use. What agents use of limits() appears here.",
     id: ({ limit, key, shard }) => `${limit}/${key}${shard === undefined ? "" : `#${shard}`}`,
     link: "Limit",

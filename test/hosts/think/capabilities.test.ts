@@ -21,6 +21,7 @@ it("an agent has few members beside those that Think and agents document", () =>
     "followSubmission",
     "followThread",
     "inbound",
+    "limits",
     "operations",
     "outbox",
     "retrySubmission",

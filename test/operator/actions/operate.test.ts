@@ -168,7 +168,7 @@ describe("approvals", () => {
       payload: { amount: 1_000 },
     });
     expect(wrong).toMatchObject({ outcome: "failed", failed: [{ id: approvalId }] });
-    expect(wrong.failed[0]?.error).toMatch(/amount: .*still pending/s);
+    expect(wrong.failed[0]?.error).toMatch(/amount: .*decide again/s);
     expect(wrong.after).toMatchObject({ status: "pending" });
     const entries = await log(workflow.agent);
     expect(entries).toMatchObject([{ outcome: "failed", error: wrong.failed[0]?.error }]);

@@ -63,7 +63,7 @@ describe("a decision", () => {
       capabilitiesOf(workflow.agent).approvals.grant(approvalId, { payload: { amount: 1_000 } }),
     );
     expect(error).toMatchObject({ name: "InvalidApprovalError", field: "payload" });
-    expect(error.message).toMatch(/1000.*amount: .*still pending/s);
+    expect(error.message).toMatch(/1000.*amount: .*decide again/s);
     expect(await capabilitiesOf(workflow.agent).approvals.inspect(approvalId)).toMatchObject({
       status: "pending",
     });

@@ -18,6 +18,7 @@ import type { Settlement } from "./settlement.ts";
 const DECISION_MS = 30_000;
 /** How long a thread is paused after a failed decision. */
 const PAUSE_MS = 2_000;
+const LEAST_WAIT_MS = 100;
 /** A change of the time that a submission waits for is stored from here on. */
 const REWRITTEN_MS = 10_000;
 
@@ -166,7 +167,9 @@ export class Admissions {
     }
     const { waitingFor } = decision;
     const isExpiring = expiresAt !== undefined && attempts === 0;
-    const dueAt = isExpiring ? Math.min(waitingFor.until, expiresAt) : waitingFor.until;
+    // A gate that names a time in the past must not be asked again and again at once.
+    const until = Math.max(waitingFor.until, this.ledger.clock.now() + LEAST_WAIT_MS);
+    const dueAt = isExpiring ? Math.min(until, expiresAt) : until;
     // An isolated one is always stored: the others of its thread do not wait for it.
     if (!isIsolated(thread) && stored && isSame(stored, waitingFor)) return dueAt;
     wait(this.ledger.store, submission, waitingFor, dueAt);
