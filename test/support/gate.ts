@@ -1,6 +1,7 @@
 /** A gate that decides as its test says, in place of `limits()`. */
 
 import type { LanguageModel } from "ai";
+import { afterEach } from "vitest";
 import {
   type Admission,
   type Gate,
@@ -11,6 +12,14 @@ import {
 } from "../../src/kernel/submissions/internal.ts";
 import type { Ledger } from "./ledger.ts";
 import { births, time } from "./objects/ledger-object.ts";
+
+const gates = new Set<ScriptedGate>();
+
+// What a test leaves would ask for ever.
+afterEach(() => {
+  for (const gate of gates) gate.decide = () => undefined;
+  gates.clear();
+});
 
 export class ScriptedGate implements Gate {
   /** The submissions that it was asked about, in this order. */
@@ -23,7 +32,9 @@ export class ScriptedGate implements Gate {
   /** @param decide by default every submission starts at once */
   constructor(
     public decide: (submission: Submission) => Promise<Admission> | Admission = () => undefined,
-  ) {}
+  ) {
+    gates.add(this);
+  }
 
   read(options: object): StoredLimits | undefined {
     const { concurrency, budget } = options as { concurrency?: object; budget?: { usd?: number } };

@@ -44,7 +44,7 @@ describe("maxWaiting", () => {
           name: "OutboxFullError",
           waiting: 3,
           limit: 3,
-          message: expect.stringMatching(/3 entries wait.*at most 3 may.*maxWaiting/),
+          message: expect.stringMatching(/3 of 3 entries wait.*maxWaiting/),
         }),
       );
       expect((await outbox.stats()).waiting).toBe(3);

@@ -106,7 +106,7 @@ export class Admissions {
     const left = { usage, timeline: times?.end(failure, now), isFree: true, isNext: true };
     const pending = store.transaction(() =>
       store.startOver(submission, now, left)
-        ? wait(store, submission, waitingFor, waitingFor.until, true)
+        ? wait(store, submission, waitingFor, this.#dueAt(waitingFor), true)
         : undefined,
     );
     if (!pending) return undefined;
@@ -158,6 +158,11 @@ export class Admissions {
     }
   }
 
+  /** A gate that names a time in the past must not be asked again and again at once. */
+  #dueAt({ until }: WaitingFor): number {
+    return Math.max(until, this.ledger.clock.now() + LEAST_WAIT_MS);
+  }
+
   #carryOut(submission: Submission, decision: NonNullable<Admission>): number {
     const { seq, attempts, thread, waitingFor: stored, expiresAt } = submission;
     if ("status" in decision) {
@@ -167,8 +172,7 @@ export class Admissions {
     }
     const { waitingFor } = decision;
     const isExpiring = expiresAt !== undefined && attempts === 0;
-    // A gate that names a time in the past must not be asked again and again at once.
-    const until = Math.max(waitingFor.until, this.ledger.clock.now() + LEAST_WAIT_MS);
+    const until = this.#dueAt(waitingFor);
     const dueAt = isExpiring ? Math.min(until, expiresAt) : until;
     // An isolated one is always stored: the others of its thread do not wait for it.
     if (!isIsolated(thread) && stored && isSame(stored, waitingFor)) return dueAt;
