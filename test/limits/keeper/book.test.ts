@@ -110,20 +110,24 @@ describe("a keeper's book", () => {
     lend("d", { slots: 2 });
   });
 
-  it("lends to higher priorities first, then to those that have waited longer", () => {
+  it("lends to work that has begun first, then by priority, then by the time waited", () => {
     const { ask, lend, giveBack, clock } = givenBook();
     const lent = lend("all", { slots: 4 });
     const waiting = [
       { ticket: "young", waitedMs: 0 },
       { ticket: "old", waitedMs: 50_000 },
       { ticket: "urgent", waitedMs: 0, priority: 5 },
+      { ticket: "begun", waitedMs: 0, hasBegun: true },
     ];
     for (const one of waiting) ask(one.ticket, { slots: 4 }, one);
     clock.time += 3_000;
     giveBack("all", lent, {});
     expect(ask("young", { slots: 4 }, { waitedMs: 3_000 })).toMatchObject({ outcome: "wait" });
     expect(ask("old", { slots: 4 }, { waitedMs: 53_000 })).toMatchObject({ outcome: "wait" });
-    lend("urgent", { slots: 4 }, { waitedMs: 3_000, priority: 5 });
+    const urgent = { waitedMs: 3_000, priority: 5 };
+    expect(ask("urgent", { slots: 4 }, urgent)).toMatchObject({ outcome: "wait" });
+    giveBack("begun", lend("begun", { slots: 4 }, { waitedMs: 3_000, hasBegun: true }), {});
+    lend("urgent", { slots: 4 }, urgent);
   });
 
   it("forgets work that waits no more, and writes nothing for that", () => {
