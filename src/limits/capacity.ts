@@ -258,7 +258,7 @@ export class Capacity {
     return observed;
   }
 
-  /** The work that has asked for it waits no more: nobody has to wait behind it. */
+  /** Takes back an ask that waits, so that no other work waits behind it. */
   withdraw({ limit, key, ticket }: Need): void {
     const { keepers, agentId, inBackground } = this.uses;
     const nothing = { lease: 0, lent: {}, used: {}, usedAgoMs: 0 };

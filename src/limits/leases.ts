@@ -43,7 +43,7 @@ type Lease = {
 export type Slot = {
   readonly ticket: string;
   readonly share: Share;
-  /** When it is to be renewed while it is taken. */
+  /** The time of the next renewal, if it is taken then. */
   renewAt: number;
   endsAt: number;
   isTaken: boolean;

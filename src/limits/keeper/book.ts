@@ -25,7 +25,7 @@ export type BookStore = {
 
 /** Work that is told to come within this time is next: capacity is held for it, and lent from a time in the future on. */
 const NEXT_MS = 2_000;
-/** The same where slots are short: nobody knows when the next one is free. */
+/** The same where slots are short: when the next one will be free is not known. */
 const NEXT_BY_SLOTS_MS = 300;
 /** A lease while others wait. It must be longer than a call to the keeper takes. */
 const SHORT_LEASE_MS = 2_000;
@@ -210,13 +210,12 @@ export class Book {
       comesAt: now,
     };
     queue.put(ticket);
-    const wait = this.#waitOf(desk, ask, ticket, now);
-    if (wait) {
-      if (ask.failsIfFull && wait.why === "full") queue.remove(ask.ticket);
-      else queue.put({ ...ticket, comesAt: now + wait.waitMs });
-      return wait;
+    const start = this.#startOf(desk, ask, ticket, now);
+    if (typeof start !== "number") {
+      if (ask.failsIfFull && start.why === "full") queue.remove(ask.ticket);
+      else queue.put({ ...ticket, comesAt: now + start.waitMs });
+      return start;
     }
-    const start = Math.max(now, this.#startOf(desk, ask.need, ticket, now).at);
     queue.served(key, weight, ticket.part);
     queue.remove(ask.ticket);
     const amounts =
@@ -252,8 +251,8 @@ export class Book {
     return Math.max(0, ...parts.filter(Number.isFinite));
   }
 
-  /** When it can start, after work that goes before it and can start soon. */
-  #startOf({ account, queue }: Desk, need: Amounts, ticket: Ticket, now: number) {
+  /** When all that it needs is free, after work that goes before it and can start soon. */
+  #freeAt({ account, queue }: Desk, need: Amounts, ticket: Ticket, now: number) {
     const isBySlots = (need.slots ?? 0) / account.allowed("slots", now) >= ticket.part;
     const nextMs = isBySlots ? NEXT_BY_SLOTS_MS : NEXT_MS;
     // Work that is late by more than that may have been cancelled: capacity is not held for it.
@@ -261,16 +260,14 @@ export class Book {
       ticket,
       ({ comesAt }) => comesAt <= now + nextMs && comesAt >= now - NEXT_MS,
     );
-    const held = Object.fromEntries(
-      DIMENSIONS.filter((name) => need[name]).map((name) => {
-        return [name, (need[name] ?? 0) + before * account.allowed(name, now)];
-      }),
-    );
-    return account.freeAt(held, now);
+    // Those before it need as much of each dimension, in proportion, as it does itself.
+    const times = ticket.part > 0 ? 1 + before / ticket.part : 1;
+    const held = DIMENSIONS.map((name) => [name, (need[name] ?? 0) * times] as const);
+    return account.freeAt(Object.fromEntries(held), now);
   }
 
-  /** What it waits for; undefined where it can start at once or within {@link NEXT_MS}. */
-  #waitOf(desk: Desk, ask: Ask, ticket: Ticket, now: number): Wait | undefined {
+  /** When it can start: now or within {@link NEXT_MS}. Otherwise, what it waits for. */
+  #startOf(desk: Desk, ask: Ask, ticket: Ticket, now: number): number | Wait {
     const { account, queue } = desk;
     if (account.paused) {
       const { reason } = account.paused;
@@ -278,13 +275,13 @@ export class Book {
     }
     const before = queue.before(ticket);
     const closedMs = account.closedFor(now);
-    const expectedMs = this.#expectedMs(desk, ask.need, before, now);
+    const expectedMs = this.#expectedMs(desk, ask.need, before / ticket.part || 0, now);
     if (closedMs > 0) {
       const waitMs = this.#spread(Math.min(closedMs + expectedMs, MOST_CALENDAR_WAIT_MS));
       return { outcome: "wait", waitMs: Math.max(closedMs, waitMs), why: "closed" };
     }
-    const { at, dimension } = this.#startOf(desk, ask.need, ticket, now);
-    if (at <= now + NEXT_MS && dimension !== "slots") return undefined;
+    const { at, dimension } = this.#freeAt(desk, ask.need, ticket, now);
+    if (at <= now + NEXT_MS && dimension !== "slots") return at;
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
@@ -299,26 +296,26 @@ export class Book {
     return { ...wait, ...(dimension && { dimension }) };
   }
 
-  /** How long it takes until the parts of the limit before it, and its own, have been used. */
+  /**
+   * How long it takes until those before it have had what they need, and a slot is free for it.
+   * @param times how often its own need goes before it
+   */
   #expectedMs(
     { account, holdMs, usedPart }: Desk,
     need: Amounts,
-    before: number,
+    times: number,
     now: number,
   ): number {
-    const most = this.#partOf(account, need, now);
-    const times = DIMENSIONS.map((name) => {
+    const all = DIMENSIONS.map((name) => {
       const amount = need[name] ?? 0;
       if (amount === 0) return 0;
       const own = amount / account.allowed(name, now);
-      // The parts before it are of the dimension that each needs most of: of others, as much less as of its own.
-      const parts = most === 0 ? before : before * (own / most);
-      if (name === "slots") return (parts + own) * holdMs;
+      if (name === "slots") return (times + 1) * own * holdMs;
       const { window } = account.rules[name] ?? {};
       if (!window || "calendar" in window) return 0;
-      return parts * (name === "requests" ? 1 : usedPart) * window.ms;
+      return times * own * (name === "requests" ? 1 : usedPart) * window.ms;
     });
-    return Math.max(...times);
+    return Math.max(...all);
   }
 
   /** Work that waits for the same never comes together. */

@@ -38,7 +38,7 @@ export type Ask = {
   readonly rules: Rules;
   /** The least with which the work can start. */
   readonly need: Amounts;
-  /** What the agent is likely to use besides, before the lease ends. Lent only while nobody waits. */
+  /** What the agent is likely to use besides, before the lease ends. Not lent while other work waits. */
   readonly ahead?: Amounts;
   /** Who shares the key's capacity fairly: a key of another limit, and its weight. */
   readonly share?: { readonly key: string; readonly weight: number };

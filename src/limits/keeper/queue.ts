@@ -28,7 +28,7 @@ type Share = {
   readonly tickets: Map<string, Ticket>;
 };
 
-/** The virtual times of shares, as they are stored: after a restart, nobody is served twice before the others. */
+/** The virtual times of shares, as they are stored: a share that was served before a restart is not served first again. */
 export type StoredShares = {
   readonly now: number;
   readonly times: Readonly<Record<string, number>>;

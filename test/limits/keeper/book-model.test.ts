@@ -203,7 +203,7 @@ class Reference {
 }
 
 describe("what a keeper lends", () => {
-  it("M1: is never more than the limit in any window, whatever is lost and whoever goes down", {
+  it("M1: never exceeds the limit in any window, through lost leases, restarts and clocks that are set back", {
     timeout: limitMs(30_000),
   }, () => {
     const property = fc.property(
