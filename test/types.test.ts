@@ -337,7 +337,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: think, documentedIn: /hosts\/(verbs|think\/durable-think)\.ts$/ },
   { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
   { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
-  { exported: limits, documentedIn: /limits\/(declarations|controls)\.ts$/ },
+  { exported: limits, documentedIn: /limits\/(declared\/declarations|controls)\.ts$/ },
   { exported: streams, documentedIn: /streams\/cursor\.ts$/ },
   { exported: inbound, documentedIn: /inbound\/(links|feature|inbound|calls)\.ts$/ },
   { exported: react, documentedIn: /react\/follow\.ts$/ },

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import type { DeclaredLimit } from "./declarations.ts";
+import type { DeclaredLimit } from "./declared/declarations.ts";
 import {
   type Amounts,
   type Answer,

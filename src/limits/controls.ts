@@ -7,7 +7,7 @@ import { count, optionsOf, readOptions, text } from "../core/options/option-sche
 import { invalidOption } from "../core/options/options.ts";
 import { cursorsOf, type Page, type PageOptions, readFilter } from "../core/page.ts";
 import { limitWaits } from "../kernel/submissions/internal.ts";
-import type { DeclaredLimit } from "./declarations.ts";
+import type { DeclaredLimit } from "./declared/declarations.ts";
 import type { Dimension, KeyState } from "./keeper/protocol.ts";
 import { MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/protocol.ts";
 import { type Keepers, keeperOf, keepersOf, rulesOfShard } from "./keepers.ts";

@@ -11,14 +11,14 @@ import {
   type StoredLimits,
   type Submission,
 } from "../kernel/submissions/internal.ts";
+import type { Tokens } from "./calls/estimates.ts";
+import { ModelCalls } from "./calls/model.ts";
 import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
-import type { LimitSubject, LimitsSettings } from "./declarations.ts";
-import type { Tokens } from "./estimates.ts";
+import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
+import { mostCostOf } from "./declared/prices.ts";
+import { ruleOf } from "./declared/rates.ts";
 import type { Amounts } from "./keeper/protocol.ts";
-import { ModelCalls } from "./model.ts";
 import { type OwnLimits, readOwnLimits } from "./options.ts";
-import { mostCostOf } from "./prices.ts";
-import { ruleOf } from "./rates.ts";
 import { sleep } from "./sleep.ts";
 import {
   admissionOf,

@@ -9,7 +9,9 @@ export {
   type LimitSubject,
   type LimitsOptions,
   limit,
-} from "./declarations.ts";
+} from "./declared/declarations.ts";
+export type { Price, PriceTable } from "./declared/prices.ts";
+export type { RateText } from "./declared/rates.ts";
 export {
   InvalidLimitKeyError,
   LimitReachedError,
@@ -22,5 +24,3 @@ export { LimitKeeper } from "./keeper/keeper.ts";
 export { KeeperUnreachableError } from "./keepers.ts";
 export { limits } from "./limits.ts";
 export type { LimitEvent } from "./notices.ts";
-export type { Price, PriceTable } from "./prices.ts";
-export type { RateText } from "./rates.ts";

@@ -7,7 +7,7 @@ import { preview } from "../core/json.ts";
 import { invalidOption } from "../core/options/options.ts";
 import { Deadlines } from "../core/timeout.ts";
 import { bindingsOf, NAMESPACE } from "../kernel/outbox/internal.ts";
-import type { DeclaredLimit } from "./declarations.ts";
+import type { DeclaredLimit } from "./declared/declarations.ts";
 import { InvalidKeeperCallError } from "./errors.ts";
 import type { LimitKeeper } from "./keeper/keeper.ts";
 import type { Answer, Ask, Observation, Return, Rule, Rules } from "./keeper/protocol.ts";

@@ -7,7 +7,12 @@ import type { Feature, Kernel } from "../kernel/index.ts";
 import { installGate } from "../kernel/submissions/internal.ts";
 import { Capacity } from "./capacity.ts";
 import { type InstalledLimits, LimitControls } from "./controls.ts";
-import { type Limit, type LimitsOptions, type LimitsSettings, readLimits } from "./declarations.ts";
+import {
+  type Limit,
+  type LimitsOptions,
+  type LimitsSettings,
+  readLimits,
+} from "./declared/declarations.ts";
 import { SubmissionReplacedError } from "./errors.ts";
 import { LimitGate } from "./gate.ts";
 import { Keepers } from "./keepers.ts";

@@ -3,7 +3,7 @@
 import { InvalidOptionError, invalidOption } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import type { Destination, Outbox } from "../kernel/outbox/index.ts";
-import type { LimitSubject, LimitsSettings } from "./declarations.ts";
+import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
 import { dollarText } from "./errors.ts";
 import type { Notice } from "./keeper/protocol.ts";
 

@@ -14,7 +14,7 @@ import {
   invalidSubmission,
   type StoredLimits,
 } from "../kernel/submissions/internal.ts";
-import { countRate, type Rate } from "./rates.ts";
+import { countRate, type Rate } from "./declared/rates.ts";
 
 type Keyed<Limit> = { readonly key: string; readonly limit: Limit };
 

@@ -3,7 +3,7 @@
 import { failureOf } from "../core/failures.ts";
 import type { Admission, WaitingFor } from "../kernel/submissions/internal.ts";
 import type { Denied, Held, Need, WorkLimit } from "./capacity.ts";
-import type { DeclaredLimit, LimitSubject } from "./declarations.ts";
+import type { DeclaredLimit, LimitSubject } from "./declared/declarations.ts";
 import {
   LimitReachedError,
   LimitTimeoutError,

@@ -8,7 +8,7 @@ import {
   type Limit,
   limit,
   readLimits,
-} from "../../src/limits/declarations.ts";
+} from "../../src/limits/declared/declarations.ts";
 import type { Ask } from "../../src/limits/keeper/protocol.ts";
 import { Keepers, rulesOfShard } from "../../src/limits/keepers.ts";
 import { askFor, crash } from "../support/keeper.ts";

@@ -10,7 +10,7 @@ import {
   type LimitsOptions,
   limit,
   readLimits,
-} from "../../src/limits/declarations.ts";
+} from "../../src/limits/declared/declarations.ts";
 
 const prices = { "*": { input: 1, output: 1 } };
 

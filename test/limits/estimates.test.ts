@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Estimates, promptSizeOf } from "../../src/limits/estimates.ts";
+import { Estimates, promptSizeOf } from "../../src/limits/calls/estimates.ts";
 import { promptOf } from "./support.ts";
 
 const estimates = () => new Estimates(1_000);

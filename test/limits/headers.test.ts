@@ -2,7 +2,12 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { comparable, readLimitHeaders, refusalOf, responseOf } from "../../src/limits/headers.ts";
+import {
+  comparable,
+  readLimitHeaders,
+  refusalOf,
+  responseOf,
+} from "../../src/limits/calls/headers.ts";
 import { refused } from "./support.ts";
 
 const NOW = Date.UTC(2026, 10, 26, 12);

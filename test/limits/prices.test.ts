@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readOptions } from "../../src/core/options/option-schemas.ts";
-import { costOf, mostCostOf, priceTable } from "../../src/limits/prices.ts";
+import { costOf, mostCostOf, priceTable } from "../../src/limits/declared/prices.ts";
 
 const read = (table: unknown) => readOptions(priceTable(), table, "prices");
 const MILLION = 1_000_000;

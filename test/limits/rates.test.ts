@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readOptions } from "../../src/core/options/option-schemas.ts";
-import { countRate, dollarRate, ruleOf } from "../../src/limits/rates.ts";
+import { countRate, dollarRate, ruleOf } from "../../src/limits/declared/rates.ts";
 
 const counted = (text: unknown) => readOptions(countRate(), text, "requests");
 const paid = (text: unknown) => readOptions(dollarRate(), text, "usd");

@@ -5,7 +5,7 @@ import { onTestFinished, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Submission } from "../../src/kernel/submissions/internal.ts";
 import { Capacity } from "../../src/limits/capacity.ts";
-import { type Limit, readLimits } from "../../src/limits/declarations.ts";
+import { type Limit, readLimits } from "../../src/limits/declared/declarations.ts";
 import { LimitGate } from "../../src/limits/gate.ts";
 import type { StoredKey } from "../../src/limits/keeper/account.ts";
 import { Book } from "../../src/limits/keeper/book.ts";

@@ -5,7 +5,7 @@ import { type Health, healthOf } from "../../core/operated/part.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { LimitWaits } from "../../kernel/submissions/internal.ts";
 import type { LimitControls } from "../controls.ts";
-import type { DeclaredLimit } from "../declarations.ts";
+import type { DeclaredLimit } from "../declared/declarations.ts";
 import { LIMIT_RULES, type LimitFacts } from "./rules.ts";
 
 /** How long the keepers of a limit may take. An agent has 10 seconds for its report. */

@@ -1,8 +1,8 @@
 /** What model calls cost, by the app's table of prices. Money is counted in whole nanodollars, and never too low. */
 
 import * as z from "zod";
-import { check, optionsOf, parsed, text } from "../core/options/option-schemas.ts";
-import { isPlainObject } from "../core/options/options.ts";
+import { check, optionsOf, parsed, text } from "../../core/options/option-schemas.ts";
+import { isPlainObject } from "../../core/options/options.ts";
 import { bySpecificity, MAX_PATTERN, namesModel } from "./models.ts";
 
 /** Dollars per million tokens, with at most 6 decimals. */

@@ -4,7 +4,7 @@
  */
 
 import type { LanguageModelMiddleware } from "ai";
-import { byteLength } from "../core/json.ts";
+import { byteLength } from "../../core/json.ts";
 
 export type CallOptions = Parameters<
   NonNullable<LanguageModelMiddleware["wrapStream"]>

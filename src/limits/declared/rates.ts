@@ -1,9 +1,9 @@
 /** Rates such as `"1000 per minute"`: their texts, their literal types, and what they mean. */
 
 import type * as z from "zod";
-import { parsed } from "../core/options/option-schemas.ts";
-import type { IsWide } from "../core/text.ts";
-import type { Rule, Window } from "./keeper/protocol.ts";
+import { parsed } from "../../core/options/option-schemas.ts";
+import type { IsWide } from "../../core/text.ts";
+import type { Rule, Window } from "../keeper/protocol.ts";
 
 /** How long each span is; `undefined` for those of the calendar. */
 const SPANS = { second: 1_000, minute: 60_000, hour: 3_600_000, day: undefined, month: undefined };

@@ -1,9 +1,9 @@
 /** Passes on to the keepers what a provider says of its limits, where it says something new: for all agents at once. */
 
-import type { Clock } from "../core/clock.ts";
-import type { Capacity, Held } from "./capacity.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Capacity, Held } from "../capacity.ts";
+import type { Observation, Rules } from "../keeper/protocol.ts";
 import { comparable, type ProviderResponse, readLimitHeaders, refusalOf } from "./headers.ts";
-import type { Observation, Rules } from "./keeper/protocol.ts";
 
 /** Of each key of a limit, at most one in this time. */
 const OBSERVED_MS = 5_000;

@@ -1,9 +1,9 @@
 /** The declarations of an app: `limit()`, and the options of `limits()`, which are read once, at the start. */
 
 import * as z from "zod";
-import { failureOf } from "../core/failures.ts";
-import { type Json, preview } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
+import { failureOf } from "../../core/failures.ts";
+import { type Json, preview } from "../../core/json.ts";
+import type { Duration } from "../../core/options/duration.ts";
 import {
   check,
   count,
@@ -14,13 +14,13 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../core/options/option-schemas.ts";
-import { isPlainObject } from "../core/options/options.ts";
-import type { IsWide } from "../core/text.ts";
-import { canonicalZone, ZONE_FORMS } from "../core/zone-offsets.ts";
-import type { Destination } from "../kernel/outbox/index.ts";
-import { InvalidLimitKeyError } from "./errors.ts";
-import type { Rules } from "./keeper/protocol.ts";
+} from "../../core/options/option-schemas.ts";
+import { isPlainObject } from "../../core/options/options.ts";
+import type { IsWide } from "../../core/text.ts";
+import { canonicalZone, ZONE_FORMS } from "../../core/zone-offsets.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
+import { InvalidLimitKeyError } from "../errors.ts";
+import type { Rules } from "../keeper/protocol.ts";
 import { MAX_PATTERN, namesModel } from "./models.ts";
 import { type Prices, type PriceTable, priceTable } from "./prices.ts";
 import {

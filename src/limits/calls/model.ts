@@ -4,16 +4,20 @@
  */
 
 import { gateway, type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
-import type { Clock } from "../core/clock.ts";
-import type { WaitingFor } from "../kernel/submissions/internal.ts";
-import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
-import type { LimitsSettings } from "./declarations.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { WaitingFor } from "../../kernel/submissions/internal.ts";
+import type { Capacity, Held, Need, WorkLimit } from "../capacity.ts";
+import type { LimitsSettings } from "../declared/declarations.ts";
+import { costOf, mostCostOf } from "../declared/prices.ts";
 import {
   DollarBudgetExceededError,
   LimitTimeoutError,
   LimitWaitError,
   PriceMissingError,
-} from "./errors.ts";
+} from "../errors.ts";
+import type { Amounts } from "../keeper/protocol.ts";
+import { sleep } from "../sleep.ts";
+import { amountsFor, type DeniedNeed, exceeded, verdictOf, type Work } from "../work.ts";
 import {
   type CallOptions,
   Estimates,
@@ -22,11 +26,7 @@ import {
   type Tokens,
 } from "./estimates.ts";
 import { type Headers, responseOf } from "./headers.ts";
-import type { Amounts } from "./keeper/protocol.ts";
 import { Observations } from "./observations.ts";
-import { costOf, mostCostOf } from "./prices.ts";
-import { sleep } from "./sleep.ts";
-import { amountsFor, type DeniedNeed, exceeded, verdictOf, type Work } from "./work.ts";
 
 /** How long the first model call of an attempt waits in memory. Nothing is lost if it waits in the ledger instead. */
 const PATIENCE_MS = 30_000;

@@ -6,8 +6,8 @@
  * - `anthropic-ratelimit-*`, with times of RFC 3339: https://platform.claude.com/docs/en/api/rate-limits
  */
 
-import { retryAfterOf } from "../core/failures.ts";
-import type { Observation, Rules } from "./keeper/protocol.ts";
+import { retryAfterOf } from "../../core/failures.ts";
+import type { Observation, Rules } from "../keeper/protocol.ts";
 
 export type Headers = Readonly<Record<string, string | undefined>>;
 
