@@ -4,6 +4,8 @@ import { setTimeout as delay } from "node:timers/promises";
 
 const PATIENCE_MS = 20_000;
 const PAUSE_MS = 250;
+/** Restarts with much pending work take less. */
+const INSIST_MS = 300_000;
 
 /** The state of the worker when a call failed. */
 export type Failures = Map<string, number>;
@@ -37,8 +39,13 @@ export class Client {
     throw new Error(known);
   }
 
-  /** Repeats the call until there is an answer, or the soak ends. */
+  /**
+   * Repeats the call until there is an answer, or the soak ends.
+   *
+   * @throws Error that the last call threw, when none had an answer for 5 minutes
+   */
   async insist<T>(agent: string, verb: string, body?: unknown): Promise<T | undefined> {
+    const deadline = Date.now() + INSIST_MS;
     while (!this.#signal.aborted) {
       if (this.isHeld) {
         await delay(PAUSE_MS);
@@ -46,7 +53,8 @@ export class Client {
       }
       try {
         return await this.call<T>(agent, verb, body);
-      } catch {
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
         // The call may have had its effect. The repetition has the same key.
         await delay(PAUSE_MS);
       }

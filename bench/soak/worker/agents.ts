@@ -248,6 +248,10 @@ class PlainObject extends DurableObject<Env> {
     return this.durable.outbox;
   }
 
+  get schedules() {
+    return this.durable.schedules;
+  }
+
   get #app(): SoakApp {
     return this as unknown as SoakApp;
   }
