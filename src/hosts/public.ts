@@ -21,6 +21,7 @@ export {
   type GrantApprovalOptions,
   InvalidApprovalError,
   InvalidWaitError,
+  type LinkApprovalOptions,
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../kernel/waits/index.ts";

@@ -1,7 +1,7 @@
 /** Every method that an agent with Perdure has for its callers. An agent's class has them by `durableBase()`. */
 
 import type { UIMessage } from "ai";
-import type { ApprovalLinkOptions, Inbound, InstalledInbound, Links } from "../inbound/index.ts";
+import type { Inbound, InstalledInbound } from "../inbound/index.ts";
 import {
   CAPABILITY_VERBS,
   type CapabilityName,
@@ -57,7 +57,6 @@ type Installed = {
   readonly followers: Followers;
   readonly schedules: Scheduler;
   readonly inbound: InstalledInbound;
-  readonly signedLinks: Links;
   readonly limits: InstalledLimits;
 };
 
@@ -241,21 +240,6 @@ export abstract class AgentVerbs {
   /** Approvals that `step.approval()` of this agent's workflows has asked for. From elsewhere: {@link capabilitiesOf}. */
   get approvals(): ApprovalVerbs {
     return this[CAPABILITIES].approvals;
-  }
-
-  /**
-   * A signed URL that decides an approval once. It shows a page that asks, and changes nothing before its button is pressed.
-   * The Worker serves it by `links()` of `perdure/webhooks`.
-   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take; FeatureNotInstalledError without
-   *   signedLinks()
-   */
-  async approvalLink(
-    approvalId: string,
-    decision: "grant" | "reject",
-    options?: ApprovalLinkOptions,
-  ): Promise<string> {
-    const links = featureOf(this, "signedLinks", "approvalLink()");
-    return links.approvalLink(approvalId, decision, options);
   }
 
   // Scheduled tasks

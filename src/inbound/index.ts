@@ -11,7 +11,7 @@ export {
 } from "./errors.ts";
 export { type InstalledInbound, inbound } from "./feature.ts";
 export type { Inbound } from "./inbound.ts";
-export { type ApprovalLinkOptions, type LinkSettings, type Links, signedLinks } from "./links.ts";
+export { type LinkSettings, type Links, signedLinks } from "./links.ts";
 export type {
   Acceptance,
   AcceptRequest,

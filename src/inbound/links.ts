@@ -3,9 +3,8 @@
 import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
 import * as z from "zod";
 import type { CallsKernel } from "../core/calls.ts";
-import { byteLength, type Json } from "../core/json.ts";
+import { byteLength, preview } from "../core/json.ts";
 import { type Link, MAX_TOKEN, signLink } from "../core/links.ts";
-import type { Duration } from "../core/options/duration.ts";
 import {
   duration,
   list,
@@ -18,7 +17,12 @@ import { InvalidOptionError, invalidMessage, invalidOption } from "../core/optio
 import { secretIn } from "../core/secrets.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
 import { bindingsOf, isAlike, NAMESPACE } from "../kernel/outbox/internal.ts";
-import { type Approvals, InvalidApprovalError } from "../kernel/waits/index.ts";
+import {
+  type Approvals,
+  checkPayload,
+  InvalidApprovalError,
+  type LinkApprovalOptions,
+} from "../kernel/waits/index.ts";
 import type { InstalledInbound } from "./feature.ts";
 import type { InboundCalls, LinkAnswer, LinkCall } from "./protocol.ts";
 
@@ -35,21 +39,6 @@ export type LinkSettings = {
   readonly agentBinding?: string;
 };
 
-export type ApprovalLinkOptions = {
-  /**
-   * How long the link works, e.g. `"2 days"`, at most 365 days.
-   * @default "7 days"
-   */
-  readonly expiresIn?: Duration;
-  /**
-   * Who decides by it, as the decision's `by`: at most 200 characters.
-   * @default "link"
-   */
-  readonly by?: string;
-  /** What the approval's schema asks for; at most 1,000 bytes as JSON. */
-  readonly payload?: Json;
-};
-
 /** A payload travels in the URL. */
 const MAX_PAYLOAD_BYTES = 1_000;
 const MAX_SECRETS = 10;
@@ -62,7 +51,7 @@ const SETTINGS = optionsOf<LinkSettings>()({
   secret: z.union([SECRET, list(SECRET, { min: 1, max: MAX_SECRETS })]),
   agentBinding: text({ maxLength: 100 }).optional(),
 });
-const APPROVAL_LINK = optionsOf<ApprovalLinkOptions>()({
+const OPTIONS = optionsOf<LinkApprovalOptions>()({
   expiresIn: duration({ max: "365 days" }).default(7 * 86_400_000),
   by: text({ maxLength: 200 }).default("link"),
   payload: z.unknown().optional(),
@@ -81,7 +70,7 @@ function isUrl(value: unknown): boolean {
 }
 
 /**
- * Lets an agent sign links: `approvalLink()`, and the URLs of `step.webhook()` with `url: true`. Its Worker serves them by
+ * Lets an agent sign links: `approvals.link()`, and the URLs of `step.webhook()` with `url: true`. Its Worker serves them by
  * `links()` of `perdure/webhooks`. For a sub-agent, the class of its root agent needs it too.
  *
  * @throws InvalidOptionError
@@ -115,9 +104,9 @@ type LinkContent = Link extends infer Each
     : never
   : never;
 
-export class Links {
+export class Links implements Pick<Approvals, "link"> {
   constructor(
-    private readonly kernel: Pick<Kernel, "agent" | "verbs" | "approvals" | "features" | "clock">,
+    private readonly kernel: Pick<Kernel, "agent" | "verbs" | "waits" | "features" | "clock">,
     private readonly settings: LinkSettings,
   ) {}
 
@@ -127,17 +116,27 @@ export class Links {
   }
 
   /** @throws InvalidApprovalError, InvalidOptionError */
-  async approvalLink(
+  async link(
     approvalId: string,
     given: "grant" | "reject",
-    options: ApprovalLinkOptions = {},
+    options: LinkApprovalOptions = {},
   ): Promise<string> {
     const invalid = (field: string, message: string) => new InvalidApprovalError(field, message);
     const decision = readOptions(DECISION, given, "decision", invalid);
-    const read = readOptions(APPROVAL_LINK, options, "options of approvalLink()", invalid);
+    const read = readOptions(OPTIONS, options, "options of approvals.link()", invalid);
     const { expiresIn, by, payload } = read;
     await this.check();
-    await this.kernel.approvals.checkLater(approvalId, decision, payload);
+    readOptions(text(), approvalId, "approvalId", invalid);
+    const wait = await this.kernel.waits.find(approvalId);
+    if (wait?.kind !== "approval") {
+      const problem = "expected an approval of this agent that is there";
+      throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));
+    }
+    if (decision === "grant") checkPayload(payload, wait);
+    else if (payload !== undefined) {
+      const problem = "expected no payload, because a rejection takes none";
+      throw invalid("payload", invalidMessage("payload", preview(payload), problem));
+    }
     const bytes = payload === undefined ? 0 : byteLength(JSON.stringify(payload));
     if (bytes > MAX_PAYLOAD_BYTES) {
       const problem = `expected at most ${MAX_PAYLOAD_BYTES} bytes, because it is part of the URL`;

@@ -20,7 +20,7 @@ export const CAPABILITY_VERBS = {
     "enableEndpoint",
     "disableEndpoint",
   ],
-  approvals: ["list", "inspect", "grant", "reject"],
+  approvals: ["list", "inspect", "grant", "reject", "link"],
   schedules: ["list", "inspect", "runs", "pause", "resume", "trigger", "backfill", "skipNext"],
   inbound: ["list", "inspect", "replay", "replayMany"],
   limits: ["list", "pause", "resume"],

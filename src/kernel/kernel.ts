@@ -140,7 +140,10 @@ export function kernelOf<Turns extends HostTurns>(
   };
   for (const [name, kindOf] of WAIT_KINDS)
     waits.install(name, kindOf({ waits, submissions, onApproval }));
-  const approvals = new Approvals(waits);
+  const approvals = new Approvals(waits, async (...args) => {
+    const links = features.get("signedLinks", "approvals.link()") as Pick<Approvals, "link">;
+    return links.link(...args);
+  });
   const workflows = new Workflows(agent, host.own, outbox, waits);
   const waking: Capability[] = [];
   const use = (capability: LifecycleCapability) => {

@@ -1,6 +1,7 @@
 /** What a class gets that does not install inbound() or signedLinks(). */
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Durable } from "../../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { inbound, signedLinks } from "../../src/inbound/index.ts";
 import { operations } from "../../src/operator/operations.ts";
@@ -111,18 +112,18 @@ describe("without inbound()", () => {
 });
 
 describe("without signedLinks()", () => {
-  it.each([["approvalLink", ["a", "grant"]]] as const)(
-    "%s() throws an error with the line to add",
-    async (verb, args) => {
-      const error = await inObject((ctx, given) => {
-        const { durable } = plainObject(ctx, given, [inbound()]);
-        return refusal((durable[verb] as (...args: unknown[]) => Promise<unknown>)(...args));
-      });
-      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
-      expect(error.message).toContain(`${verb}() needs signedLinks(). `);
-      expect(error.message).toContain(ENTRY);
-    },
-  );
+  it.each([
+    ["the class", (agent: Durable) => agent.approvals],
+    ["a caller", (agent: Durable) => capabilitiesOf(agent).approvals],
+  ])("approvals.link() rejects in %s with the line to add", async (_, approvalsOf) => {
+    const error = await inObject((ctx, given) => {
+      const { durable } = plainObject(ctx, given, [inbound()]);
+      return refusal(approvalsOf(durable).link("a", "grant"));
+    });
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
+    expect(error.message).toContain("approvals.link() needs signedLinks(). ");
+    expect(error.message).toContain(ENTRY);
+  });
 
   it("W3: the call of a link throws an error with the line to add", async () => {
     const error = await inObject((ctx, given) => {
@@ -153,7 +154,7 @@ describe("signedLinks() without inbound()", () => {
       const { durable } = plainObject(ctx, given, [signedLinks(LINKS)]);
       const receive = { do: "receive", topic: "t", hash: "h", body: 1, receivedAt: 1 } as const;
       return [
-        await refusal(durable.approvalLink("unknown", "grant")),
+        await refusal(durable.approvals.link("unknown", "grant")),
         await refusal(durable.callKernel("followLink", [], receive)),
       ];
     });

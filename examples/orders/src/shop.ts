@@ -84,7 +84,7 @@ export class Shop extends DurableThink<Env> {
     } = await this.approvals.list({ workflowId: orderId });
     const { status, output, error } = await this.getWorkflowStatus("ORDER", orderId);
     const link =
-      approval && (await this.approvalLink(approval.approvalId, "grant", { expiresIn: "1 day" }));
+      approval && (await this.approvals.link(approval.approvalId, "grant", { expiresIn: "1 day" }));
     return { status, output: output as object | undefined, error, link };
   }
 }

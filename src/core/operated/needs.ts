@@ -7,7 +7,7 @@ export type Functions = readonly (readonly [from: string, name: string])[];
 type Written = {
   /** A member that it declares. */
   readonly member?: string;
-  /** A method that it calls. */
+  /** A method that it calls: of any object, or that of a property, as in `approvals.link`. */
   readonly method?: string;
   /** A field that is `true` in an argument of the method. */
   readonly flag?: string;

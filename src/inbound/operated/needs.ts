@@ -19,7 +19,7 @@ export const NEEDS = {
   },
   signedLinks: {
     from: "perdure/inbound",
-    written: { method: "approvalLink", why: "calls approvalLink()" },
+    written: { method: "approvals.link", why: "calls approvals.link()" },
     step: { method: "webhook", flag: "url", name: "step.webhook({ url: true })" },
   },
 } satisfies Needs;

@@ -34,7 +34,7 @@ const RETRY_AFTER = 30;
 const METHODS = "GET, HEAD, POST";
 
 /**
- * Serves the links that agents sign: `approvalLink()`, and `step.webhook()` with `url: true`.
+ * Serves the links that agents sign: `approvals.link()`, and `step.webhook()` with `url: true`.
  *
  * @throws InvalidOptionError
  * @example

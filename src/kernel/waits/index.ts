@@ -1,7 +1,7 @@
 /** What other modules use of the waits. */
 
 export { InvalidApprovalError, InvalidWaitError, MOST_BYTES } from "./errors.ts";
-export { Approvals, approvalRequest, STATUS_OF } from "./kinds/approval.ts";
+export { Approvals, approvalRequest, checkPayload, STATUS_OF } from "./kinds/approval.ts";
 export type * from "./kinds/approval-types.ts";
 export type { BATCH_TIMEOUT } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";

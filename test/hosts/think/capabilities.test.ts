@@ -13,7 +13,6 @@ it("an agent has few members beside those that Think and agents document", () =>
   const inherited = (name: string) => name in Think.prototype;
   const own = Object.getOwnPropertyNames(AgentVerbs.prototype).filter((name) => !inherited(name));
   expect(own.toSorted()).toEqual([
-    "approvalLink",
     "approvals",
     "callKernel", // not in the types that are published
     "clearThread",
@@ -39,6 +38,8 @@ it("L7: a sub-agent has them, which only a method can reach", async () => {
   expect(await outbox.stats()).toMatchObject({ waiting: 0, deadLetters: 0 });
   expect(await approvals.list()).toEqual({ items: [] });
   expect(await approvals.inspect("none")).toBeNull();
+  const error = await refusal(approvals.link("none", "grant"));
+  expect(error).toMatchObject({ name: "InvalidApprovalError", field: "approvalId" });
 });
 
 it("the agent's own code has them as properties", async () => {

@@ -445,7 +445,6 @@ playMatrix(
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
       "WebhookWaits.announce": "reports what has committed",
-      "Approvals.checkLater": READS,
       "Approvals.list": READS,
       "Approvals.inspect": READS,
     },

@@ -585,12 +585,14 @@ import { ThinkWorkflow } from "perdure/workflow";
 `;
   const classes = `export class With extends DurableAgent {
   static override readonly features = [inbound(), signedLinks({ url: URL, secret: "S" }), replies()];
-  ask(id) { this.outbox.put(sendToSlack("C1", { token: "T" }), { text: this.approvalLink(id, "grant") }); }
+  ask(id) { this.outbox.put(sendToSlack("C1", { token: "T" }), { text: this.approvals.link(id, "grant") }); }
 }
 export class Hooked extends DurableAgent {}
 export class Mailed extends DurableAgent { static override readonly features = [replies()]; }
 export class Unnamed extends DurableAgent {}
-export class Linked extends DurableAgent { ask(id) { return this.approvalLink(id, "grant"); } }
+export class Linked extends DurableAgent { ask(id) { return this.approvals.link(id, "grant"); } }
+export class Apart extends DurableAgent { ask(id) { const { approvals } = this; return approvals?.link(id, "grant"); } }
+export class Other extends DurableAgent { ask(id) { return this.pages.link(id) ?? link(id) ?? this.link(id); } }
 export class Sends extends DurableAgent { tell() { this.outbox.put(sendToSlack("C1", { token: "T" }), "done"); } }
 export class Payment extends ThinkWorkflow<Unnamed> { run(_, step) { return step.webhook("paid", { from: "stripe" }); } }
 export class Callback extends ThinkWorkflow<With> { run(_, step) { return step.webhook("done", { url: true }); } }
@@ -606,7 +608,7 @@ export default { email: email({ agent: ({ body }, env) => getAgentByName(env.Mai
 `;
   const folder = project({
     "wrangler.jsonc": configOf(
-      ["With", "Hooked", "Mailed", "Unnamed", "Linked", "Sends"],
+      ["With", "Hooked", "Mailed", "Unnamed", "Linked", "Apart", "Other", "Sends"],
       ["Payment", "Callback", "Both"],
     ),
     "src/index.ts": `${imports}${classes}${receivers}`,
@@ -615,11 +617,12 @@ export default { email: email({ agent: ({ body }, env) => getAgentByName(env.Mai
   expect(found.map(({ level, text }) => `${level}: ${text}`)).toEqual([
     "error: Hooked (src/index.ts:11) is named by a receiver of the project, but it installs no inbound()",
     "error: Mailed (src/index.ts:12) is named by a receiver of the project, but it installs no inbound()",
-    "error: Linked (src/index.ts:14) calls approvalLink(), but it installs no signedLinks()",
-    "error: Sends (src/index.ts:15) sends a reply of perdure/replies, but it installs no replies()",
-    "error: Payment (src/index.ts:16) calls step.webhook(), but its agent Unnamed installs no inbound()",
-    "error: Both (src/index.ts:18) calls step.webhook(), but its agent Mailed installs no inbound()",
-    "error: Both (src/index.ts:18) calls step.webhook({ url: true }), but its agent Mailed installs no signedLinks()",
+    "error: Linked (src/index.ts:14) calls approvals.link(), but it installs no signedLinks()",
+    "error: Apart (src/index.ts:15) calls approvals.link(), but it installs no signedLinks()",
+    "error: Sends (src/index.ts:17) sends a reply of perdure/replies, but it installs no replies()",
+    "error: Payment (src/index.ts:18) calls step.webhook(), but its agent Unnamed installs no inbound()",
+    "error: Both (src/index.ts:20) calls step.webhook(), but its agent Mailed installs no inbound()",
+    "error: Both (src/index.ts:20) calls step.webhook({ url: true }), but its agent Mailed installs no signedLinks()",
   ]);
   expect(found[0]?.remedy).toBe(
     "Add to the class: static override readonly features = [inbound()], with inbound of perdure/inbound.",

@@ -83,7 +83,7 @@ export class WaitsObject extends MeteredObject {
       onProblem: script?.onProblem,
     });
     this.waits.install("webhook", this.webhooks);
-    this.approvals = new Approvals(this.waits);
+    this.approvals = new Approvals(this.waits, async () => "");
     this.lifecycle.use(this.outbox).use(this.waits);
   }
 

@@ -47,8 +47,10 @@ async function givenApproval(links: LinkSettings = settings, ask: object = {}) {
 describe("an approval by link", () => {
   it("W3: is asked for by GET, decided by POST, and decided once", async () => {
     const { workflow, approvalId, agent } = await givenApproval();
-    const grant = await agent().approvalLink(approvalId, "grant", { by: "mail:ann" });
-    const reject = await agent().approvalLink(approvalId, "reject");
+    const grant = await capabilitiesOf(agent()).approvals.link(approvalId, "grant", {
+      by: "mail:ann",
+    });
+    const reject = await capabilitiesOf(agent()).approvals.link(approvalId, "reject");
     for (const method of ["GET", "HEAD", "GET"]) {
       const request = new Request(grant, { method });
       expect((await hooks(request, env, ctx))?.status).toBe(200);
@@ -70,10 +72,14 @@ describe("an approval by link", () => {
   it("W4: carries a payload, which is checked when the link is made and when it is used", async () => {
     const { workflow, approvalId, agent } = await givenApproval(settings, { schema: "refund" });
     for (const options of [{}, { payload: { amount: 1_000 } }]) {
-      const error = await refusal(agent().approvalLink(approvalId, "grant", options));
+      const error = await refusal(
+        capabilitiesOf(agent()).approvals.link(approvalId, "grant", options),
+      );
       expect(error).toMatchObject({ name: "InvalidApprovalError", field: "payload" });
     }
-    const link = await agent().approvalLink(approvalId, "grant", { payload: { amount: 7 } });
+    const link = await capabilitiesOf(agent()).approvals.link(approvalId, "grant", {
+      payload: { amount: 7 },
+    });
     expect(await send(link, "POST")).toMatchObject({ outcome: "decided", by: "link" });
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: true, payload: { amount: 7 }, by: "link" }]);
@@ -87,14 +93,18 @@ describe("an approval by link", () => {
     ["a long name", "", { by: "x".repeat(201) }, "by", /1 to 200 characters/],
   ])("%s is refused at the call", async (_, id, options, field, message) => {
     const { approvalId, agent } = await givenApproval();
-    const error = await refusal(agent().approvalLink(id || approvalId, "reject", options as never));
+    const error = await refusal(
+      capabilitiesOf(agent()).approvals.link(id || approvalId, "reject", options as never),
+    );
     expect(error).toMatchObject({ name: "InvalidApprovalError", field });
     expect(error.message).toMatch(message);
   });
 
   it("needs a secret in env", async () => {
     const gone = await givenApproval({ ...settings, secret: "GONE" });
-    const missing = await refusal(gone.agent().approvalLink(gone.approvalId, "grant"));
+    const missing = await refusal(
+      capabilitiesOf(gone.agent()).approvals.link(gone.approvalId, "grant"),
+    );
     expect(missing.message).toMatch(/wrangler secret put GONE/);
   });
 });

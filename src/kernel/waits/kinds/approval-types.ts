@@ -1,6 +1,7 @@
 /** Types of approvals, as the people who decide see them. */
 
 import type { Json } from "../../../core/json.ts";
+import type { Duration } from "../../../core/options/duration.ts";
 import type { WaitWorkflow } from "../protocol.ts";
 
 export type ApprovalStatus =
@@ -93,6 +94,21 @@ export type RejectApprovalOptions = {
 
 export type GrantApprovalOptions = RejectApprovalOptions & {
   /** A value that matches the approval's `schema`; left out without a schema. */
+  readonly payload?: Json;
+};
+
+export type LinkApprovalOptions = {
+  /**
+   * How long the link works, e.g. `"2 days"`, at most 365 days.
+   * @default "7 days"
+   */
+  readonly expiresIn?: Duration;
+  /**
+   * Who decides by it, as the decision's `by`: at most 200 characters.
+   * @default "link"
+   */
+  readonly by?: string;
+  /** What the approval's schema asks for; at most 1,000 bytes as JSON. */
   readonly payload?: Json;
 };
 

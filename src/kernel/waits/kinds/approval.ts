@@ -28,6 +28,7 @@ import type {
   ApprovalRequest,
   ApprovalStatus,
   GrantApprovalOptions,
+  LinkApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,
 } from "./approval-types.ts";
@@ -98,7 +99,20 @@ function decidedOf({ result }: Wait): Decided {
 }
 
 export class Approvals {
-  constructor(private readonly waits: Waits) {}
+  constructor(
+    private readonly waits: Waits,
+    /**
+     * A signed URL that decides an approval once. It shows a page that asks, and changes nothing before its button is pressed.
+     * The Worker serves it by `links()` of `perdure/webhooks`.
+     * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take; FeatureNotInstalledError
+     *   without signedLinks()
+     */
+    readonly link: (
+      approvalId: string,
+      decision: "grant" | "reject",
+      options?: LinkApprovalOptions,
+    ) => Promise<string>,
+  ) {}
 
   /**
    * Newest first.
@@ -124,28 +138,6 @@ export class Approvals {
   async inspect(approvalId: string): Promise<Approval | null> {
     const wait = await this.#find(approvalId);
     return wait ? approvalOf(wait) : null;
-  }
-
-  /**
-   * Checks a decision that is made later, by a link.
-   *
-   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take
-   */
-  async checkLater(
-    approvalId: string,
-    decision: "grant" | "reject",
-    payload: Json | undefined,
-  ): Promise<void> {
-    const wait = await this.#find(approvalId);
-    if (!wait) {
-      const problem = "expected an approval of this agent that is there";
-      throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));
-    }
-    if (decision === "grant") checkPayload(payload, wait);
-    else if (payload !== undefined) {
-      const problem = "expected no payload, because a rejection takes none";
-      throw invalid("payload", invalidMessage("payload", preview(payload), problem));
-    }
   }
 
   /** @throws InvalidApprovalError for what the approval does not take; it stays pending then, and nothing is stored */
@@ -214,8 +206,11 @@ function invalid(field: string, message: string): InvalidApprovalError {
   return new InvalidApprovalError(field, message);
 }
 
-/** The workflow has the schema itself, and checks again: what only it can know is found there. */
-function checkPayload(payload: Json | undefined, wait: Wait): void {
+/**
+ * The workflow has the schema itself, and checks again: what only it can know is found there.
+ * @throws InvalidApprovalError
+ */
+export function checkPayload(payload: Json | undefined, wait: Wait): void {
   const { schema, check = schema, isOptional } = wait.request as ApprovalRequest;
   const refuse = (problem: string) =>
     invalid("payload", invalidMessage("payload", preview(payload), problem));

@@ -140,11 +140,15 @@ export function propertyOf(node: Node): string | undefined {
   return isKnown ? nameOf(node.property) : undefined;
 }
 
-/** The calls of a method of this name below a node, of any object. */
-export const methodCalls = (root: Node, name: string) =>
-  nodesOf(root, "CallExpression", "OptionalCallExpression").filter(
-    ({ callee }) => propertyOf(callee) === name,
-  );
+/** The calls of a method below a node: of any object for `prompt`, of what has that name for `approvals.link`. */
+export function methodCalls(root: Node, name: string) {
+  const [method, owner] = name.split(".").reverse();
+  return nodesOf(root, "CallExpression", "OptionalCallExpression").filter(({ callee }) => {
+    if (propertyOf(callee) !== method) return false;
+    const object = "object" in callee && callee.object;
+    return owner === undefined || (object && (propertyOf(object) ?? nameOf(object)) === owner);
+  });
+}
 
 /** The values that an exported declaration declares. */
 function declaredBy(declaration: Node | null | undefined): string[] {

@@ -76,7 +76,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   countRefused: "It counts in one statement. A receiver counts again what was not answered.",
   "approvals.list": READS,
   "approvals.inspect": READS,
-  approvalLink: "It reads the approval, and signs. Nothing is stored.",
+  "approvals.link": "It reads the approval, and signs. Nothing is stored.",
   "schedules.list": READS,
   "schedules.inspect": READS,
   "schedules.runs": READS,
