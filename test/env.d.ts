@@ -20,6 +20,7 @@ declare namespace Cloudflare {
       import("./support/objects/inbound-object.ts").InboundObject
     >;
     LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
+    LimitedAgent: DurableObjectNamespace<import("./limits/limited-agent.ts").LimitedAgent>;
     LimitedObject: DurableObjectNamespace<
       import("./support/objects/limited-object.ts").LimitedObject
     >;

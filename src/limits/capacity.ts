@@ -29,6 +29,8 @@ const AHEAD_MS = 30_000;
 const MAX_CALL_MS = 3_600_000;
 /** A renewal that failed is repeated. */
 const RENEW_AGAIN_MS = 5_000;
+/** Keys whose leases sub-agents can find. */
+const MAX_SHARED = 10_000;
 /** What was lent had ended when the answer came. */
 const TOO_LATE: Denied = { outcome: "wait", waitMs: 250, why: "unreachable" };
 
@@ -78,7 +80,8 @@ export type Denied = Refused | (Omit<Wait, "why"> & { readonly why: Wait["why"] 
 type Uses = {
   readonly keepers: Pick<Keepers, "ask" | "giveBack" | "observe">;
   readonly clock: Clock;
-  readonly agentId: string;
+  /** Names the root of the object's sub-agents. */
+  readonly root: () => string;
   /** Puts a notice into the outbox. */
   readonly notify: (limit: string, notice: Notice) => Promise<void>;
   readonly inBackground: (work: Promise<unknown>) => void;
@@ -98,6 +101,12 @@ type Desk = {
   /** Notices that are in the outbox. The keeper is told with the next ask. */
   notified: string[];
 };
+
+/**
+ * Of roots and their sub-agents, which run in one isolate: what was lent to one of them all may use. By root, limit and key, the
+ * one that was added last at the end.
+ */
+const shared = new Map<string, Leases>();
 
 export class Capacity {
   /** By limit and key, the one that was used last at the end. */
@@ -149,14 +158,14 @@ export class Capacity {
 
   async #ask(desk: Desk, need: Need): Promise<Held | Denied> {
     const { limit, leases } = desk;
-    const { clock, keepers, agentId } = this.uses;
+    const { clock, keepers, root } = this.uses;
     const at = clock.now();
     const ticket = need.amounts.slots ? leases.freeTicket(need.ticket) : need.ticket;
     const notified = desk.notified;
     const ask = this.#askOf(desk, { ...need, ticket }, at);
     let answer: Answer;
     try {
-      answer = await keepers.ask(limit, agentId, ask);
+      answer = await keepers.ask(limit, root(), ask);
     } catch (error) {
       return this.#unreachable(desk, need, error);
     }
@@ -218,12 +227,10 @@ export class Capacity {
   /** Without a confirmation, the keeper gives the notice to another agent. */
   async #confirm(desk: Desk, { id, key }: Notice): Promise<void> {
     desk.notified.push(id);
-    const ticket = `${this.uses.agentId}/${id}`;
-    const need = { limit: desk.limit, key, ticket, amounts: {}, waitedMs: 0 };
-    await this.uses.keepers.ask(desk.limit, this.uses.agentId, {
-      ...{ ticket, key, rules: desk.limit.rules, need: need.amounts, waitedMs: 0 },
-      notified: [id],
-    });
+    const { keepers, root } = this.uses;
+    const { limit } = desk;
+    const nothing = { ticket: id, key, rules: limit.rules, need: {}, waitedMs: 0 };
+    await keepers.ask(limit, root(), { ...nothing, notified: [id] });
     desk.notified = desk.notified.filter((other) => other !== id);
   }
 
@@ -252,18 +259,18 @@ export class Capacity {
 
   /** Never rejects. */
   observe({ limit }: Need, observation: Observation): Promise<void> {
-    const { keepers, agentId, inBackground } = this.uses;
-    const observed = keepers.observe(limit, agentId, observation);
+    const { keepers, root, inBackground } = this.uses;
+    const observed = keepers.observe(limit, root(), observation);
     inBackground(observed);
     return observed;
   }
 
   /** Takes back an ask that waits, so that no other work waits behind it. */
   withdraw({ limit, key, ticket }: Need): void {
-    const { keepers, agentId, inBackground } = this.uses;
+    const { keepers, root, inBackground } = this.uses;
     const nothing = { lease: 0, lent: {}, used: {}, usedAgoMs: 0 };
     inBackground(
-      keepers.giveBack(limit, agentId, [{ key, rules: limit.rules, ticket, ...nothing }]),
+      keepers.giveBack(limit, root(), [{ key, rules: limit.rules, ticket, ...nothing }]),
     );
   }
 
@@ -278,23 +285,23 @@ export class Capacity {
     this.#givingBack = undefined;
     const now = this.uses.clock.now();
     const unused = [...this.#desks.values()].filter(
-      ({ open, leases }) => open === 0 && !leases.isEmpty,
+      ({ leases }) => !leases.isEmpty && !leases.isInUse(now),
     );
     const isKept = ({ leases }: Desk) => Object.keys(leases.ahead(KEPT_MS, now)).length > 0;
     this.#giveBack(unused.filter((desk) => !isKept(desk)));
     const kept = unused.filter(isKept);
     if (kept.length === 0) return;
     this.#givingBack = setTimeout(() => {
-      const still = kept.filter(({ open }) => open === 0);
-      this.#giveBack(still);
+      const later = this.uses.clock.now();
+      this.#giveBack(kept.filter(({ leases }) => !leases.isInUse(later)));
     }, KEPT_MS);
   }
 
   #giveBack(desks: readonly Desk[]): void {
-    const { clock, keepers, agentId, inBackground } = this.uses;
+    const { clock, keepers, root, inBackground } = this.uses;
     for (const desk of desks) {
       const returns = desk.leases.returns(clock.now());
-      if (returns.length > 0) inBackground(keepers.giveBack(desk.limit, agentId, returns));
+      if (returns.length > 0) inBackground(keepers.giveBack(desk.limit, root(), returns));
       const isOver = !desk.limit.declared && desk.open === 0 && !desk.asking;
       if (isOver) this.#desks.delete(deskKey(desk.limit, desk.leases.key));
     }
@@ -303,7 +310,7 @@ export class Capacity {
   #deskOf({ limit, key }: Pick<Need, "limit" | "key">): Desk {
     const id = deskKey(limit, key);
     const known = this.#desks.get(id);
-    const desk = known ?? newDesk(limit, key);
+    const desk = known ?? this.#newDesk(limit, key);
     // Submissions may bring another rule for a key. The latest is valid.
     desk.limit = limit;
     desk.leases.rules = limit.rules;
@@ -311,6 +318,23 @@ export class Capacity {
     this.#desks.set(id, desk);
     if (this.#desks.size > (this.uses.maxKeys ?? MAX_KEYS)) this.#forgetOldest(desk);
     return desk;
+  }
+
+  #newDesk(limit: WorkLimit, key: string): Desk {
+    const leases = this.#leasesOf(limit, key);
+    return { limit, leases, open: 0, asking: undefined, wanted: new Set(), notified: [] };
+  }
+
+  #leasesOf(limit: WorkLimit, key: string): Leases {
+    const id = `${this.uses.root()}\n${deskKey(limit, key)}`;
+    const known = shared.get(id);
+    const leases = known ?? new Leases(key, limit.rules);
+    // What a submission brings is of its own turn.
+    if (known || !limit.declared) return leases;
+    shared.set(id, leases);
+    const [oldest] = shared.keys();
+    if (shared.size > MAX_SHARED && oldest !== undefined) shared.delete(oldest);
+    return leases;
   }
 
   #forgetOldest(used: Desk): void {
@@ -335,7 +359,7 @@ export class Capacity {
   }
 
   #renew(slot: Slot, held: Held): void {
-    const { clock, keepers, agentId, inBackground } = this.uses;
+    const { clock, keepers, root, inBackground } = this.uses;
     const { need, since, desk } = held;
     const at = clock.now();
     if (need.limit.declared && at - since > MAX_CALL_MS) {
@@ -350,7 +374,7 @@ export class Capacity {
       ...(ageMs !== undefined && { ageMs: ageMs + at - since }),
       ...(singleton && { singleton }),
     };
-    const renewed = keepers.ask(limit, agentId, ask).then(
+    const renewed = keepers.ask(limit, root(), ask).then(
       (answer) => {
         if (answer.outcome === "lent") desk.leases.renewed(slot, at);
         else if (answer.outcome === "refused" && answer.why === "replaced") need.onReplaced?.();
@@ -364,9 +388,4 @@ export class Capacity {
 
 function deskKey({ name }: WorkLimit, key: string): string {
   return `${name}\n${key}`;
-}
-
-function newDesk(limit: WorkLimit, key: string): Desk {
-  const leases = new Leases(key, limit.rules);
-  return { limit, leases, open: 0, asking: undefined, wanted: new Set(), notified: [] };
 }

@@ -80,21 +80,21 @@ export class Keepers {
   }
 
   /**
-   * @param agentId an unkeyed limit with shards gives each agent one of them
+   * @param root names the agent, or the root of a sub-agent: an unkeyed limit with shards gives each of them one shard
    * @param ask its `returns` are of the same key
    * @throws KeeperUnreachableError; the keeper may have lent nevertheless, until the end of the lease
    * @throws InvalidKeeperCallError, which a repetition does not change
    */
-  async ask(limit: KeptLimit, agentId: string, ask: Ask): Promise<Answer> {
-    return this.call(keeperOf(limit, ask.key, agentId), (keeper) => keeper.ask(ask));
+  async ask(limit: KeptLimit, root: string, ask: Ask): Promise<Answer> {
+    return this.call(keeperOf(limit, ask.key, root), (keeper) => keeper.ask(ask));
   }
 
   /**
    * Sends each return at most once: a second one would free capacity that is in use. What is lost is free at the end of its
    * lease. Never rejects.
    */
-  async giveBack(limit: KeptLimit, agentId: string, returns: readonly Return[]): Promise<void> {
-    const byKeeper = Map.groupBy(returns, ({ key }) => keeperOf(limit, key, agentId));
+  async giveBack(limit: KeptLimit, root: string, returns: readonly Return[]): Promise<void> {
+    const byKeeper = Map.groupBy(returns, ({ key }) => keeperOf(limit, key, root));
     const sent = Array.from(byKeeper, ([name, own]) =>
       this.#once(name, (keeper) => keeper.giveBack(own)),
     );
@@ -102,8 +102,8 @@ export class Keepers {
   }
 
   /** Sends at most once what a provider says. Never rejects: the provider says it again. */
-  async observe(limit: KeptLimit, agentId: string, observation: Observation): Promise<void> {
-    const name = keeperOf(limit, observation.key, agentId);
+  async observe(limit: KeptLimit, root: string, observation: Observation): Promise<void> {
+    const name = keeperOf(limit, observation.key, root);
     await this.#once(name, (keeper) => keeper.observe(observation));
   }
 
@@ -161,8 +161,8 @@ export class Keepers {
 }
 
 /** The name of the object that keeps a key of a limit. */
-export function keeperOf({ name, shards }: KeptLimit, key: string, agentId: string): string {
-  return shards === 1 ? name : `${name}/${hashOf(key || agentId) % shards}`;
+export function keeperOf({ name, shards }: KeptLimit, key: string, root: string): string {
+  return shards === 1 ? name : `${name}/${hashOf(key || root) % shards}`;
 }
 
 /** The names of all objects that keep a limit, in the order of their shards. */

@@ -19,6 +19,8 @@ const WINDOWED: readonly Windowed[] = DIMENSIONS.filter((name) => name !== "slot
 /** How long the recent past is, of which the rate is taken, and how much of it has passed at least. */
 const RATE_MS = 60_000;
 const LEAST_RATE_MS = 20_000;
+/** A crash leaves reservations that nobody settles. They are forgotten so long after the end of what was lent. */
+const UNSETTLED_MS = 3_600_000;
 /** With less, the past begins again. */
 const LEAST_RECENT = 0.01;
 
@@ -77,6 +79,12 @@ export class Leases {
   /** Whether nothing is lent that could be used or reported. */
   get isEmpty(): boolean {
     return this.#leases.length + this.#slots.length === 0;
+  }
+
+  /** Whether work that runs has reserved some of it. */
+  isInUse(now: number): boolean {
+    const isUsed = this.#leases.some(({ open, endsAt }) => open > 0 && endsAt > now);
+    return isUsed || this.#slots.some(({ isTaken, endsAt }) => isTaken && endsAt > now);
   }
 
   /** The keeper has lent it. It ends counted from before the ask, so that it ends here no later than at the keeper. */
@@ -229,8 +237,9 @@ export class Leases {
       if (isTaken || endsAt <= now) continue;
       add(share, { lease: 0, ticket, lent: { slots: 1 }, used: {}, usedAgoMs: 0 });
     }
-    this.#leases = this.#leases.filter(({ open }) => open > 0);
-    this.#slots = this.#slots.filter(({ isTaken }) => isTaken);
+    const isKept = ({ endsAt }: { endsAt: number }) => endsAt > now - UNSETTLED_MS;
+    this.#leases = this.#leases.filter((lease) => lease.open > 0 && isKept(lease));
+    this.#slots = this.#slots.filter((slot) => slot.isTaken && isKept(slot));
     return all;
   }
 }

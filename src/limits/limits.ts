@@ -1,6 +1,6 @@
 /** The feature `limits()`: installs the gate of an object's turns, and the capacity that it uses. */
 
-import { monotonic } from "../core/clock.ts";
+import { monotonic, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
@@ -17,6 +17,9 @@ import { SubmissionReplacedError } from "./errors.ts";
 import { LimitGate } from "./gate.ts";
 import { Keepers } from "./keepers.ts";
 import { checkNotify, Notices } from "./notices.ts";
+
+/** One for all objects of the isolate, because sub-agents share the leases of their root. */
+const clock = monotonic(systemClock);
 
 /**
  * Limits of requests, tokens, money and concurrency that all agents of an app share. The Worker exports `LimitKeeper`, and has a
@@ -42,7 +45,6 @@ export function limits<const Limits extends readonly Limit[]>(
 function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   const { agent, object, env, outbox, submissions, onProblem } = kernel;
   checkNotify(settings, outbox);
-  const clock = monotonic(kernel.clock);
   const keepers = new Keepers(env, settings.keeper, clock);
   const className = object.constructor.name;
   const subject = { agent: agent.name, className };
@@ -51,7 +53,8 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   const notices = new Notices(settings, outbox, report, subject);
   const agentId = agent.ctx.id.toString();
   const capacity = new Capacity({
-    ...{ keepers, clock, agentId },
+    ...{ keepers, clock },
+    root: () => `${settings.keeper}\n${JSON.stringify(agent.selfPath[0])}`,
     notify: (limit, notice) => notices.put(limit, notice),
     inBackground: (work) => agent.ctx.waitUntil(work),
   });

@@ -55,6 +55,20 @@ describe("leases", () => {
     expect(leases.take(ONE, 10_999)).toBeDefined();
   });
 
+  it("forget what nobody has settled an hour after its end", () => {
+    const leases = given();
+    leases.lend(lent({ ...ONE, slots: 1 }), asked(), 0);
+    const crashed = taken(leases, { ...ONE, slots: 1 }, 0);
+    expect(leases.isInUse(9_999)).toBe(true);
+    expect(leases.isInUse(30_000)).toBe(false);
+    leases.returns(3_600_000);
+    expect(leases.isEmpty).toBe(false);
+    leases.returns(3_700_000);
+    expect(leases.isEmpty).toBe(true);
+    leases.settle(crashed, ONE, 3_700_000);
+    expect(leases.returns(3_700_000)).toEqual([]);
+  });
+
   it("use what ends first, and together what none has alone", () => {
     const leases = given();
     leases.lend(lent(ONE, { forMs: 20_000, lease: 2 }), asked(), 0);

@@ -82,6 +82,8 @@ let agents = 0;
 type More = {
   readonly countsTurns?: boolean;
   readonly maxKeys?: number;
+  /** Another agent whose sub-agent it is. */
+  readonly root?: string;
   readonly rows?: Map<number, Submission>;
 };
 
@@ -99,8 +101,9 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
   const background = new Set<Promise<unknown>>();
   const agentId = `agent-${++agents}`;
   const { maxKeys, countsTurns = false, rows = new Map<number, Submission>() } = more;
+  const { root = agentId } = more;
   const capacity = new Capacity({
-    ...{ keepers, clock, agentId, ...(maxKeys && { maxKeys }) },
+    ...{ keepers, clock, root: () => root, ...(maxKeys && { maxKeys }) },
     notify: async (limit, notice) => void notices.push({ limit, notice }),
     inBackground: (work) => {
       background.add(work);
@@ -115,7 +118,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
     heartbeat: () => {},
     onReplaced: (seq) => void replaced.push(seq),
   });
-  return { gate, capacity, keepers, notices, replaced, rows };
+  return { gate, capacity, keepers, notices, replaced, rows, root };
 }
 
 /** A pending submission. */
