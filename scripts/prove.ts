@@ -41,6 +41,7 @@ const PROOFS: readonly Proof[] = [
   },
   { file: "test/kernel/outbox/scale.test.ts", sizes: { OUTBOX_LOAD: 10_000 } },
   { file: "test/limits/simulation/simulation.test.ts", sizes: { LIMITS_AGENTS: 10_000 } },
+  { file: "test/limits/keeper/keeper.test.ts", sizes: { LIMITS_KEYS: 1_000_000 } },
   { file: "test/limits/keeper/book-model.test.ts", sizes: { LIMITS_RUNS: 20_000 } },
   { file: "test/scheduler/calendar/range.test.ts", sizes: { SCHEDULE_RUNS: 10_000 } },
   {
