@@ -16,6 +16,7 @@ import { crossed } from "./measures/crossed.ts";
 import { evaluation } from "./measures/evaluation.ts";
 import { isolatedCost } from "./measures/isolated-cost.ts";
 import { latency } from "./measures/latency.ts";
+import { limitedTurn } from "./measures/limited-turn.ts";
 import { memory } from "./measures/memory.ts";
 import { occurrences } from "./measures/occurrences.ts";
 import { promptCost } from "./measures/prompt-cost.ts";
@@ -34,6 +35,7 @@ const MEASURES: readonly Measure[] = [
   promptCost,
   isolatedCost,
   latency,
+  limitedTurn,
   submitCost,
   submitRate,
   stored,

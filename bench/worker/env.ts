@@ -1,6 +1,7 @@
 /** The bindings of `wrangler.jsonc`. */
 
 import type { BuiltInBench } from "./built-in.ts";
+import type { TurnObject } from "./limited-turns.ts";
 import type { LoadedLedger } from "./loaded-ledger.ts";
 import type { LoadedScheduler } from "./loaded-scheduler.ts";
 import type { PerdureAgent } from "./perdure-agent.ts";
@@ -13,6 +14,7 @@ export interface Env extends Cloudflare.Env {
   readonly PlainAgent: DurableObjectNamespace<PlainAgent>;
   readonly LoadedLedger: DurableObjectNamespace<LoadedLedger>;
   readonly LoadedScheduler: DurableObjectNamespace<LoadedScheduler>;
+  readonly TurnObject: DurableObjectNamespace<TurnObject>;
   readonly Echo: DurableObjectNamespace<Echo>;
   readonly PERDURE_WORKFLOW: Workflow;
   readonly ENGINE_WORKFLOW: Workflow;

@@ -5,6 +5,7 @@ import type { AgentVerbs } from "./agent-verbs.ts";
 import { type Cost, countedName } from "./cost.ts";
 import type { Env } from "./env.ts";
 import { ledgerRequests } from "./ledger-requests.ts";
+import { turnRequests } from "./limited-turns.ts";
 import { declareMany, type Reconciled } from "./loaded-scheduler.ts";
 import { ends, found, modelSpans, steps } from "./marks.ts";
 import { asked } from "./timed-model.ts";
@@ -190,6 +191,7 @@ export const requests = {
   },
 
   ...ledgerRequests,
+  ...turnRequests,
 };
 
 function agentOf(env: Env, kind: Kind, name: string): BenchStub {

@@ -4,6 +4,7 @@ import { requests } from "./requests.ts";
 import { served } from "./served.ts";
 
 export { BuiltInBench } from "./built-in.ts";
+export { CountedKeeper, TurnObject } from "./limited-turns.ts";
 export { LoadedLedger } from "./loaded-ledger.ts";
 export { LoadedScheduler } from "./loaded-scheduler.ts";
 export { PerdureAgent } from "./perdure-agent.ts";
