@@ -165,7 +165,7 @@ export class Book {
     const stored = known ? undefined : this.store.load(key);
     const desk = known ?? {
       account: new Account(key, stored, rules, now),
-      queue: new FairQueue(stored?.shares),
+      queue: new FairQueue(stored?.shares, now),
       holdMs: FIRST_HOLD_MS,
       usedPart: 1,
     };

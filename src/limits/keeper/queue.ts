@@ -26,16 +26,25 @@ type Share = {
   part: number;
   weight: number;
   readonly tickets: Map<string, Ticket>;
+  /** The parts of those that a restart has forgotten, and that have not asked again. */
+  awaited: number;
 };
 
-/** The virtual times of shares, as they are stored: a share that was served before a restart is not served first again. */
+/**
+ * The virtual times of shares, as they are stored: a share that was served before a restart is not served first again. For a
+ * share that waits, also what it waits for, so that it is not passed over before its tickets ask again.
+ */
 export type StoredShares = {
   readonly now: number;
-  readonly times: Readonly<Record<string, number>>;
+  readonly times: Readonly<
+    Record<string, number | readonly [time: number, part: number, weight: number]>
+  >;
 };
 
 /** Shares that are remembered without waiting work, at most. The least served are forgotten first: they lose nothing. */
 const MOST_SHARES = 1_000;
+/** For how long after a restart the tickets that it has forgotten are expected. Most work asks more often. */
+const AWAITED_MS = 60_000;
 /** How often tickets that were not repeated are looked for. */
 const EXPIRE_MS = 1_000;
 
@@ -45,16 +54,25 @@ export class FairQueue {
   /** The virtual time of the share that was served last. */
   #now: number;
   #expiredAt = 0;
+  #awaitedUntil: number;
 
-  constructor({ now, times }: StoredShares = { now: 0, times: {} }) {
+  /** @param restartedAt when it was loaded */
+  constructor({ now, times }: StoredShares = { now: 0, times: {} }, restartedAt = 0) {
     this.#now = now;
-    for (const [name, time] of Object.entries(times)) this.#shareOf(name).time = time;
+    this.#awaitedUntil = restartedAt + AWAITED_MS;
+    for (const [name, stored] of Object.entries(times)) {
+      const [time, awaited, weight] = typeof stored === "number" ? [stored, 0, 1] : stored;
+      Object.assign(this.#shareOf(name), { time, awaited, weight });
+    }
   }
 
   toJSON(): StoredShares | undefined {
-    const ahead = [...this.#shares].filter(([, { time }]) => time > this.#now);
-    if (ahead.length === 0) return undefined;
-    const times = ahead.slice(0, MOST_SHARES).map(([name, { time }]) => [name, time] as const);
+    const known = [...this.#shares].filter(([, one]) => one.time > this.#now || isWaiting(one));
+    if (known.length === 0) return undefined;
+    const times = known.slice(0, MOST_SHARES).map(([name, share]) => {
+      const { time, part, awaited, weight } = share;
+      return [name, isWaiting(share) ? ([time, part + awaited, weight] as const) : time] as const;
+    });
     return { now: this.#now, times: Object.fromEntries(times) };
   }
 
@@ -73,18 +91,17 @@ export class FairQueue {
   #shareOf(name: string): Share {
     const known = this.#shares.get(name);
     if (known) return known;
-    const share = { time: this.#now, part: 0, weight: 1, tickets: new Map() };
+    const share = { time: this.#now, part: 0, weight: 1, tickets: new Map(), awaited: 0 };
     this.#shares.set(name, share);
     return share;
   }
 
   put(ticket: Ticket): void {
-    this.#take(ticket.id);
+    const isKnown = this.#take(ticket.id) !== undefined;
     const share = this.#shareOf(ticket.share);
-    if (share.tickets.size === 0) {
-      share.time = Math.max(share.time, this.#now);
-      share.part = 0;
-    }
+    if (!isWaiting(share)) share.time = Math.max(share.time, this.#now);
+    if (share.tickets.size === 0) share.part = 0;
+    if (!isKnown) share.awaited = Math.max(0, share.awaited - ticket.part);
     share.weight = ticket.weight;
     share.part += ticket.part;
     share.tickets.set(ticket.id, ticket);
@@ -121,6 +138,12 @@ export class FairQueue {
     this.#expiredAt = now;
     for (const { id, comesAt } of this.#tickets.values())
       if (comesAt + graceMs < now) this.remove(id);
+    if (now < this.#awaitedUntil) return;
+    this.#awaitedUntil = Number.POSITIVE_INFINITY;
+    for (const [name, share] of this.#shares) {
+      share.awaited = 0;
+      this.#forget(name);
+    }
   }
 
   /**
@@ -137,8 +160,8 @@ export class FairQueue {
       if (goesBefore(other, ticket)) ahead += other.part;
     }
     const start = own.time + ahead / ticket.weight;
-    for (const [name, { time, part, weight }] of this.#shares) {
-      const waiting = present ? (present.get(name) ?? 0) : part;
+    for (const [name, { time, part, weight, awaited }] of this.#shares) {
+      const waiting = awaited + (present ? (present.get(name) ?? 0) : part);
       if (name === ticket.share || waiting <= 0) continue;
       ahead += Math.min(waiting, Math.max(0, (start - time) * weight));
     }
@@ -147,22 +170,26 @@ export class FairQueue {
 
   #least(): number {
     let least = Number.POSITIVE_INFINITY;
-    for (const { time, tickets } of this.#shares.values())
-      if (tickets.size > 0) least = Math.min(least, time);
+    for (const share of this.#shares.values())
+      if (isWaiting(share)) least = Math.min(least, share.time);
     return least;
   }
 
   /** A share without tickets that has not had more than the others is as good as a new one. */
   #forget(name: string): void {
     const share = this.#shares.get(name);
-    if (share && share.tickets.size === 0 && share.time <= this.#now) this.#shares.delete(name);
+    if (share && !isWaiting(share) && share.time <= this.#now) this.#shares.delete(name);
   }
 
   #shrink(): void {
-    const idle = [...this.#shares].filter(([, { tickets }]) => tickets.size === 0);
+    const idle = [...this.#shares].filter(([, share]) => !isWaiting(share));
     idle.sort(([, one], [, other]) => one.time - other.time);
     for (const [name] of idle.slice(0, Math.ceil(idle.length / 2))) this.#shares.delete(name);
   }
+}
+
+function isWaiting({ tickets, awaited }: Share): boolean {
+  return tickets.size > 0 || awaited > 0;
 }
 
 function partsOf(

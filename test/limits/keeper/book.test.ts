@@ -302,6 +302,23 @@ describe("a keeper's book", () => {
     lend("b", { nanodollars: 1_000 });
   });
 
+  it("M3: holds for a minute what work of other shares has waited for that a restart has forgotten", () => {
+    const { ask, lend, clock, restart } = givenBook();
+    const need = { requests: 1 };
+    const light = { share: { key: "light", weight: 1 } };
+    const heavy = { share: { key: "heavy", weight: 10 } };
+    for (let n = 0; n < 9; n++) lend(`${n}`, need, light);
+    for (let n = 0; n < 10; n++) ask(`heavy-${n}`, { requests: 2 }, heavy);
+    lend("last", need, light);
+    restart();
+    clock.time += 90_000;
+    // The window is free, and nothing of the other share has come back yet, to which all of it belongs.
+    expect(ask("late", need, light)).toMatchObject({ outcome: "wait", why: "full" });
+    expect(lend("heavy-0", { requests: 2 }, heavy).inMs).toBe(0);
+    clock.time += 60_000;
+    expect(lend("late", need, light).inMs).toBe(0);
+  });
+
   it("forgets nothing of the keys that do not fit into memory", () => {
     const rows = new Map<string, StoredKey>();
     const store = {
