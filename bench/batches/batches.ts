@@ -7,53 +7,47 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { Runtime } from "../../examples/runtime.ts";
+import { call, drive, endsAfter, numbersOf, reached } from "../soak/driver.ts";
 import type { Batch, Outcome } from "./worker.ts";
 
 const POLL_MS = 250;
 const ASK_MS = 3_000;
 const LIMIT_MS = 3_600_000;
-const { values } = parseArgs({
-  options: {
-    items: { type: "string", default: "10000" },
-    base: { type: "string", default: "1000" },
-    rounds: { type: "string", default: "2" },
-    kills: { type: "string", default: "3" },
-    /** The largest ratio of the cost of an item in a large and in a small batch. CI allows more. */
-    growth: { type: "string", default: "1.2" },
-  },
+/** An item takes some milliseconds. */
+const BATCH_MS = 1_200_000;
+
+const given = numbersOf({
+  ...{ items: 10_000, base: 1_000, rounds: 2, kills: 3 },
+  /** The largest ratio of the cost of an item in a large and in a small batch. CI allows more. */
+  growth: 1.2,
 });
-const [items, base, rounds, kills, mostGrowth] = (
-  ["items", "base", "rounds", "kills", "growth"] as const
-).map((option) => Number(values[option])) as [number, number, number, number, number];
+const { items, base, rounds, kills } = given;
 
 const runtime = new Runtime(fileURLToPath(new URL(".", import.meta.url).href));
-process.on("exit", () => runtime.destroy());
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
-const signal = AbortSignal.timeout(LIMIT_MS);
+const signal = endsAfter(LIMIT_MS);
+await drive({ destroy: () => runtime.destroy(), log: () => runtime.logTail(25) }, run);
 
-async function call<T>(verb: string, body: object): Promise<T> {
-  const response = await fetch(`${runtime.url}/${verb}`, {
-    method: "POST",
-    body: JSON.stringify(body),
-    signal,
-  });
-  if (!response.ok) throw new Error(`${verb}: ${response.status} ${await response.text()}`);
-  return (await response.json()) as T;
+async function run(): Promise<boolean> {
+  await runtime.start(signal);
+  if (rounds > 0) {
+    const grown = await growth();
+    console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
+    if (grown > given.growth) throw new Error(`More than ${given.growth} times`);
+  }
+  if (kills > 0) await killed(items);
+  return true;
 }
 
 /** Waits until the workflow has ended. Polls rarely, because the local engine reads its whole log. Throws unless all answers are correct. */
 async function outcomeOf(batch: Batch): Promise<Outcome> {
-  for (;;) {
-    const { status, output, error } = await call<{
-      status: string;
-      output?: Outcome;
-      error?: unknown;
-    }>("status", batch);
+  type Status = { status: string; output?: Outcome; error?: unknown };
+  for (const until = Date.now() + BATCH_MS; ; ) {
+    const { status, output, error } = await call<Status>(runtime, "status", batch, signal);
     if (status === "complete" && output?.right === batch.items) return output;
     if (["complete", "errored", "terminated"].includes(status))
       throw new Error(`${status}: ${JSON.stringify(output ?? error)} of ${batch.items} items`);
+    if (Date.now() > until) throw new Error(`${status} after ${BATCH_MS / 1_000} s.`);
     await sleep(ASK_MS, undefined, { signal });
   }
 }
@@ -62,7 +56,7 @@ async function outcomeOf(batch: Batch): Promise<Outcome> {
 async function timed(count: number): Promise<number> {
   const batch = { id: crypto.randomUUID(), items: count };
   const before = runtime.cpuMs;
-  await call("start", batch);
+  await call(runtime, "start", batch, signal);
   const { ms } = await outcomeOf(batch);
   const cpu = before === undefined ? undefined : (runtime.cpuMs ?? 0) - before;
   const each = (total: number) => (total / count).toFixed(2);
@@ -74,15 +68,16 @@ async function timed(count: number): Promise<number> {
 /** Kills the runtime when the next part of a batch has ended. */
 async function killed(count: number): Promise<void> {
   const batch = { id: crypto.randomUUID(), items: count };
-  const progress = () => call<{ accepted: number; ended: number }>("progress", batch);
-  await call("start", batch);
+  type Progress = { accepted: number; ended: number };
+  const progress = () => call<Progress>(runtime, "progress", batch, signal);
+  const endedNow = async () => (await progress()).ended;
+  await call(runtime, "start", batch, signal);
   for (let kill = 1; kill <= kills; kill++) {
-    while ((await progress()).ended < (count * kill) / (kills + 1)) {
-      await sleep(POLL_MS, undefined, { signal });
-    }
+    const least = (count * kill) / (kills + 1);
+    await reached(least, "ended items", endedNow, { pollMs: POLL_MS, signal });
     await runtime.kill();
     await runtime.start(signal);
-    await call("resume", batch);
+    await call(runtime, "resume", batch, signal);
     console.log(`kill ${kill}: ${JSON.stringify(await progress())}`);
   }
   await outcomeOf(batch);
@@ -108,19 +103,3 @@ async function growth(): Promise<number> {
 function mean(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 }
-
-try {
-  await runtime.start(signal);
-  if (rounds > 0) {
-    const grown = await growth();
-    console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
-    if (grown > mostGrowth) throw new Error(`More than ${mostGrowth} times`);
-  }
-  if (kills > 0) await killed(items);
-} catch (error) {
-  console.error(error, `\nThe end of the runtime's log:\n${runtime.logTail(25)}`);
-  process.exitCode = 1;
-} finally {
-  runtime.destroy();
-}
-process.exit();

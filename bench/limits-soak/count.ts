@@ -4,7 +4,12 @@ import type { Look, Turn } from "./words.ts";
 
 export const FINDINGS = ["refused", "lost", "open", "failed", "twice"] as const;
 
-export type Finding = { readonly kind: (typeof FINDINGS)[number]; readonly what: string };
+export type Finding = {
+  readonly kind: (typeof FINDINGS)[number];
+  /** A turn, or the provider. */
+  readonly id: string;
+  readonly what: string;
+};
 
 export type Evidence = {
   readonly turns: readonly Turn[];
@@ -25,19 +30,20 @@ export function findingsOf({ turns, looks, refusals }: Evidence): Finding[] {
     ...refusals
       .filter(({ afterMs }) => afterMs > LEARNING_MS)
       .map(({ afterMs, why }): Finding => {
-        return { kind: "refused", what: `${why}, after ${Math.round(afterMs / 1_000)} s` };
+        const what = `${why}, after ${Math.round(afterMs / 1_000)} s`;
+        return { kind: "refused", id: "provider", what };
       }),
     ...turns.flatMap(({ id, agent }): Finding[] => {
       const found = submissions.get(id);
-      if (!found) return [{ kind: "lost", what: `${id} of ${agent}` }];
+      if (!found) return [{ kind: "lost", id, what: `of ${agent}` }];
       const { status, error, waitingFor, attempts } = found;
       if (status === "completed") return [];
-      const what = `${id} of ${agent}: ${status}, ${attempts} attempts, ${waitingFor ?? error ?? ""}`;
-      return [{ kind: isOpen(status) ? "open" : "failed", what }];
+      const what = `of ${agent}: ${status}, ${attempts} attempts, ${waitingFor ?? error ?? ""}`;
+      return [{ kind: isOpen(status) ? "open" : "failed", id, what }];
     }),
     ...effects
       .filter(({ times }) => times > 1)
-      .map(({ turn, times }): Finding => ({ kind: "twice", what: `${turn}: ${times} effects` })),
+      .map(({ turn, times }): Finding => ({ kind: "twice", id: turn, what: `${times} effects` })),
   ];
 }
 

@@ -2,6 +2,7 @@
 
 import type { Failures } from "./client.ts";
 import { type Evidence, type Finding, KINDS } from "./count.ts";
+import { tell } from "./driver.ts";
 import type { Load } from "./load.ts";
 import { CUT_OFF } from "./words.ts";
 
@@ -24,16 +25,11 @@ const MOST_SHOWN = 20;
 /** Returns whether there are no findings. */
 export function report(findings: readonly Finding[], evidence: Evidence, course: Course): boolean {
   tellOfLoad(evidence, course);
-  const counts = KINDS.map((kind) => {
-    const own = findings.filter((finding) => finding.kind === kind);
-    for (const { id, what } of own.slice(0, MOST_SHOWN)) console.error(`${kind} ${id}: ${what}`);
-    if (own.length > MOST_SHOWN) console.error(`... and ${own.length - MOST_SHOWN} more ${kind}`);
-    return `${kind} ${own.length}`;
-  });
+  const counts = tell(findings, KINDS);
   for (const forged of evidence.records.forged) console.error(`refused as not genuine: ${forged}`);
   const isFine = findings.length === 0 && evidence.records.forged.length === 0;
   if (!isFine) tellOfTrouble(course);
-  console.log(`seed ${course.seed}: ${counts.join(", ")}`);
+  console.log(`seed ${course.seed}: ${counts}`);
   return isFine;
 }
 

@@ -5,11 +5,10 @@
  *   npm run soak -- --seconds 180 --seed 7 --agents 20 --open 200 --settle 120
  */
 
-import { randomInt } from "node:crypto";
-import { parseArgs } from "node:util";
 import { Chaos } from "./chaos.ts";
 import { Client } from "./client.ts";
 import { findingsOf } from "./count.ts";
+import { drive, numbersOf } from "./driver.ts";
 import { Load } from "./load.ts";
 import { Machine } from "./machine.ts";
 import { oneOf, randomOf } from "./random.ts";
@@ -23,35 +22,15 @@ const HOSTS = ["think", "agent", "chat"] as const;
 /** Disturbed ones run no workflows: those of a plain object are another class, whose steps have no agent tools. */
 const DISTURBED = [...HOSTS, "object"] as const;
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string", default: "180" },
-    seed: { type: "string", default: String(randomInt(2 ** 31)) },
-    agents: { type: "string", default: "20" },
-    open: { type: "string", default: "200" },
-    settle: { type: "string", default: "120" },
-  },
-});
-const [seconds, seed, agentCount, open, settle] = (
-  ["seconds", "seed", "agents", "open", "settle"] as const
-).map((option) => wholeNumber(option, values[option])) as [number, number, number, number, number];
+const given = numbersOf({ seconds: 180, agents: 20, open: 200, settle: 120 });
+const { seconds, seed, agents: agentCount, open, settle } = given;
 
 const receiver = new Receiver(randomOf(seed, "receiver"));
 const receiverUrl = await receiver.start();
 const machine = new Machine({ RECEIVER: receiverUrl, HOOK_SECRET });
-process.on("exit", () => machine.destroy());
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
-try {
-  process.exitCode = await soak();
-} catch (error) {
-  console.error(error, `\nThe end of the runtime's log:\n${machine.log().slice(-4_000)}`);
-  process.exitCode = 1;
-} finally {
-  machine.destroy();
-  receiver.stop();
-}
+await drive({ destroy: () => machine.destroy(), log: () => machine.log() }, soak);
 
-async function soak(): Promise<number> {
+async function soak(): Promise<boolean> {
   console.log(`seed ${seed}: ${open} things on ${agentCount} agents, killed for ${seconds} s`);
   const over = new AbortController();
   await machine.build();
@@ -90,7 +69,7 @@ async function soak(): Promise<number> {
   };
   over.abort();
   await granting;
-  const isFine = report(findingsOf(evidence), evidence, {
+  return report(findingsOf(evidence), evidence, {
     seed,
     kills: chaos.kills,
     downMs: chaos.downMs,
@@ -101,12 +80,4 @@ async function soak(): Promise<number> {
     failures: client.failures,
     log: machine.log(),
   });
-  return isFine ? 0 : 1;
-}
-
-function wholeNumber(option: string, text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 0) return value;
-  console.error(`--${option} is ${JSON.stringify(text)}; expected a whole number, e.g. 60.`);
-  process.exit(2);
 }

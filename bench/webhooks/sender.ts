@@ -10,6 +10,8 @@ const PAUSE_MS = [200, 1_000] as const;
 const FORGED = 0.03;
 const OVERSIZED = 0.01;
 const MAX_WRONG = 50;
+/** Agents have room again, and the machine is back, in less. */
+const INSIST_MS = 300_000;
 const OTHER_SECRET = `whsec_${Buffer.from("not the secret").toString("base64")}`;
 
 /** The answers to one delivery, with its duplicates. */
@@ -69,9 +71,14 @@ export class Sender {
     this.#later.push(...copies("later"));
   }
 
-  /** Until it is answered with 2xx. */
+  /**
+   * Until it is answered with 2xx.
+   *
+   * @throws Error if it is not in 5 minutes
+   */
   async send(delivery: Delivery): Promise<void> {
     const { id } = delivery;
+    const deadline = Date.now() + INSIST_MS;
     const record = this.records.get(id) ?? newRecord(delivery);
     this.records.set(id, record);
     for (;;) {
@@ -89,6 +96,7 @@ export class Sender {
         const isExpected = (status === 429 || status === 503) && Number(retryAfter) > 0;
         if (!isExpected) this.#isWrong(`${id}: ${status}, Retry-After ${retryAfter}, ${text}`);
       }
+      insistUntil(deadline, `${id} is not accepted`);
       // Less than Retry-After: the agent has room again soon.
       await delay(between(this.#random, ...PAUSE_MS));
     }
@@ -99,10 +107,12 @@ export class Sender {
     const id = `invalid-${expected}-${delivery.id}`;
     this.invalid.push(id);
     const options = expected === 401 ? { secret: OTHER_SECRET } : { padding: MAX_BYTES };
+    const deadline = Date.now() + INSIST_MS;
     for (;;) {
       const response = await this.#answerTo(requestOf({ ...delivery, id }, options));
       if (response?.status === expected) return;
       if (response) this.#isWrong(`${id}: ${response.status} in place of ${expected}`);
+      insistUntil(deadline, `${id} is not refused`);
       await delay(oneOf(this.#random, PAUSE_MS));
     }
   }
@@ -124,6 +134,10 @@ export class Sender {
       return undefined;
     }
   }
+}
+
+function insistUntil(deadline: number, what: string): void {
+  if (Date.now() > deadline) throw new Error(`${what} for ${INSIST_MS / 1_000} s.`);
 }
 
 function newRecord(delivery: Delivery): Record {

@@ -5,11 +5,10 @@
  *   npm run soak:webhooks -- --deliveries 10000 --kills 20 --seed 7
  */
 
-import { randomInt } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { Runtime } from "../../examples/runtime.ts";
+import { call, drive, endsAfter, numbersOf, reached, tell } from "../soak/driver.ts";
 import { between, randomOf } from "../soak/random.ts";
 import { type Evidence, FINDINGS, findingsOf, openIn, sentOf } from "./count.ts";
 import {
@@ -23,46 +22,23 @@ import {
 } from "./deliveries.ts";
 import { Sender } from "./sender.ts";
 
-const POLL_MS = 20;
 const LOOK_MS = 2_000;
 const SETTLE_MS = 180_000;
 const LIMIT_MS = 3_600_000;
 /** Rows of the log for a delivery with one call; each further call has one more. */
 const MAX_ROWS = 2;
-const MOST_SHOWN = 20;
 
-const { values } = parseArgs({
-  options: {
-    deliveries: { type: "string", default: "10000" },
-    kills: { type: "string", default: "20" },
-    seed: { type: "string", default: String(randomInt(2 ** 31)) },
-    agents: { type: "string", default: "8" },
-    connections: { type: "string", default: "16" },
-  },
-});
-const [count, kills, seed, agentCount, connections] = (
-  ["deliveries", "kills", "seed", "agents", "connections"] as const
-).map((option) => wholeNumber(option, values[option])) as [number, number, number, number, number];
-
+const given = numbersOf({ deliveries: 10_000, kills: 20, agents: 8, connections: 16 });
+const { deliveries: count, kills, seed, connections } = given;
 const runtime = new Runtime(fileURLToPath(new URL(".", import.meta.url).href), { SECRET });
-process.on("exit", () => runtime.destroy());
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
-const signal = AbortSignal.timeout(LIMIT_MS);
+const signal = endsAfter(LIMIT_MS);
 const startedAt = Date.now();
 let downMs = 0;
-try {
-  process.exitCode = await soak();
-} catch (error) {
-  console.error(error, `\nThe end of the runtime's log:\n${runtime.logTail(25)}`);
-  process.exitCode = 1;
-} finally {
-  runtime.destroy();
-}
-process.exit();
+await drive({ destroy: () => runtime.destroy(), log: () => runtime.logTail(25) }, soak);
 
-async function soak(): Promise<number> {
-  console.log(`seed ${seed}: ${count} deliveries to ${agentCount} agents, ${kills} kills`);
-  const agents = agentsOf(agentCount);
+async function soak(): Promise<boolean> {
+  console.log(`seed ${seed}: ${count} deliveries to ${given.agents} agents, ${kills} kills`);
+  const agents = agentsOf(given.agents);
   const plan = planOf(randomOf(seed, "plan"), count, agents);
   await runtime.start(signal);
   const rows = await rowsOfLog();
@@ -80,7 +56,10 @@ async function soak(): Promise<number> {
   const { invalid, wrong } = sender;
   const evidence: Evidence = { records, looks, workflows, invalid, wrong: [...wrong, ...rows] };
   tellOfLoad(evidence, { sendMs, settleMs });
-  return report(evidence);
+  const findings = findingsOf(evidence);
+  console.log(`seed ${seed}: ${tell(findings, FINDINGS)}`);
+  if (findings.length > 0) console.error(runtime.logTail(25));
+  return findings.length === 0;
 }
 
 /** Rows that the log writes: for new deliveries of each sender and kind, and for their duplicates. */
@@ -94,12 +73,12 @@ async function rowsOfLog(): Promise<string[]> {
   const sender = new Sender(runtime.url, randomOf(seed, "counted"));
   // The first delivery of an agent creates the table.
   await sender.send({ ...(plan[0] as Delivery), id: "counted-first" });
-  await call("rows", agent);
+  await call(runtime, "rows", agent, signal);
   const wrong: string[] = [];
   for (const most of [MAX_ROWS, 1]) {
     for (const delivery of plan) {
       await sender.send(delivery);
-      const rows = await call<number>("rows", agent);
+      const rows = await call<number>(runtime, "rows", agent, signal);
       // A second call, and the end of both.
       const isMore = rows > most + (most === MAX_ROWS && delivery.kind === "two" ? 2 : 0);
       const known = `${delivery.source}, ${delivery.kind}: ${rows} rows of the log, at most ${most}`;
@@ -114,7 +93,7 @@ async function killAtTimes(sender: Sender): Promise<void> {
   const random = randomOf(seed, "kills");
   const times = Array.from({ length: kills }, () => between(random, 1, count - connections));
   for (const [index, time] of times.sort((one, other) => one - other).entries()) {
-    while (sender.answered < time) await delay(POLL_MS, undefined, { signal });
+    await reached(time, "answers", () => sender.answered, { signal });
     await delay(between(random, 0, 300));
     const killedAt = Date.now();
     const dying = runtime.kill();
@@ -134,9 +113,12 @@ async function settled(agents: readonly string[]): Promise<Pick<Evidence, "looks
   const until = Date.now() + SETTLE_MS;
   const workflows: Record<string, string> = {};
   for (;;) {
-    const looks = await Promise.all(agents.map((agent) => call<Look>("look", agent)));
+    const looks = await Promise.all(
+      agents.map((agent) => call<Look>(runtime, "look", agent, signal)),
+    );
     const open = looks.flatMap((look) => look.workflows).filter((id) => !isComplete(workflows[id]));
-    Object.assign(workflows, await call<Record<string, string>>("workflows", open));
+    const statuses = await call<Record<string, string>>(runtime, "workflows", open, signal);
+    Object.assign(workflows, statuses);
     const isDone = Object.values(workflows).every(isComplete);
     if ((isDone && looks.flatMap(openIn).length === 0) || Date.now() > until)
       return { looks, workflows };
@@ -146,13 +128,6 @@ async function settled(agents: readonly string[]): Promise<Pick<Evidence, "looks
 
 function isComplete(status: string | undefined): boolean {
   return status === "complete";
-}
-
-async function call<T>(name: string, args: unknown): Promise<T> {
-  const init = { method: "POST", body: JSON.stringify(args), signal };
-  const response = await fetch(`${runtime.url}/${name}`, init);
-  if (response.ok) return (await response.json()) as T;
-  throw new Error(`${name}: ${response.status} ${await response.text()}`);
 }
 
 function tellOfLoad(
@@ -179,29 +154,8 @@ function tellOfLoad(
   );
 }
 
-/** Returns the exit code. */
-function report(evidence: Evidence): number {
-  const findings = findingsOf(evidence);
-  const counts = FINDINGS.map((kind) => {
-    const own = findings.filter((finding) => finding.kind === kind);
-    for (const { id, what } of own.slice(0, MOST_SHOWN)) console.error(`${kind} ${id}: ${what}`);
-    if (own.length > MOST_SHOWN) console.error(`... and ${own.length - MOST_SHOWN} more ${kind}`);
-    return `${kind} ${own.length}`;
-  });
-  if (findings.length > 0) console.error(runtime.logTail(25));
-  console.log(`seed ${seed}: ${counts.join(", ")}`);
-  return findings.length > 0 ? 1 : 0;
-}
-
 async function timed(work: () => Promise<void>): Promise<number> {
   const from = Date.now();
   await work();
   return Date.now() - from;
-}
-
-function wholeNumber(option: string, text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 0) return value;
-  console.error(`--${option} is ${JSON.stringify(text)}; expected a whole number, e.g. 60.`);
-  process.exit(2);
 }
