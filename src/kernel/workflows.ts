@@ -146,7 +146,7 @@ export class Workflows {
       if (this.#agent.ownBinding?.() !== undefined) return undefined;
       if (bindingsOf(env, NAMESPACE).some(([name]) => isAlike(name, root.className)))
         return undefined;
-      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className}. ${remedyOf(env, NAMESPACE)}, or pass agentBinding to runWorkflow().`;
+      return `has no agentBinding, and no Durable Object binding is named like its agent's class ${root.className}. ${remedyOf(env, NAMESPACE)}, or pass agentBinding to runWorkflow().`;
     }
     const problem = problemOfBinding(env, NAMESPACE, "agentBinding", agentBinding);
     if (problem)
@@ -370,6 +370,6 @@ function instanceKey({ workflow, instance }: InstanceOf): string {
 
 /** For example, a deploy has renamed the agent's class or its binding since the start was stored. */
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
-  const remedy = `After a deploy that puts this right, start it with outbox.redrive(${JSON.stringify(deliveryId)}).`;
+  const remedy = `Deploy a fix, then start it with outbox.redrive(${JSON.stringify(deliveryId)}).`;
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
 }

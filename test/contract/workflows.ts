@@ -176,7 +176,9 @@ export function workflowsContract(host: ContractHost): void {
       const verbs = await second.verbs();
       const error = await refusal(verbs.runWorkflow(host.workflow, asked, { id, ifExists }));
       expect(error.name).toBe("WorkflowExistsError");
-      expect(error.message).toContain("that this agent has not started");
+      expect(error.message).toContain(
+        "that this agent has not started. Use an id that contains the name of the agent.",
+      );
       expect((await refusal(verbs.terminateWorkflow(id))).message).toContain("not found");
       const listed = await capabilitiesOf(verbs).operations.listWorkflows();
       expect(listed.items).toEqual([]);

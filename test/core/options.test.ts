@@ -194,7 +194,7 @@ describe("each kind of problem has one message, with the option, the value and t
         },
       },
       OPTIONS,
-      'Invalid options of ask() an object: expected a value that can be read, and reading it failed: "boom".',
+      'Invalid options of ask() an object: reading it failed: "boom".',
     ],
   ];
 

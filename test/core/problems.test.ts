@@ -150,6 +150,23 @@ describe("problems of the outbox", () => {
     ]);
   });
 
+  it("L9: an outbox that the end of a submission fills is reported, and says that the end is stored", async () => {
+    const { box, problems } = givenProblems({
+      settings: { maxWaiting: 1 },
+      deliver: () => new Promise(() => {}),
+    });
+    await inside(box, async ({ lifecycle, outbox }, ctx) => {
+      await lifecycle.start();
+      ctx.storage.transactionSync(() => {
+        for (const id of ["a", "b"]) outbox.enqueue(id, workflowNamed("plain"), "1");
+      });
+    });
+    const message = "The outbox is full: 1 entries wait, and maxWaiting is 1. ";
+    expect(problems).toMatchObject([
+      { message: expect.stringMatching(`^${message}.*Ends of submissions are still stored\\.$`) },
+    ]);
+  });
+
   it("O3: a problem whose hook fails is logged, and the dead letter is reported too", async () => {
     const lines = logged();
     const deadLetters: string[] = [];

@@ -13,7 +13,8 @@ import { type Answer, type Asked, givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, INTERACTION, SECRETS, TO, TOKEN } from "./kinds.ts";
 
 const OTHER = slack("C0000000000", { token: "TOKEN" });
-const MAY_HAVE_ARRIVED = /It may have been delivered: check that, then call outbox\.redrive\(id\)/;
+const MAY_HAVE_ARRIVED =
+  /It may have been delivered: check that, then send it again with outbox\.redrive\(id\)/;
 const QUICK = { backoff: { base: 1, cap: 1 } };
 
 type Options = Omit<OutboxScript, "deliver" | "apis">;

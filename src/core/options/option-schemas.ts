@@ -238,7 +238,7 @@ export function readOptions<Out>(
     if (result.success) return result.data;
     problem = problemOf(firstOf(result.error.issues), value, name);
   } catch (error) {
-    const why = `expected a value that can be read, and reading it failed: ${preview(failureOf(error).message)}`;
+    const why = `reading it failed: ${preview(failureOf(error).message)}`;
     problem = { option: name, message: invalidMessage(name, preview(value), why) };
   }
   throw makeError(problem.option, problem.message);

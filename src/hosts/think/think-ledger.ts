@@ -69,7 +69,7 @@ export class ThinkLedger {
       this.#hasWarned = true;
       console.warn(
         `[perdure] a workflow prompts the agent ${JSON.stringify(this.#agent.name)} by ThinkWorkflow of @cloudflare/think/workflows ` +
-          `(${idempotencyKey}). Think runs it, without the guarantees of Perdure. ` +
+          `(${idempotencyKey}). Think runs such prompts without the guarantees of Perdure. ` +
           "Import ThinkWorkflow from perdure/workflow.",
       );
     }
@@ -208,7 +208,7 @@ export class ThinkLedger {
     if (status !== "completed") return { ...ended, status, ...(error && { error }) };
     const noAnswer =
       `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
-      "earlier run of the workflow. Restart the workflow to ask again.";
+      "earlier run of the workflow. Think keeps no answers. Restart the workflow to ask again.";
     return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 

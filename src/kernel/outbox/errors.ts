@@ -76,7 +76,7 @@ export class OutboxFullError extends Error {
     readonly limit: number,
   ) {
     super(
-      `The outbox is full: ${waiting} of ${limit} entries wait. Try again later, disable endpoints that hang, or raise maxWaiting.`,
+      `The outbox is full: ${waiting} entries wait, and maxWaiting is ${limit}. Try again later, disable endpoints that hang, or raise maxWaiting.`,
     );
   }
 }
@@ -106,9 +106,9 @@ export class WorkflowExistsError extends Error {
   ) {
     const id = JSON.stringify(instance);
     const problem = isOfAnother
-      ? `Workflow ${workflow} has an instance with id ${id} that this agent has not started. Use one that contains the name of the agent.`
+      ? `Workflow ${workflow} has an instance with id ${id} that this agent has not started. Use an id that contains the name of the agent.`
       : holder === workflow
-        ? `Workflow ${workflow} has an instance with id ${id} already. Use another id, or ifExists: "return".`
+        ? `Workflow ${workflow} has an instance with id ${id} already. Use another id, or pass ifExists: "return" to accept that instance.`
         : `Invalid id ${id} of Workflow ${workflow}: Workflow ${holder} has it. Use another id.`;
     // Begins like the platform's own message.
     super(`(instance.already_exists) ${problem}`, options);

@@ -242,7 +242,7 @@ export class Outbox extends Capability {
     const { entries, limits } = this.#context;
     const waiting = entries.countAtLimit(Math.ceil(limits.maxWaiting / 2));
     if (waiting === undefined) return false;
-    const reason = `${waiting} entries wait in the outbox, and traces may use half of maxWaiting, ${limits.maxWaiting}`;
+    const reason = `${waiting} entries wait, and traces may use half of maxWaiting, ${limits.maxWaiting}`;
     this.#context.reportDropped(destination, reason);
     return true;
   }
@@ -266,16 +266,16 @@ export class Outbox extends Capability {
 
   #full(waiting: number, mayRefuse: boolean): void {
     const { maxWaiting } = this.#context.limits;
-    const refused = mayRefuse ? new OutboxFullError(waiting, maxWaiting) : undefined;
+    const full = new OutboxFullError(waiting, maxWaiting);
     if (!this.#hasReportedFull) {
       this.#hasReportedFull = true;
-      const message =
-        refused?.message ??
-        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}`;
+      const message = mayRefuse
+        ? full.message
+        : `${full.message} Ends of submissions are still stored.`;
       const ids = { waiting, maxWaiting };
       this.#context.reportProblem({ type: "outbox:full", level: "error", message, ids });
     }
-    if (refused) throw refused;
+    if (mayRefuse) throw full;
   }
 
   /**

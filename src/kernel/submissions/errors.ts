@@ -30,7 +30,7 @@ export class SubmissionIdentityError extends Error {
   ) {
     const pair = `id ${JSON.stringify(submissionId)} and key ${JSON.stringify(idempotencyKey)}`;
     super(
-      `submissionId and idempotencyKey refer to different submissions: ${pair} were not accepted together. ` +
+      `submissionId and idempotencyKey refer to different submissions: ${pair}. ` +
         "Pass one of them.",
     );
   }
@@ -91,7 +91,7 @@ export class UsageNotReportedError extends Error {
   ) {
     const reported =
       garbage === undefined
-        ? "did not report the tokens that it has used"
+        ? "did not report its usage"
         : `reported ${garbage} as its usage; expected finite numbers from 0`;
     super(
       `The model ${reported}, so budget.tokens (${budget}) cannot be measured. ` +
@@ -195,7 +195,7 @@ export class BacklogFullError extends Error {
     readonly maxPending: number,
   ) {
     super(
-      `${pending} submissions are pending, and the limit maxPending is ${maxPending}. ` +
+      `${pending} submissions are pending, and maxPending is ${maxPending}. ` +
         "Submit it again later under the same idempotency key, or raise maxPending.",
     );
   }

@@ -32,7 +32,7 @@ export async function readOutput<Schema extends AnySchema>(
   }
   if (!submission) {
     throw new SubmissionOutputError(
-      "There is no output to read: the submission is unknown, or was deleted by retention.",
+      "There is no output: the submission is unknown, or was deleted by retention.",
     );
   }
   const { submissionId, status, output, error } = submission;

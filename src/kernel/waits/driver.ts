@@ -102,7 +102,7 @@ export class Driver {
     try {
       await withTimeout(this.loop.inHostContext(look), LAST_LOOK_MS);
     } catch (error) {
-      console.error(`[perdure] what became of a wait could not be found out:`, error);
+      console.error("[perdure] a wait could not be checked at its timeout:", error);
     }
     return closing;
   }
@@ -166,7 +166,7 @@ export class Driver {
       if (wait.status !== "open") store.done(waitId, clock.now());
       else store.restUntil(waitId, again);
     } catch (error) {
-      console.error(`[perdure] a wait could not be driven, and is tried again:`, error);
+      console.error("[perdure] a wait could not be driven, will retry:", error);
       const until = clock.now() + HEARTBEAT_MS;
       again = until;
       const what = "the next attempt to drive a wait could not be stored";

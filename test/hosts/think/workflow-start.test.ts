@@ -278,8 +278,7 @@ describe("an agent whose class was renamed", () => {
     const { id, inside, rows } = given();
     await inside((agent) => {
       rename(agent);
-      const words =
-        /no Durable Object binding of this Worker is named like its agent's class Renamed/;
+      const words = /no Durable Object binding is named like its agent's class Renamed/;
       expect(() => run(agent, id)).toThrow(words);
       expect(() => agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id }))).toThrow(words);
       expect(() => run(agent, id)).toThrow(

@@ -241,7 +241,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     [
       "whenBusy",
       { whenBusy: "interrupt", notBefore: new Date(Date.now() + HOUR_MS) },
-      "excludes notBefore",
+      "about the turn that runs now. Leave out notBefore",
     ],
     [
       "onConflict",

@@ -31,7 +31,7 @@ const ENVELOPE_BYTES = 1_024;
 
 /** The remedy for a dead letter that may have arrived. */
 const MAY_HAVE_ARRIVED =
-  "It may have been delivered: check that, then call outbox.redrive(id) or outbox.deleteDeadLetter(id)";
+  "It may have been delivered: check that, then send it again with outbox.redrive(id), or delete it with outbox.deleteDeadLetter(id)";
 
 type Sent =
   | { readonly isWhole: boolean }

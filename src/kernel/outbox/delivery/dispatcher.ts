@@ -92,7 +92,7 @@ export class Dispatcher {
     loop.lifecycle.ready().then(
       () => this.flush(null),
       (error) => {
-        console.error("[perdure] deliveries begin at the next start, because of:", error);
+        console.error("[perdure] deliveries could not be started, will retry:", error);
       },
     );
   }

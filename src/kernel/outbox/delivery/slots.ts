@@ -131,7 +131,7 @@ export class Slots {
 export class PreemptedError extends Error {
   override readonly name = "PreemptedError";
   constructor() {
-    super(`No response within ${PREEMPTIBLE_AFTER_MS} ms, and other endpoints waited`);
+    super(`No response within ${PREEMPTIBLE_AFTER_MS} ms, and other endpoints waited for a slot`);
   }
 }
 

@@ -232,7 +232,7 @@ async function failureOf(response: Response, host: string): Promise<Error> {
   const redirect =
     location === null || status < 300 || status > 399
       ? ""
-      : `, a redirect to ${preview(location)}, which is not followed; set it as the url`;
+      : `, a redirect to ${preview(location)}, which is not followed; set it as the url if it is right`;
   const retryAfter = headers.get("retry-after");
   const retry = retryAfter === null ? {} : { "retry-after": retryAfter };
   return new EndpointError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
@@ -256,7 +256,7 @@ export function problemOfUrl(text: unknown): Problem | undefined {
 function expectedOf(url: URL | null): string | undefined {
   if (url === null) return 'expected an absolute URL, such as "https://example.com/hook"';
   if (url.username !== "" || url.password !== "") {
-    return "expected no user name or password in it: it is stored and shown";
+    return "expected no user name or password, because it is stored and shown. The signature identifies the caller";
   }
   if (url.protocol === "https:" || (url.protocol === "http:" && isPrivateHost(url.hostname))) {
     return undefined;

@@ -106,7 +106,8 @@ export function checkThread(thread: unknown): void {
 export function checkNamedThread(thread: unknown): void {
   checkThread(thread);
   if (thread !== MAIN && !isIsolated(String(thread))) return;
-  const remedy = "Use clearMessages() for the main conversation";
+  const remedy =
+    "Use clearMessages() for the main conversation; an isolated turn leaves no messages";
   throw invalidValue("thread", thread, `expected a named thread. ${remedy}`);
 }
 

@@ -62,7 +62,7 @@ const ANSWER = optionsOf<AnswerSpec>()({
   maxSteps: count({ max: 1_000 }).optional(),
 });
 
-const TOO_DEEP = `expected at most ${MAX_DEPTH} levels. Pass a flatter value`;
+const TOO_DEEP = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;
 const METADATA = z
   .custom<Record<string, unknown>>(isPlainObject, { error: "expected an object", abort: true })
   .refine((value) => isCyclic(value) || !isTooDeep(value), { error: TOO_DEEP });
@@ -306,7 +306,7 @@ function checkTogether(options: Read, thread: string): void {
     refuse("whenBusy", `a turn with an output of its own cannot join another turn. ${remedy}`);
   }
   if (options.notBefore !== undefined && URGENT.includes(whenBusy)) {
-    refuse("whenBusy", "it excludes notBefore");
+    refuse("whenBusy", "it is about the turn that runs now. Leave out notBefore");
   }
   if (!debounce) return;
   const others = ["idempotencyKey", "submissionId", "notBefore"] as const;

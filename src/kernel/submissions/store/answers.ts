@@ -110,7 +110,7 @@ export class Answers {
       this.#write(ref, output);
       this.drop(ref.seq);
     } catch (error) {
-      console.error("[perdure] an answer could not be stored, will retry:", error);
+      console.error("[perdure] an answer could not be stored, will be stored with its end:", error);
     }
   }
 

@@ -95,7 +95,7 @@ export class TokenBudgets {
     if (!this.#hasWarned) {
       this.#hasWarned = true;
       console.error(
-        `[perdure] a model reports its usage as ${garbage}: what is no finite number from 0 counts as 0.`,
+        `[perdure] a model reports its usage as ${garbage}: a value that is not a finite number from 0 counts as 0.`,
       );
     }
     return counts.includes("totalTokens") ? { usage } : { usage, garbage };

@@ -170,7 +170,7 @@ export class Recovery {
     try {
       const submission = store.get(seq);
       if (submission?.status !== "running") return;
-      const message = `The turn was interrupted, and its host could not tell its state: ${failureOf(error).message}`;
+      const message = `The turn was interrupted, and its state could not be read: ${failureOf(error).message}`;
       const failure = { name: "TurnInterruptedError", message };
       this.settlement.end(submission, { outcome: "error", failure });
     } catch (cause) {

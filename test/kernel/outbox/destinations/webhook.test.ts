@@ -90,7 +90,9 @@ describe("The response decides", () => {
 
   it("O3: a redirect is not followed, and the error has its address", async () => {
     const me = someReceiver();
-    const moved = new RegExp(`answered 301, a redirect to "/ok/${me}", which is not followed`);
+    const moved = new RegExp(
+      `answered 301, a redirect to "/ok/${me}", which is not followed; set it as the url if it is right`,
+    );
     expect(await attempt(to(receiverUrl(`/redirect/${me}`)))).toMatchObject(retried(moved, 301));
     expect((await receivedBy(me)).map(({ path }) => path)).toEqual([`/redirect/${me}`]);
   });
