@@ -27,7 +27,7 @@ export function dollarText(nanodollars: number): string {
   return `${whole}.${part.replace(/0{1,4}$/, "")} dollars`;
 }
 
-/** The submission has waited for a limit longer than the limit's `timeout`. Submit it again later, or raise `timeout`. */
+/** A turn waits for a limit longer than the limit's `timeout`, or than a client's turn can. Submit it again later. */
 export class LimitTimeoutError extends Error {
   override readonly name = "LimitTimeoutError";
   constructor(
@@ -38,7 +38,7 @@ export class LimitTimeoutError extends Error {
     readonly why: WaitingFor["why"],
   ) {
     super(
-      `The submission has waited for ${durationText(timeoutMs)} for the ${named(limit, key)} (${why}). ` +
+      `The ${named(limit, key)} has nothing free within ${durationText(timeoutMs)} (${why}). ` +
         "Submit it again later, or let turns wait longer for the limit.",
     );
   }

@@ -319,7 +319,12 @@ export class LimitGate implements Gate {
     const guess = this.uses.countsTurns
       ? { requests: 1, tokens: 1, nanodollars: 1 }
       : { requests: 1, tokens: tokens.input + tokens.output, nanodollars: cost || 1, slots: 1 };
-    const ofModels = this.#needsOf(work, model, guess);
+    const ofModels = this.#needsOf(work, model, guess).filter(({ limit, waitedMs }) => {
+      if (this.uses.countsTurns || !limit.declared?.isOfModels) return true;
+      // Which model the turn calls is a guess: what ends the turn is decided at its call.
+      const isKnown = model !== undefined || submission.waitingFor?.limit === limit.name;
+      return isKnown && limit.atEnd === "wait" && waitedMs < limit.timeoutMs;
+    });
     return [
       ...this.#ownNeeds(work, submission),
       ...ofModels.map((need) => ({ ...need, amounts: clamped(need.limit.rules, need.amounts) })),

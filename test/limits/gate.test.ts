@@ -136,11 +136,18 @@ describe("a turn", () => {
     const { model } = modelOf();
     await decided(gate, submission(1));
     await now(generate(gate, 1, model));
+    const freeAt = Date.now() + 3_600_000;
     gate.released(1);
-    expect(await decided(gate, submission(2))).toMatchObject({
+    await pass(10_000);
+    const decision = await decided(gate, submission(2));
+    expect(decision).toMatchObject({
       status: "error",
       failure: { name: "LimitReachedError", message: expect.stringContaining("allows 1 requests") },
     });
+    const { failure } = decision as { failure: { message: string } };
+    const [, until = ""] = /until (\S+Z)\./.exec(failure.message) ?? [];
+    expect(Date.parse(until)).toBeGreaterThanOrEqual(freeAt);
+    expect(Date.parse(until)).toBeLessThan(freeAt + 120_000);
   });
 
   it("ends with LimitReachedError that says when the next day begins", async () => {
@@ -280,7 +287,7 @@ describe("a turn", () => {
     const other = limit("other", { models: "other/*", requests: "5 per minute" });
     const { gate, keepers } = givenGate({ limits: [other] });
     await decided(gate, submission(1));
-    expect(keepers.asks).toHaveLength(1);
+    expect(keepers.asks).toHaveLength(0);
     const { model } = modelOf();
     const openai = limit("openai", { models: "openai/*", requests: "5 per minute" });
     const agent = givenGate({ limits: [other, openai] }, keepers);
@@ -291,6 +298,35 @@ describe("a turn", () => {
     const before = keepers.asks.length;
     await decided(agent.gate, submission(2));
     expect(keepers.asks.slice(before).map(({ keeper }) => keeper)).toEqual(["openai"]);
+  });
+
+  it("is not ended, nor kept waiting, by the limit of a model that it may not call", async () => {
+    const used = [
+      limit("fails", { models: "openai/*", requests: "1 per hour", atEnd: "fail" }),
+      limit("waits", { models: "other/*", requests: "1 per hour", timeout: "10 minutes" }),
+    ];
+    const { gate, keepers } = givenGate({ limits: used });
+    const { model } = modelOf();
+    await now(generate(gate, 9, model));
+    gate.released(9);
+    expect(await decided(gate, submission(1))).toBeUndefined();
+    await expect(now(generate(gate, 1, model))).rejects.toThrow("The limit \"fails\" allows");
+    const since = Date.now() - 600_000;
+    const waitingFor = { limit: "waits", key: "", since, until: Date.now(), why: "full" } as const;
+    await decided(givenGate({ limits: used }, keepers).gate, submission(1, { waitingFor }));
+    expect(await decided(gate, submission(2, { waitingFor }))).toBeUndefined();
+  });
+
+  it("that a model call has sent back to wait asks for its limit before it starts again", async () => {
+    const limits = [limit("openai", { models: "openai/*", requests: "1 per hour" })];
+    const { keepers, gate } = givenGate({ limits });
+    await now(generate(gate, 9, modelOf().model));
+    const again = givenGate({ limits }, keepers).gate;
+    const since = Date.now();
+    const waitingFor = { limit: "openai", key: "", since, until: since, why: "full" } as const;
+    expect(await decided(again, submission(1, { waitingFor }))).toMatchObject({
+      waitingFor: { limit: "openai" },
+    });
   });
 
   it("gives back what it has not used when no work is left", async () => {

@@ -282,6 +282,9 @@ export class Book {
     }
     const { at, dimension } = this.#freeAt(desk, ask.need, ticket, now);
     if (at <= now + NEXT_MS && dimension !== "slots") return at;
+    // The app is told when it is free.
+    if (ask.failsIfFull && dimension !== "slots")
+      return { outcome: "wait", waitMs: at - now, why: "full", ...(dimension && { dimension }) };
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
