@@ -310,7 +310,7 @@ describe("a turn", () => {
     await now(generate(gate, 9, model));
     gate.released(9);
     expect(await decided(gate, submission(1))).toBeUndefined();
-    await expect(now(generate(gate, 1, model))).rejects.toThrow("The limit \"fails\" allows");
+    await expect(now(generate(gate, 1, model))).rejects.toThrow('The limit "fails" allows');
     const since = Date.now() - 600_000;
     const waitingFor = { limit: "waits", key: "", since, until: Date.now(), why: "full" } as const;
     await decided(givenGate({ limits: used }, keepers).gate, submission(1, { waitingFor }));

@@ -256,9 +256,12 @@ export class ModelCalls {
     );
   }
 
-  /** A client's turn has no row to wait in. */
-  #tooLong({ seq }: Work, waitingFor: WaitingFor, patienceMs: number): Error {
-    if (seq !== undefined) return new LimitWaitError(waitingFor);
+  /** A client's turn has no row to wait in. Others keep their place at the keeper. */
+  #tooLong(work: Work, waitingFor: WaitingFor, patienceMs: number): Error {
+    if (work.seq !== undefined) {
+      work.waits = [];
+      return new LimitWaitError(waitingFor);
+    }
     const { limit, key, why } = waitingFor;
     return new LimitTimeoutError(limit, key, patienceMs, why);
   }

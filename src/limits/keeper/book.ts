@@ -239,6 +239,8 @@ export class Book {
     const acceptedAt = now - (ask.ageMs ?? 0);
     const [newest, newestAt = Number.NEGATIVE_INFINITY] = account.newest ?? [];
     if (newest === ask.ticket || newest === undefined || acceptedAt >= newestAt) {
+      // What it replaces may ask late, and must not keep it waiting.
+      if (newest !== undefined && newest !== ask.ticket) queue.remove(newest);
       account.newest = [ask.ticket, newest === ask.ticket ? newestAt : acceptedAt];
       return undefined;
     }

@@ -238,6 +238,17 @@ describe("a keeper's book", () => {
     lend("newer", one, { singleton: "replace", ageMs: 0 });
   });
 
+  it("lets no work wait behind work that it has replaced", () => {
+    const { lend, ask, clock } = givenBook({ slots: 1 });
+    lend("first", { slots: 1 });
+    const waits = Array.from({ length: 10 }, (_, n) => {
+      clock.time += 10;
+      const answer = ask(`${n}`, { slots: 1 }, { singleton: "replace", ageMs: 0 });
+      return answer.outcome === "wait" ? answer.waitMs : undefined;
+    });
+    expect(new Set(waits)).toEqual(new Set([waits[0]]));
+  });
+
   it("refuses work with a singleton key while another piece holds it", () => {
     const { ask, lend, giveBack } = givenBook();
     const one = { slots: 1 };
