@@ -65,6 +65,10 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
       return found?.status === "running" ? found : undefined;
     },
     heartbeat: (seq) => turns.heartbeat({ seq, attempt: 0 }),
+    onWaited: (seq, waited) => {
+      const { times } = turns.settlement.budgets.recordOf(seq);
+      if (times) times.waited = { ...waited, ms: waited.ms + (times.waited?.ms ?? 0) };
+    },
     onReplaced: (seq, key) => {
       const found = ledger.store.get(seq);
       if (found?.status !== "running") return;

@@ -144,6 +144,11 @@ describe("a model call", () => {
     await pass(2_000);
     await now(third);
     expect(calls).toHaveLength(3);
+    const [waited, ...others] = given.waited;
+    expect(waited).toMatchObject({ limit: "openai", key: "", why: "full" });
+    expect(waited?.ms).toBeGreaterThan(500);
+    expect(waited?.ms).toBeLessThanOrEqual(2_100);
+    expect(others).toEqual([]);
   });
 
   it("that has to wait for long throws what the turn waits for", async () => {

@@ -1,11 +1,13 @@
 /** Limits for operators on a real agent: its report, its actions with their audit log, its costs and its trace. */
 
 import { env } from "cloudflare:workers";
+import { tool } from "ai";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { type Limit, type LimitsOptions, limit, limits } from "../../src/limits/index.ts";
 import { operations } from "../../src/operator/index.ts";
 import type { Action } from "../../src/operator/protocol.ts";
-import { ask } from "../../src/testing/index.ts";
+import { ask, type Script } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
 import { limitedApps } from "../support/objects/limited-object.ts";
 import { accessTo } from "../support/objects/objects.ts";
@@ -21,16 +23,17 @@ function givenAgent(...some: Limit[]): Agent {
   const name = crypto.randomUUID();
   const prices = { "*": { input: 1, output: 2 } };
   const options = { limits: some, prices } as LimitsOptions;
-  limitedApps.set(name, { features: [operations(), limits(options)] });
+  const look = tool({ inputSchema: z.object({}), execute: () => "found" });
+  limitedApps.set(name, { features: [operations(), limits(options)], tools: { look } });
   return { name };
 }
 
 const tenant = (name: string) =>
   limit(name, { key: ({ thread }) => thread, requests: "100 per minute", usd: "20 per day" });
 
-function submit(agent: Agent, thread = "main"): Promise<string> {
+function submit(agent: Agent, thread = "main", script: Script = {}): Promise<string> {
   return inside(agent, async ({ durable }) => {
-    const { submissionId } = await durable.submitMessages([message(ask({}))], { thread });
+    const { submissionId } = await durable.submitMessages([message(ask(script))], { thread });
     return submissionId;
   });
 }
@@ -114,6 +117,24 @@ describe("limits of an agent", () => {
     const result = await act(agent, { do: "pause-limit", limit: name, ...target } as Action);
     expect(result).toMatchObject({ outcome: "failed", count: 0 });
     expect(result.failed[0]?.error).toContain(error);
+  });
+
+  it("have the time that a model call has waited in memory, in its span", async () => {
+    const name = unique();
+    const agent = givenAgent(limit(name, { requests: "1 per second" }));
+    const id = await submit(agent, "main", { tool: { name: "look", input: {} }, text: "done" });
+    await until(async () => (await inspect(agent, id))?.status === "completed");
+    const trace = await inside(agent, ({ durable }) => durable.operations.traceSubmission(id));
+    const [first, second] = trace?.spans.filter(({ kind }) => kind === "model") ?? [];
+    expect(first?.attributes).not.toHaveProperty("perdure.limit.name");
+    expect(second?.attributes).toMatchObject({
+      ...{ "perdure.limit.name": name, "perdure.limit.key": "", "perdure.limit.why": "full" },
+      "perdure.limit.wait_ms": expect.any(Number),
+    });
+    const { startedAt = 0, endedAt = 0, attributes } = second ?? {};
+    const waitedMs = Number(attributes?.["perdure.limit.wait_ms"]);
+    expect(waitedMs).toBeGreaterThan(500);
+    expect(waitedMs).toBeLessThanOrEqual(endedAt - startedAt);
   });
 
   it("have costs by submission and by day", async () => {

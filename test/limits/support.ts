@@ -3,7 +3,7 @@
 import { APICallError, type LanguageModel } from "ai";
 import { onTestFinished, vi } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
-import type { Submission } from "../../src/kernel/submissions/internal.ts";
+import type { Submission, WaitedFor } from "../../src/kernel/submissions/internal.ts";
 import { Capacity } from "../../src/limits/capacity.ts";
 import { type Limit, readLimits } from "../../src/limits/declared/declarations.ts";
 import { LimitGate } from "../../src/limits/gate.ts";
@@ -98,6 +98,7 @@ export function givenGate(...args: Parameters<typeof realGate>) {
 export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(), more: More = {}) {
   const notices: { limit: string; notice: Notice }[] = [];
   const replaced: number[] = [];
+  const waited: WaitedFor[] = [];
   const background = new Set<Promise<unknown>>();
   const agentId = `agent-${++agents}`;
   const { maxKeys, countsTurns = false, rows = new Map<number, Submission>() } = more;
@@ -116,9 +117,10 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
     subject: { agent: agentId, className: "Agent" },
     load: (seq) => rows.get(seq),
     heartbeat: () => {},
+    onWaited: (_, one) => void waited.push(one),
     onReplaced: (seq) => void replaced.push(seq),
   });
-  return { gate, capacity, keepers, notices, replaced, rows, root };
+  return { gate, capacity, keepers, notices, replaced, waited, rows, root };
 }
 
 /** A pending submission. */

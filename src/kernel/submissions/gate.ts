@@ -65,6 +65,9 @@ export type WaitingFor = {
   readonly reason?: string;
 };
 
+/** What a model call has waited for in memory before it was sent, and for how many milliseconds. */
+export type WaitedFor = Pick<WaitingFor, "limit" | "key" | "why"> & { readonly ms: number };
+
 /**
  * A model call has to wait for long: the turn ends its attempt, which is not counted, and waits in the ledger. Thrown by the model
  * of {@link Gate.model}.

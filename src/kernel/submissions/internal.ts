@@ -1,7 +1,7 @@
 /** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
 
 export { invalidSubmission } from "./errors.ts";
-export type { Admission, Gate, GivenLimits, StoredLimits, WaitingFor } from "./gate.ts";
+export type { Admission, Gate, GivenLimits, StoredLimits, WaitedFor, WaitingFor } from "./gate.ts";
 export {
   type AnswerState,
   type AttemptRef,

@@ -5,7 +5,7 @@
 
 import { gateway, type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
-import type { WaitingFor } from "../../kernel/submissions/internal.ts";
+import type { WaitedFor, WaitingFor } from "../../kernel/submissions/internal.ts";
 import type { Capacity, Held, Need, WorkLimit } from "../capacity.ts";
 import type { LimitsSettings } from "../declared/declarations.ts";
 import { costOf, mostCostOf } from "../declared/prices.ts";
@@ -27,6 +27,7 @@ import {
 } from "./estimates.ts";
 import { type Headers, responseOf } from "./headers.ts";
 import { Observations } from "./observations.ts";
+import { usageOf } from "./usage.ts";
 
 /** How long the first model call of an attempt waits in memory. Nothing is lost if it waits in the ledger instead. */
 const PATIENCE_MS = 30_000;
@@ -35,8 +36,6 @@ const BEGUN_PATIENCE_MS = 300_000;
 const HEARTBEAT_MS = 10_000;
 /** After so many refusals of one call in spite of everything, the provider's error is the call's. */
 const MOST_REFUSALS = 3;
-/** A report of more tokens is no report. */
-const MOST_TOKENS = 100_000_000;
 
 type Middleware = Required<Pick<LanguageModelMiddleware, "wrapGenerate" | "wrapStream">>;
 type Generated = Awaited<ReturnType<Middleware["wrapGenerate"]>>;
@@ -49,6 +48,8 @@ export type Uses = {
   readonly capacity: Capacity;
   readonly clock: Clock;
   readonly heartbeat: (seq: number) => void;
+  /** A call is sent after a wait in memory. */
+  readonly onWaited: (seq: number, waited: WaitedFor) => void;
   /** What a work needs of the limits of a model. */
   readonly needsOf: (work: Work, model: string, amounts: Amounts) => Need[];
   /** The limits that concern a model. */
@@ -187,7 +188,9 @@ export class ModelCalls {
     const { capacity, clock } = this.uses;
     const held = new Map<Need, Held>();
     const patienceMs = work.hasBegun ? BEGUN_PATIENCE_MS : PATIENCE_MS;
-    const deadline = clock.now() + patienceMs;
+    const from = clock.now();
+    const deadline = from + patienceMs;
+    let waited: Omit<WaitedFor, "ms"> | undefined;
     try {
       for (;;) {
         signal?.throwIfAborted();
@@ -195,13 +198,19 @@ export class ModelCalls {
         signal?.throwIfAborted();
         if (denials.length === 0) {
           work.waits = [];
-          await sleep(this.#startIn(held.values()), signal);
+          const later = this.#startsLater(held.values());
+          if (later) await sleep(later.startsAt - clock.now(), signal);
+          waited ??= later?.waited;
+          if (waited && work.seq !== undefined)
+            this.uses.onWaited(work.seq, { ...waited, ms: clock.now() - from });
           return [...held.values()];
         }
         work.since ??= clock.now();
         const verdict = verdictOf(work, denials, clock.now());
         if ("error" in verdict) throw verdict.error;
         const { waitingFor, waitMs } = verdict;
+        const { limit, key, why } = waitingFor;
+        waited = { limit, key, why };
         if (clock.now() + waitMs > deadline) throw this.#tooLong(work, waitingFor, patienceMs);
         await this.#wait(work, waitMs, signal);
       }
@@ -218,9 +227,18 @@ export class ModelCalls {
     }
   }
 
-  #startIn(held: Iterable<Held>): number {
+  /** When the last of it may be used, where that is later than now, and for what the call waits until then. */
+  #startsLater(held: Iterable<Held>) {
     const { capacity, clock } = this.uses;
-    return Math.max(...Array.from(held, (one) => capacity.startOf(one) - clock.now()), 0);
+    let startsAt = clock.now();
+    let waited: Omit<WaitedFor, "ms"> | undefined;
+    for (const one of held) {
+      const { limit, key } = one.need;
+      if (capacity.startOf(one) <= startsAt) continue;
+      startsAt = capacity.startOf(one);
+      waited = { limit: limit.shown, key, why: "full" };
+    }
+    return waited && { startsAt, waited };
   }
 
   /** Takes what is lent, and asks for the rest at once. */
@@ -372,23 +390,4 @@ function objectOf(model: LanguageModel): WrappableModel {
   if (typeof model !== "string") return model;
   const provider = globalThis.AI_SDK_DEFAULT_PROVIDER ?? gateway;
   return provider.languageModel(model);
-}
-
-/** The numbers of a report that can be tokens. */
-function usageOf(reported: unknown) {
-  const { inputTokens, outputTokens } = (reported ?? {}) as {
-    inputTokens?: Readonly<Record<string, unknown>>;
-    outputTokens?: Readonly<Record<string, unknown>>;
-  };
-  return {
-    input: countOf(inputTokens?.total),
-    cachedInput: countOf(inputTokens?.cacheRead),
-    cacheWrite: countOf(inputTokens?.cacheWrite),
-    output: countOf(outputTokens?.total),
-  };
-}
-
-function countOf(value: unknown): number | undefined {
-  const isCount = typeof value === "number" && value >= 0 && value <= MOST_TOKENS;
-  return isCount ? Math.ceil(value) : undefined;
 }

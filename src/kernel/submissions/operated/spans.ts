@@ -5,6 +5,7 @@
 
 import type { KeyedSpan, NewSpan, Spans, TraceSpan } from "../../../core/operated/spans.ts";
 import { spanIdOf } from "../../../core/trace-context.ts";
+import type { WaitedFor } from "../gate.ts";
 import { traceOfSubmission } from "../inspection.ts";
 import { isTerminal, publicThreadOf } from "../store/rows.ts";
 import {
@@ -195,10 +196,7 @@ function waitSpans(
       "perdure.submission.id": submissionId,
       "perdure.attempt": before,
       "perdure.due_at": endedAt === undefined ? (dueAt ?? notBefore) : undefined,
-      "perdure.limit.name": limit?.limit,
-      "perdure.limit.key": limit?.key,
-      "perdure.limit.why": limit?.why,
-      "perdure.limit.wait_ms": limit && endedAt && endedAt - limit.since,
+      ...limitAttributes(limit, limit && endedAt && endedAt - limit.since),
     };
     const name = before === 1 ? "perdure.wait" : "perdure.retry_wait";
     const span = { parentSpanId, name, kind: "wait", startedAt, endedAt, attributes } as const;
@@ -212,6 +210,15 @@ function waitSpans(
   if (status === "pending") add(count + 1, from, undefined);
   else if (settledAt !== undefined && settledAt > from) add(count + 1, from, settledAt);
   return waits;
+}
+
+function limitAttributes(limit: Omit<WaitedFor, "ms"> | undefined, waitedMs: number | undefined) {
+  return {
+    "perdure.limit.name": limit?.limit,
+    "perdure.limit.key": limit?.key,
+    "perdure.limit.why": limit?.why,
+    "perdure.limit.wait_ms": waitedMs,
+  };
 }
 
 /** Model calls and tool calls, in the order of time, so that the last ones are left out. */
@@ -249,6 +256,7 @@ function innerSpans(
 
 function modelSpan(call: ModelCall, submissionId: string): NewSpan {
   const { startedAt, endedAt, model, provider, inputTokens, outputTokens, error, errorName } = call;
+  const { waited } = call;
   return {
     name: model === undefined ? "chat" : `chat ${model}`,
     kind: "model",
@@ -264,6 +272,7 @@ function modelSpan(call: ModelCall, submissionId: string): NewSpan {
       "error.type": error === undefined ? undefined : (errorName ?? "_OTHER"),
       "gen_ai.usage.input_tokens": inputTokens,
       "gen_ai.usage.output_tokens": outputTokens,
+      ...limitAttributes(waited, waited?.ms),
     },
   };
 }

@@ -7,6 +7,7 @@
 import type { Failure } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
+import type { WaitedFor } from "../gate.ts";
 import type { AttemptRef } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
@@ -180,7 +181,9 @@ export type ModelCall = {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
   readonly error?: string;
-  readonly errorName?: string;
+  readonly errorName?: string | undefined;
+  /** What it waited for before it was sent, with `limits()`. */
+  readonly waited?: WaitedFor | undefined;
 };
 
 export type AttemptTimeline = {
@@ -192,8 +195,8 @@ export type AttemptTimeline = {
 
 /** The times that the row of a submission has: those of its last attempt, and of attempts that were interrupted. */
 export type Timeline = AttemptTimeline & {
-  readonly interrupted?: readonly InterruptedAttempt[];
-  readonly omittedAttempts?: number;
+  readonly interrupted?: readonly InterruptedAttempt[] | undefined;
+  readonly omittedAttempts?: number | undefined;
 };
 
 /** An attempt that a crash or a reset ended. */
@@ -221,6 +224,8 @@ class AttemptTimes {
   #omitted = 0;
   #startedAt: number | undefined;
   #called: CalledModel | undefined;
+  /** What the call in flight has waited for. */
+  waited: WaitedFor | undefined;
 
   /**
    * @param earlier what the row has of earlier attempts
@@ -264,8 +269,7 @@ class AttemptTimes {
         startedAt: this.#startedAt,
         endedAt: Math.max(this.#startedAt, now),
         ...modelOf(this.#called),
-        ...(error && { error }),
-        ...(error && errorName && { errorName }),
+        ...(error && { error, errorName }),
       });
     }
     return {
@@ -277,17 +281,14 @@ class AttemptTimes {
 
   whole(failure: Partial<Failure> | undefined, now: number): Timeline {
     const { interrupted, omittedAttempts } = this.earlier ?? {};
-    return {
-      ...this.end(failure, now),
-      ...(interrupted && { interrupted }),
-      ...(omittedAttempts !== undefined && { omittedAttempts }),
-    };
+    return { ...this.end(failure, now), interrupted, omittedAttempts };
   }
 
   #add(call: ModelCall): void {
     this.#startedAt = undefined;
-    if (this.#calls.length < this.#room) this.#calls.push(call);
+    if (this.#calls.length < this.#room) this.#calls.push({ ...call, waited: this.waited });
     else this.#omitted++;
+    this.waited = undefined;
   }
 }
 

@@ -37,7 +37,7 @@ export class Settlement {
   /** @param onChanged a turn is over: its submission has ended, or waits for its next attempt */
   constructor(
     private readonly ledger: Ledger,
-    private readonly budgets: TokenBudgets,
+    readonly budgets: TokenBudgets,
     private readonly onChanged: (submission: Submission) => void,
   ) {}
 
