@@ -117,6 +117,12 @@ export class Account {
     return this.#eachRule((name, rule) => this.#of(name).isEmpty(rule, now)).every(Boolean);
   }
 
+  /** A time, or a part of the shortest window that slides. */
+  shortest(ms: number, part: number): number {
+    const windows = this.#eachRule((_, { window }) => ("ms" in window ? window.ms : Infinity));
+    return Math.min(ms, ...windows.map((length) => part * length));
+  }
+
   /** The rules with their charges. */
   #eachRule<T>(use: (name: Windowed, rule: Rule) => T): T[] {
     return WINDOWED.flatMap((name) => {

@@ -23,11 +23,15 @@ export type BookStore = {
   save(key: string, state: StoredKey): void;
 };
 
-/** Work that is told to come within this time is next: capacity is held for it, and lent from a time in the future on. */
+/**
+ * Work that is told to come within this time is next: capacity is held for it, and lent from a time in the future on. In a short
+ * window, a quarter of it: what is lent for later counts from now on.
+ */
 const NEXT_MS = 2_000;
+const NEXT_PART = 0.25;
 /** The same where slots are short: when the next one will be free is not known. */
 const NEXT_BY_SLOTS_MS = 300;
-/** A lease while others wait. It must be longer than a call to the keeper takes. */
+/** A lease while others wait, or a window that is shorter. It must be longer than a call to the keeper takes. */
 const SHORT_LEASE_MS = 2_000;
 const LONG_LEASE_MS = 60_000;
 /** Money is spent by calls that may take long, and comes back when its lease ends. */
@@ -256,7 +260,7 @@ export class Book {
   /** When all that it needs is free, after work that goes before it and can start soon. */
   #freeAt({ account, queue }: Desk, need: Amounts, ticket: Ticket, now: number) {
     const isBySlots = (need.slots ?? 0) / account.allowed("slots", now) >= ticket.part;
-    const nextMs = isBySlots ? NEXT_BY_SLOTS_MS : NEXT_MS;
+    const nextMs = isBySlots ? NEXT_BY_SLOTS_MS : account.shortest(NEXT_MS, NEXT_PART);
     // Work that is late by more than that may have been cancelled: capacity is not held for it.
     const before = queue.before(
       ticket,
@@ -283,14 +287,15 @@ export class Book {
       return { outcome: "wait", waitMs: Math.max(closedMs, waitMs), why: "closed" };
     }
     const { at, dimension } = this.#freeAt(desk, ask.need, ticket, now);
-    if (at <= now + NEXT_MS && dimension !== "slots") return at;
+    const nextMs = account.shortest(NEXT_MS, NEXT_PART);
+    if (at <= now + nextMs && dimension !== "slots") return at;
     // The app is told when it is free.
     if (ask.failsIfFull && dimension !== "slots")
       return { outcome: "wait", waitMs: at - now, why: "full", ...(dimension && { dimension }) };
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
-    const freeMs = Number.isFinite(at) ? at - now - NEXT_MS / 2 : 0;
+    const freeMs = Number.isFinite(at) ? at - now - nextMs / 2 : 0;
     const place = isCalendar ? queue.size * APART_MS : 0;
     const waitMs = Math.max(freeMs + place, 0.5 * expectedMs, LEAST_WAIT_MS);
     const wait = {
@@ -354,11 +359,10 @@ export class Book {
       if (!window || !amounts[name]) return [];
       if (name === "nanodollars") return [MONEY_LEASE_MS];
       const isFull = account.counted(name, start) > AHEAD_BELOW * account.allowed(name, start);
-      if (isWanted || isFull) return [SHORT_LEASE_MS];
+      const shortMs = account.shortest(SHORT_LEASE_MS, 1);
+      if (isWanted || isFull) return [shortMs];
       return [
-        "ms" in window
-          ? Math.max(SHORT_LEASE_MS, Math.min(window.ms / 4, LONG_LEASE_MS))
-          : LONG_LEASE_MS,
+        "ms" in window ? Math.max(shortMs, Math.min(window.ms / 4, LONG_LEASE_MS)) : LONG_LEASE_MS,
       ];
     });
     const end = account.windowEndsAt(start);

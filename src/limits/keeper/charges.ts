@@ -118,12 +118,12 @@ function usedSlice(rule: Rule, at: number): number {
   return "ms" in rule.window ? sliceOf(rule.window.ms, at) : endOf(rule, at) - 1;
 }
 
-/** A request that is sent at the end of its lease arrives later. */
-const LATE_MS = 1_000;
+/** A request that is sent at the end of its lease arrives later: by so much at most, or by half of a shorter window. */
+const LATE_MS = 5_000;
 
 function lentSlice({ window }: Rule, until: number): number {
   if (!("ms" in window)) return Math.ceil(until / CALENDAR_SLICE_MS) * CALENDAR_SLICE_MS;
-  return sliceOf(window.ms, until + LATE_MS);
+  return sliceOf(window.ms, until + Math.min(LATE_MS, window.ms / 2));
 }
 
 function sliceOf(windowMs: number, at: number): number {

@@ -91,6 +91,26 @@ describe("thousands of agents that share one account", () => {
     expect(leastShare(seen, world)).toBeGreaterThan(0.9);
   });
 
+  it("M1: requests count that arrive 4 seconds after the end of their lease, also when their agent crashes", {
+    timeout: TIME,
+  }, () => {
+    // A lease is of 2 seconds while others wait.
+    const arrivesAfterMs = (random: () => number) => (random() < 0.5 ? 6_000 : 10);
+    const seen = simulate({ ...WORLD, crashes: 0.5, arrivesAfterMs });
+    expect(seen.over).toMatchObject({ requests: 0, tokens: 0 });
+  });
+
+  it("M1: windows of a second are never exceeded, and 40 percent of them is used", {
+    timeout: TIME,
+  }, () => {
+    const rules = { requests: { amount: 20, window: { ms: 1_000 } } };
+    const seen = simulate({ ...WORLD, rules });
+    expect(seen.over).toMatchObject({ requests: 0 });
+    const requests = steady(seen).map((minute) => minute.requests);
+    expect(Math.min(...requests)).toBeGreaterThan(0.4 * 20 * 60);
+    expect(leastShare(seen, WORLD)).toBeGreaterThan(0.9);
+  });
+
   it("M1: a provider that halves its limit refuses requests for one minute at most", {
     timeout: TIME,
   }, () => {

@@ -28,6 +28,8 @@ export type World = {
   readonly keyOf?: (agent: number) => number;
   /** The chance that an agent crashes in a call: it reports nothing. */
   readonly crashes?: number;
+  /** How long a request is on its way to the provider. @default up to 10 ms */
+  readonly arrivesAfterMs?: (random: () => number) => number;
   /** The keeper loses its memory so often. */
   readonly keeperCrashesMs?: number;
   /** The provider allows this part of the requests from this minute on, and says so in its headers. */
@@ -120,20 +122,25 @@ class Events {
   }
 }
 
-/** What a provider counts in the minute before each request, exactly. */
+/** What a provider counts in the window before each request, exactly: a minute, if the limit has no shorter one. */
 class Provider {
   readonly #log: { at: number; tokens: number }[] = [];
   #first = 0;
   #tokens = 0;
   readonly over = { requests: 0, tokens: 0, mostTokens: 0 };
 
-  constructor(private readonly rules: Rules) {}
+  readonly #windowMs: number;
+
+  constructor(private readonly rules: Rules) {
+    const { window } = rules.requests ?? {};
+    this.#windowMs = window && "ms" in window ? window.ms : MINUTE;
+  }
 
   /** Returns whether it takes the request. */
   take(now: number, tokens: number, part: number, isMeasured: boolean): boolean {
     for (
       let first = this.#log[this.#first];
-      first && first.at <= now - MINUTE;
+      first && first.at <= now - this.#windowMs;
       first = this.#log[this.#first]
     ) {
       this.#tokens -= first.tokens;
@@ -283,8 +290,8 @@ export function simulate(world: World): Seen {
       waiting++;
       return ask(turn, tokens);
     }
-    // The provider gets it a little later.
-    events.add(now + 10 * random(), () => {
+    const arrivesAfterMs = world.arrivesAfterMs?.(random) ?? 10 * random();
+    events.add(now + arrivesAfterMs, () => {
       const isTaken = provider.take(now, tokens.used, partOf(), isMeasured());
       const answeredAt = now;
       const one = minute();
