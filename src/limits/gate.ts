@@ -326,6 +326,7 @@ export class LimitGate implements Gate {
       if (this.uses.countsTurns || !limit.declared?.isOfModels) return true;
       // Which model the turn calls is a guess: what ends the turn is decided at its call.
       const isKnown = model !== undefined || submission.waitingFor?.limit === limit.name;
+      if (!isKnown) work.isUnasked = true;
       return isKnown && limit.atEnd === "wait" && waitedMs < limit.timeoutMs;
     });
     return [
@@ -357,7 +358,7 @@ export class LimitGate implements Gate {
 function newWork(subject: LimitSubject) {
   return {
     ...{ subject, priority: 0, budget: undefined, spent: 0, cost: undefined, reserved: 0 },
-    ...{ since: undefined, waits: [], hasBegun: false, isOver: false },
+    ...{ since: undefined, waits: [], hasBegun: false, isUnasked: false, isOver: false },
     keys: new Map<WorkLimit, string | undefined>(),
     held: new Map<string, Held>(),
     calls: new Set<() => void>(),

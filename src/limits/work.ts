@@ -31,6 +31,8 @@ export type Work = {
   reserved: number;
   /** Whether it has made a call in this attempt. */
   hasBegun: boolean;
+  /** Whether it has started without its limits of models, which it has not got yet: its model was not known. */
+  isUnasked: boolean;
   /** What it waits for, since the last ask. */
   waits: readonly Need[];
   /** Since when it waits, without a model call in between. */

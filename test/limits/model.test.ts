@@ -168,6 +168,19 @@ describe("a model call", () => {
     expect(given.keepers.bookOf("openai").inspect([""])).toMatchObject([{ waiting: 1 }]);
   });
 
+  it("of a turn whose model was not known before sends it back to wait at once", async () => {
+    const given = await givenTurn({ limits: [openai({ requests: "1 per minute" })] });
+    const { model } = modelOf();
+    const other = givenGate({ limits: [openai({ requests: "1 per minute" })] }, given.keepers);
+    await now(generate(other.gate, 9, model));
+    await pass(35_000);
+    const started = Date.now();
+    const failed = generate(given.gate, 1, model).catch((cause) => cause);
+    await pass(1_000);
+    expect(await now(failed)).toMatchObject({ name: "LimitWait" });
+    expect(Date.now() - started).toBe(1_000);
+  });
+
   it("of a client's turn, which cannot wait in the ledger, fails after 30 seconds", async () => {
     const { gate } = givenGate({ limits: [openai({ requests: "1 per hour" })] });
     const { model } = modelOf();

@@ -31,6 +31,8 @@ import { usageOf } from "./usage.ts";
 
 /** How long the first model call of an attempt waits in memory. Nothing is lost if it waits in the ledger instead. */
 const PATIENCE_MS = 30_000;
+/** The same for a turn that would have waited in the ledger, had its model been known: a crash would cost it an attempt. */
+const UNASKED_PATIENCE_MS = 1_000;
 /** The same for a later call: the next attempt would have to repeat those before it. */
 const BEGUN_PATIENCE_MS = 300_000;
 const HEARTBEAT_MS = 10_000;
@@ -187,7 +189,8 @@ export class ModelCalls {
   async #reserve(work: Work, needs: readonly Need[], signal: AbortSignal | undefined) {
     const { capacity, clock } = this.uses;
     const held = new Map<Need, Held>();
-    const patienceMs = work.hasBegun ? BEGUN_PATIENCE_MS : PATIENCE_MS;
+    const firstMs = work.isUnasked ? UNASKED_PATIENCE_MS : PATIENCE_MS;
+    const patienceMs = work.hasBegun ? BEGUN_PATIENCE_MS : firstMs;
     const from = clock.now();
     const deadline = from + patienceMs;
     let waited: Omit<WaitedFor, "ms"> | undefined;
@@ -198,6 +201,7 @@ export class ModelCalls {
         signal?.throwIfAborted();
         if (denials.length === 0) {
           work.waits = [];
+          work.isUnasked = false;
           const later = this.#startsLater(held.values());
           if (later) await sleep(later.startsAt - clock.now(), signal);
           waited ??= later?.waited;
