@@ -260,9 +260,12 @@ export class HarnessHost extends HostBase implements TurnHost {
   }
 
   async clear(thread: string): Promise<void> {
-    const reset = sessionOfThread(this.options.harness(), thread)
-      .reset()
-      .finally(() => this.#resets.delete(thread));
+    // One that still waits for a tool is joined: another one would end after it, and abort the next turn.
+    const reset =
+      this.#resets.get(thread) ??
+      sessionOfThread(this.options.harness(), thread)
+        .reset()
+        .finally(() => this.#resets.delete(thread));
     this.#resets.set(thread, reset);
     await withTimeout(reset, SETTLE_MS).catch((error) => {
       throw error instanceof TimeoutError ? new ResetTimeoutError(thread) : error;

@@ -11,6 +11,7 @@ import { Given, type Verbs } from "../../contract/host.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { HarnessHost, held } from "../../contract/hosts/harness-host.ts";
 import { message, refusal, until } from "../../support/given.ts";
+import { sleep } from "../../support/ledger.ts";
 
 type HarnessObject = { readonly harness: AgentHarness };
 
@@ -127,6 +128,35 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     held.delete(name);
     expect(await agent.ended(next.submissionId)).toMatchObject({ status: "completed" });
     expect(await verbs.threadMessages("t")).toHaveLength(2);
+  });
+
+  it("L5: a thread that is cleared twice while a tool holds it is reset once, and keeps the next turn", async () => {
+    const { agent, verbs, name } = await givenHeld(binding, { thread: "t" });
+    let resets = 0;
+    await runInDurableObject(agent.root, (object) => {
+      const { harness } = object as unknown as HarnessObject;
+      const sessionOf = harness.session.bind(harness);
+      harness.session = (id) => {
+        const session = sessionOf(id);
+        const reset = session.reset.bind(session);
+        // The second one comes while the next turn runs.
+        const late = async () => {
+          const delayMs = 500 * resets++;
+          await until(() => !held.has(name));
+          await sleep(delayMs);
+          await reset();
+        };
+        return Object.assign(session, { reset: late });
+      };
+    });
+    for (const _ of ["first", "second"])
+      expect(await refusal(verbs.clearThread("t"))).toMatchObject({ name: "ResetTimeoutError" });
+    const asked = message({ ...unique(), delayMs: 1_000, text: "kept" });
+    const next = await verbs.submitMessages([asked], { thread: "t" });
+    held.delete(name);
+    expect(await agent.ended(next.submissionId)).toMatchObject({ status: "completed" });
+    expect(await verbs.threadMessages("t")).toHaveLength(2);
+    expect(resets).toBe(1);
   });
 
   it("L5: the turn after a cancelled one, whose tool does not stop, starts before the tool returns", async () => {
