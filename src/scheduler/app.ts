@@ -86,7 +86,7 @@ export class App {
 
   warnOfNoOccurrence(taskId: string): void {
     const what = `the scheduled task ${JSON.stringify(taskId)}`;
-    console.warn(`[perdure] ${what} has no occurrence from now on: it is finished already.`);
+    console.warn(`[perdure] ${what} has no occurrence from now on.`);
   }
 
   /** @param count how many tasks a sub-agent declares, and does not run */

@@ -82,7 +82,6 @@ const occurrences = count({ min: 0, max: 100 }).default(1);
 export const INSPECT = optionsOf<Occurrences>()({ occurrences });
 
 export const TASK_CURSORS = cursorsOf("tasks", byId);
-export const RUN_CURSORS = cursorsOf("runs", byTime);
 
 export const LIST = optionsOf<Occurrences & PageOptions>()({
   occurrences,
@@ -90,11 +89,12 @@ export const LIST = optionsOf<Occurrences & PageOptions>()({
   cursor: TASK_CURSORS.option,
 });
 
+/** A cursor of one task would skip runs of another. */
+export const runCursors = (taskId: string) => cursorsOf(`runs of ${taskId}`, byTime);
+
 /** Of `runs()`. */
-export const RUNS = optionsOf<PageOptions>()({
-  limit: count({ max: 1_000 }).default(50),
-  cursor: RUN_CURSORS.option,
-});
+export const RUNS = (cursor: ReturnType<typeof runCursors>["option"]) =>
+  optionsOf<PageOptions>()({ limit: count({ max: 1_000 }).default(50), cursor });
 
 /** Of `pause()`. */
 export const NOTE = text({ maxLength: 1_000, empty: true }).optional();

@@ -14,8 +14,8 @@ import {
   LIST,
   NOTE,
   RANGE,
-  RUN_CURSORS,
   RUNS,
+  runCursors,
   type SchedulerSettings,
   SETTINGS,
   TASK_CURSORS,
@@ -139,11 +139,12 @@ export class Scheduler extends Capability {
    * @throws UnknownTaskError, InvalidOptionError
    */
   async runs(taskId: string, options: PageOptions = {}): Promise<Page<ScheduledRun>> {
-    const { limit, cursor } = readOptions(RUNS, options, "options of runs()");
     const { declared, store } = await this.#ready();
     declared.check(taskId);
+    const cursors = runCursors(taskId);
+    const { limit, cursor } = readOptions(RUNS(cursors.option), options, "options of runs()");
     const runs = store.runs.list(taskId, limit + 1, cursor);
-    const cursorAfter = (run: Run) => RUN_CURSORS.at(run.occurrence, run.triggerKey);
+    const cursorAfter = (run: Run) => cursors.at(run.occurrence, run.triggerKey);
     return pageOf(runs, limit, (run) => scheduledRunOf(run, store.owner), cursorAfter);
   }
 

@@ -248,6 +248,32 @@ describe("list, runs and history", () => {
     expect(rest).not.toHaveProperty("cursor");
   });
 
+  it("S5: the cursor of one task's runs is refused for the runs of another", async () => {
+    const each = task(() => {});
+    const stage = new TestScheduler({ tasks: () => ({ t: each, t2: each }) });
+    await stage.start();
+    for (let i = 0; i < 3; i++) await stage.pass(10 * MINUTE);
+    await stage.in(async ({ scheduler }) => {
+      const { cursor } = await scheduler.runs("t", { limit: 1 });
+      expect(cursor).toBeDefined();
+      expect((await scheduler.runs("t", { cursor })).items).toHaveLength(2);
+      const error = await refusal(scheduler.runs("t2", { cursor }));
+      expect(error).toMatchObject({ name: "InvalidOptionError", option: "cursor" });
+      expect(error.message).toContain("expected the cursor of an earlier page of this list");
+    });
+  });
+
+  it.each([undefined, null, 1n, Symbol("t"), {}])(
+    "S5: runs() refuses the task id %s of an untyped caller",
+    async (taskId) => {
+      const { stage } = await given();
+      await stage.in(async ({ scheduler }) => {
+        const error = await refusal(scheduler.runs(taskId as never));
+        expect(error.name).toBe("UnknownTaskError");
+      });
+    },
+  );
+
   it("S5: tasks are listed by id, in pages that have each task once", async () => {
     const each = task(() => {});
     const tasks = { c: each, a: each, "not an id": each, b: each };

@@ -207,8 +207,8 @@ export class ThinkLedger {
     const ended = { submissionId, attempts: 1 };
     if (status !== "completed") return { ...ended, status, ...(error && { error }) };
     const noAnswer =
-      `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
-      "earlier run of the workflow. Think keeps no answers. Restart the workflow to ask again.";
+      `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), for an ` +
+      "earlier run of the workflow, and keeps no answers. Restart the workflow to ask again.";
     return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 

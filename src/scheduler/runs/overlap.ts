@@ -29,7 +29,7 @@ export function admit(
   const waiting = others.filter(({ status }) => status === "waiting").length;
   // Without an open run, the first one does not wait.
   const room = Math.max(0, maxWaiting - waiting) + (first ? 0 : 1);
-  const reason = `${maxWaiting} runs were waiting, which is the limit (maxWaiting)`;
+  const reason = `${maxWaiting} runs were waiting, and maxWaiting is ${maxWaiting}`;
   return { room, cancelled: none, reason, isFull: true };
 }
 

@@ -10,11 +10,15 @@ import { workflow } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
-import type { ThinkAgent } from "../../support/think-agent.ts";
+import { declared, type ThinkAgent } from "../../support/think-agent.ts";
 
 /** The error of a verb, called by name with any arguments. */
 function errorOf(verb: string, ...args: unknown[]): Promise<Error> {
-  return runInDurableObject<ThinkAgent, Error>(givenThink(), (agent) => {
+  const name = crypto.randomUUID();
+  declared.set(name, {
+    tasks: () => ({ daily: { schedule: "every day at 09:00", handler() {} } }),
+  });
+  return runInDurableObject<ThinkAgent, Error>(givenThink(name), (agent) => {
     if (verb.includes(".")) return refusal(agent.callKernel(verb, ...args));
     const method = Reflect.get(agent, verb) as (...given: unknown[]) => unknown;
     return refusal(Promise.resolve().then(() => method.apply(agent, args)));
@@ -249,7 +253,7 @@ describe("L9: a cursor of another list is refused at the call", () => {
     "endpoints:a",
     "messages:1",
     "replays:1:2",
-    "runs:1:a",
+    "runs of weekly:1:a",
     "tasks:a",
     "threads:1",
     "workflows:1",
@@ -267,7 +271,7 @@ describe("L9: a cursor of another list is refused at the call", () => {
     ["outbox.listDeliveries", "deliveries:1:a"],
     ["outbox.listEndpoints", "endpoints:a"],
     ["schedules.list", "tasks:a"],
-    ["schedules.runs", "runs:1:a", "daily"],
+    ["schedules.runs", "runs of daily:1:a", "daily"],
   ];
 
   it.each(LISTS)("%s()", async (verb, own, ...args) => {

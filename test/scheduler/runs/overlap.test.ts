@@ -205,7 +205,7 @@ describe("overlap", () => {
     await stage.start();
     for (let occurrence = 0; occurrence < 5; occurrence++) await stage.pass(10 * MINUTE);
     const [last, previous, before] = await stage.runs();
-    const reason = "2 runs were waiting, which is the limit (maxWaiting)";
+    const reason = "2 runs were waiting, and maxWaiting is 2";
     expect(last).toMatchObject({ status: "skipped", reason });
     expect([previous?.status, before?.status]).toEqual(["skipped", "waiting"]);
     expect((await stage.info()).counts.skipped).toBe(2);
