@@ -1,6 +1,6 @@
 /** Each call of a model reserves its worst case, and gives back what it has not used. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { limit } from "../../src/limits/index.ts";
 import {
   generate,
@@ -149,6 +149,23 @@ describe("a model call", () => {
     expect(waited?.ms).toBeGreaterThan(500);
     expect(waited?.ms).toBeLessThanOrEqual(2_100);
     expect(others).toEqual([]);
+  });
+
+  it("asks again where what was lent for later has ended before the machine went on", async () => {
+    const given = await givenTurn({ limits: [openai({ requests: "1 per second" })] });
+    const { model, calls } = modelOf();
+    await now(generate(given.gate, 1, model));
+    const second = generate(given.gate, 1, model);
+    const lent = () =>
+      given.keepers.asks.flatMap(({ answer }) => ("lent" in answer ? [answer] : []));
+    const before = lent().length;
+    while (lent().length === before) await pass(10);
+    expect(lent().at(-1)?.inMs).toBeGreaterThan(10);
+    vi.setSystemTime(Date.now() + 10_000);
+    await pass(2_000);
+    await now(second);
+    expect(calls).toHaveLength(2);
+    expect(lent()).toHaveLength(before + 2);
   });
 
   it("that has to wait for long throws what the turn waits for", async () => {

@@ -205,6 +205,9 @@ export class ModelCalls {
           const later = this.#startsLater(held.values());
           if (later) await sleep(later.startsAt - clock.now(), signal);
           waited ??= later?.waited;
+          // It may have ended, where the machine was busy meanwhile.
+          const isLive = [...held.values()].every((one) => capacity.endOf(one) > clock.now());
+          if (!isLive && clock.now() < deadline) continue;
           if (waited && work.seq !== undefined)
             this.uses.onWaited(work.seq, { ...waited, ms: clock.now() - from });
           return [...held.values()];

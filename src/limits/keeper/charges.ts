@@ -118,8 +118,8 @@ function usedSlice(rule: Rule, at: number): number {
   return "ms" in rule.window ? sliceOf(rule.window.ms, at) : endOf(rule, at) - 1;
 }
 
-/** A request that is sent at the end of its lease arrives later: by so much at most, or by half of a shorter window. */
-const LATE_MS = 5_000;
+/** A busy machine sends a request after its lease has ended: by so much at most, or by half of a shorter window. */
+const LATE_MS = 15_000;
 
 function lentSlice({ window }: Rule, until: number): number {
   if (!("ms" in window)) return Math.ceil(until / CALENDAR_SLICE_MS) * CALENDAR_SLICE_MS;
