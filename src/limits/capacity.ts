@@ -230,7 +230,8 @@ export class Capacity {
     const { keepers, root } = this.uses;
     const { limit } = desk;
     const nothing = { ticket: id, key, rules: limit.rules, need: {}, waitedMs: 0 };
-    await keepers.ask(limit, root(), { ...nothing, notified: [id] });
+    const { notices } = await keepers.ask(limit, root(), { ...nothing, notified: [id] });
+    this.#noticed(desk, notices);
     desk.notified = desk.notified.filter((other) => other !== id);
   }
 
@@ -301,7 +302,8 @@ export class Capacity {
     const { clock, keepers, root, inBackground } = this.uses;
     for (const desk of desks) {
       const returns = desk.leases.returns(clock.now());
-      if (returns.length > 0) inBackground(keepers.giveBack(desk.limit, root(), returns));
+      const returned = returns.length > 0 && keepers.giveBack(desk.limit, root(), returns);
+      if (returned) inBackground(returned.then((notices) => this.#noticed(desk, notices)));
       const isOver = !desk.limit.declared && desk.open === 0 && !desk.asking;
       if (isOver) this.#desks.delete(deskKey(desk.limit, desk.leases.key));
     }

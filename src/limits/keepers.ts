@@ -10,7 +10,7 @@ import { bindingsOf, NAMESPACE } from "../kernel/outbox/internal.ts";
 import type { DeclaredLimit } from "./declared/declarations.ts";
 import { InvalidKeeperCallError } from "./errors.ts";
 import type { LimitKeeper } from "./keeper/keeper.ts";
-import type { Answer, Ask, Observation, Return, Rule, Rules } from "./keeper/protocol.ts";
+import type { Answer, Ask, Notice, Observation, Return, Rule, Rules } from "./keeper/protocol.ts";
 
 /** What names the keepers of a limit. */
 export type KeptLimit = Pick<DeclaredLimit, "name" | "shards">;
@@ -91,14 +91,15 @@ export class Keepers {
 
   /**
    * Sends each return at most once: a second one would free capacity that is in use. What is lost is free at the end of its
-   * lease. Never rejects.
+   * lease. Never rejects. Resolves with the notices that the use calls for.
    */
-  async giveBack(limit: KeptLimit, root: string, returns: readonly Return[]): Promise<void> {
+  async giveBack(limit: KeptLimit, root: string, returns: readonly Return[]): Promise<Notice[]> {
     const byKeeper = Map.groupBy(returns, ({ key }) => keeperOf(limit, key, root));
     const sent = Array.from(byKeeper, ([name, own]) =>
       this.#once(name, (keeper) => keeper.giveBack(own)),
     );
-    await Promise.all(sent);
+    const notices = await Promise.all(sent);
+    return notices.flatMap((some = []) => some);
   }
 
   /** Sends at most once what a provider says. Never rejects: the provider says it again. */
@@ -150,12 +151,13 @@ export class Keepers {
     return new KeeperUnreachableError(name, Math.max(0, until - now), cause, this.binding);
   }
 
-  async #once(name: string, call: (keeper: Calls) => Promise<void>): Promise<void> {
+  async #once<T>(name: string, call: (keeper: Calls) => Promise<T>): Promise<T | undefined> {
     try {
-      await this.call(name, call);
+      return await this.call(name, call);
     } catch (error) {
       if (!(error instanceof KeeperUnreachableError))
         console.error(`[perdure] The keeper ${preview(name)} has refused a call:`, error);
+      return undefined;
     }
   }
 }

@@ -54,10 +54,10 @@ class MemoryKeepers implements Pick<Keepers, "ask" | "giveBack" | "observe"> {
     return answer;
   }
 
-  async giveBack(limit: KeptLimit, agentId: string, returns: readonly Return[]): Promise<void> {
+  async giveBack(limit: KeptLimit, agentId: string, returns: readonly Return[]): Promise<Notice[]> {
     await this.#arrive();
-    for (const one of returns) this.bookOf(keeperOf(limit, one.key, agentId)).giveBack([one]);
     this.returns.push(...returns);
+    return returns.flatMap((one) => this.bookOf(keeperOf(limit, one.key, agentId)).giveBack([one]));
   }
 
   async observe(limit: KeptLimit, agentId: string, observation: Observation): Promise<void> {

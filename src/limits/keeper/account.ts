@@ -239,28 +239,34 @@ export class Account {
   }
 
   /**
-   * The notice that the use of its money calls for. What does not cover the next call is used up, although the call was not made.
+   * The notices that the use of its money calls for. Calls that run do not count before they are reported. What does not cover the
+   * next call is used up, although the call was not made.
    *
    * @param needed nanodollars of work that waits
    */
-  notice(limit: string, now: number, needed = 0): Notice | undefined {
+  notices(limit: string, now: number, needed = 0): Notice[] {
     const rule = this.rules.nanodollars;
-    if (!rule) return undefined;
-    const used = this.#of("nanodollars").spent(rule, now);
-    if (used < 0.8 * rule.amount) return undefined;
-    const percent = used + needed > rule.amount || used === rule.amount ? 100 : 80;
+    if (!rule) return [];
+    const used = this.#of("nanodollars").settled(rule, now);
+    if (used < 0.8 * rule.amount) return [];
+    const isUsedUp = used + needed > rule.amount || used >= rule.amount;
     const endsAt = this.windowEndsAt(now) ?? now;
     const [notifiedEnd = 0, notified = 0] = this.#notified ?? [];
-    if (notifiedEnd >= endsAt && notified >= percent) return undefined;
-    const id = `${limit}/${this.key}/${endsAt}/${percent}`;
-    return { id, key: this.key, percent, usedNanodollars: used, ofNanodollars: rule.amount };
+    const before = notifiedEnd >= endsAt ? notified : 0;
+    return ([80, 100] as const)
+      .filter((percent) => percent > before && (percent === 80 || isUsedUp))
+      .map((percent) => {
+        const id = `${limit}/${this.key}/${endsAt}/${percent}`;
+        return { id, key: this.key, percent, usedNanodollars: used, ofNanodollars: rule.amount };
+      });
   }
 
   confirm(id: string): boolean {
     const [endsAt, percent] = id.split("/").slice(-2).map(Number);
-    if (endsAt === undefined || percent === undefined || !(endsAt >= (this.#notified?.[0] ?? 0)))
-      return false;
-    this.#notified = [endsAt, percent];
+    const [before = 0, notified = 0] = this.#notified ?? [];
+    const isKnown = percent === 80 || percent === 100;
+    if (endsAt === undefined || !isKnown || !(endsAt >= before)) return false;
+    this.#notified = [endsAt, endsAt === before ? Math.max(percent, notified) : percent];
     return true;
   }
 

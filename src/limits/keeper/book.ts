@@ -9,6 +9,7 @@ import {
   DIMENSIONS,
   type Dimension,
   type KeyState,
+  type Notice,
   type Observation,
   type Return,
   type Rule,
@@ -60,8 +61,8 @@ type Desk = {
   holdMs: number;
   /** Which part of what is lent is used in the end. */
   usedPart: number;
-  /** The last notice that an agent was given. */
-  noticed?: { readonly id: string; readonly at: number };
+  /** By their ids: when an agent was given a notice. */
+  readonly given: Map<string, number>;
 };
 
 export class Book {
@@ -97,12 +98,15 @@ export class Book {
     const answer = this.#answer(desk, ask, now);
     const isChanged = answer.outcome === "lent" || ask.returns?.length || ask.notified?.length;
     if (isChanged || answer.outcome === "refused") this.#save(desk);
-    if (others.length > 0) this.giveBack(others);
     const isWaiting = answer.outcome === "wait";
-    return { ...answer, ...this.#notices(desk, now, isWaiting ? ask.need.nanodollars : 0) };
+    const notices = [
+      ...this.#notices(desk, now, isWaiting ? ask.need.nanodollars : 0),
+      ...(others.length > 0 ? this.giveBack(others) : []),
+    ];
+    return { ...answer, ...(notices.length > 0 && { notices }) };
   }
 
-  giveBack(returns: readonly Return[]): void {
+  giveBack(returns: readonly Return[]): Notice[] {
     const now = this.#now();
     const desks = new Set<Desk>();
     for (const one of returns) {
@@ -112,6 +116,7 @@ export class Book {
       if (isChange) desks.add(desk);
     }
     for (const desk of desks) this.#save(desk);
+    return [...desks].flatMap((desk) => this.#notices(desk, now));
   }
 
   observe(seen: Observation): void {
@@ -172,6 +177,7 @@ export class Book {
       queue: new FairQueue(stored?.shares, now),
       holdMs: FIRST_HOLD_MS,
       usedPart: 1,
+      given: new Map<string, number>(),
     };
     desk.account.rules = rules;
     this.#desks.set(key, desk);
@@ -390,11 +396,14 @@ export class Book {
     desk.queue.served(one.share.key, one.share.weight, used - part(one.lent));
   }
 
-  #notices(desk: Desk, now: number, needed?: number): Pick<Answer, "notices"> {
-    const notice = desk.account.notice(this.name, now, needed);
-    const { id, at = 0 } = desk.noticed ?? {};
-    if (!notice || (notice.id === id && now - at < NOTICE_MS)) return {};
-    desk.noticed = { id: notice.id, at: now };
-    return { notices: [notice] };
+  #notices(desk: Desk, now: number, needed?: number): Notice[] {
+    const { given } = desk;
+    const due = desk.account
+      .notices(this.name, now, needed)
+      .filter(({ id }) => now - (given.get(id) ?? Number.NEGATIVE_INFINITY) >= NOTICE_MS);
+    // Those of earlier windows are not given again.
+    for (const [id, at] of given) if (now - at >= NOTICE_MS) given.delete(id);
+    for (const { id } of due) given.set(id, now);
+    return due;
   }
 }

@@ -11,6 +11,8 @@ export type StoredCharges = {
   readonly used: readonly Charge[];
   /** By the end of the lease. */
   readonly lent?: readonly Charge[];
+  /** Of what is used, the part that is lent for calls that have not been reported, by the end of the lease. */
+  readonly open?: readonly Charge[];
 };
 
 /** A window has so many slices. A charge leaves the window at the end of its slice: up to 1/120 of the window is lost. */
@@ -21,20 +23,26 @@ const CALENDAR_SLICE_MS = 10_000;
 export class Charges {
   #used: Charge[];
   #lent: Charge[];
+  #open: Charge[];
 
-  constructor({ used, lent = [] }: StoredCharges = { used: [] }) {
-    this.#used = used.map(([at, amount]) => [at, amount]);
-    this.#lent = lent.map(([at, amount]) => [at, amount]);
+  constructor({ used, lent = [], open = [] }: StoredCharges = { used: [] }) {
+    this.#used = copyOf(used);
+    this.#lent = copyOf(lent);
+    this.#open = copyOf(open);
   }
 
   toJSON(): StoredCharges {
-    return { used: this.#used, ...(this.#lent.length > 0 && { lent: this.#lent }) };
+    return {
+      used: this.#used,
+      ...(this.#lent.length > 0 && { lent: this.#lent }),
+      ...(this.#open.length > 0 && { open: this.#open }),
+    };
   }
 
   /** The clock may have been set back since these were stored: no lease ends later than `time`. */
   notAfter(rule: Rule, time: number): void {
     const isSliding = "ms" in rule.window;
-    const charges = [...this.#lent, ...(isSliding ? this.#used : [])];
+    const charges = [...this.#lent, ...this.#open, ...(isSliding ? this.#used : [])];
     const beyond = Math.max(0, ...charges.map(([at]) => at - time));
     for (const charge of charges) charge[0] -= beyond;
   }
@@ -48,12 +56,18 @@ export class Charges {
   /** What counts at a time, now or later, lent amounts included. */
   at(rule: Rule, time: number): number {
     const lent = this.#lent.filter(([at]) => at + keptOf(rule) > time);
-    return this.spent(rule, time) + sum(lent);
+    return this.#spent(rule, time) + sum(lent);
   }
 
-  /** What was used, without what is lent. */
-  spent(rule: Rule, time: number): number {
+  #spent(rule: Rule, time: number): number {
     return sum(this.#used.filter(([at]) => endOf(rule, at) > time));
+  }
+
+  /** What was used for certain: what agents have reported, and what was not reported until its lease ended. */
+  settled(rule: Rule, time: number): number {
+    const lost = this.#lent.filter(([at]) => at <= time && at + keptOf(rule) > time);
+    const open = this.#open.filter(([at]) => at > time);
+    return Math.max(0, this.#spent(rule, time) + sum(lost) - sum(open));
   }
 
   /**
@@ -65,6 +79,7 @@ export class Charges {
     const isSliding = "ms" in rule.window;
     add(this.#used, usedSlice(rule, now), isSliding ? 0 : need);
     add(this.#lent, lentSlice(rule, until), isSliding ? need + ahead : ahead);
+    add(this.#open, lentSlice(rule, until), isSliding ? 0 : need);
   }
 
   /** A part of a lease is over: of what was lent, `used` was used at a time, and the rest was not. */
@@ -78,6 +93,7 @@ export class Charges {
     const [, ahead] = this.#lent.find(([end]) => end === at) ?? [at, 0];
     const fromLent = "ms" in rule.window ? lease.lent : Math.min(ahead, lease.lent);
     add(this.#lent, at, -fromLent);
+    add(this.#open, at, fromLent - lease.lent);
     add(this.#used, usedSlice(rule, lease.usedAt), lease.used - (lease.lent - fromLent));
   }
 
@@ -101,6 +117,7 @@ export class Charges {
   #forget(rule: Rule, now: number): void {
     this.#used = this.#used.filter(([at]) => endOf(rule, at) > now);
     this.#lent = this.#lent.filter(([at]) => at + keptOf(rule) > now);
+    this.#open = this.#open.filter(([at]) => at > now);
   }
 }
 
@@ -139,6 +156,10 @@ function add(charges: Charge[], at: number, amount: number): void {
   if (found?.[0] === at) found[1] = Math.max(0, found[1] + amount);
   else if (amount > 0) charges.splice(index < 0 ? charges.length : index, 0, [at, amount]);
   if (found?.[0] === at && found[1] === 0) charges.splice(index, 1);
+}
+
+function copyOf(charges: readonly Charge[]): Charge[] {
+  return charges.map(([at, amount]) => [at, amount]);
 }
 
 function sum(charges: readonly Charge[]): number {

@@ -19,7 +19,7 @@ import {
   readReturns,
   readRules,
 } from "./input.ts";
-import type { Answer, Ask, KeyState, Observation, Return, Rules } from "./protocol.ts";
+import type { Answer, Ask, KeyState, Notice, Observation, Return, Rules } from "./protocol.ts";
 
 const MIGRATIONS = [
   "CREATE TABLE perdure_limit_keys (key TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID",
@@ -61,10 +61,10 @@ export class LimitKeeper extends DurableObject<object> {
   }
 
   /** @internal */
-  async giveBack(returns: readonly Return[]): Promise<void> {
+  async giveBack(returns: readonly Return[]): Promise<readonly Notice[]> {
     const read = readReturns(returns);
     await this.#start();
-    this.#commit((book) => book.giveBack(read));
+    return this.#commit((book) => book.giveBack(read));
   }
 
   /** @internal */

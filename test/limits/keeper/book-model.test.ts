@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { StoredKey } from "../../../src/limits/keeper/account.ts";
 import { Book } from "../../../src/limits/keeper/book.ts";
-import type { Amounts, Ask, Lent, Rules } from "../../../src/limits/keeper/protocol.ts";
+import type { Amounts, Ask, Lent, Notice, Rules } from "../../../src/limits/keeper/protocol.ts";
 import { limitMs, sizeOf } from "../../support/sizes.ts";
 
 const WINDOW_MS = 60_000;
 const RULES: Rules = {
   requests: { amount: 10, window: { ms: WINDOW_MS } },
   tokens: { amount: 10_000, window: { ms: WINDOW_MS } },
-  nanodollars: { amount: 2_000_000, window: { calendar: "day", zone: "UTC" } },
+  nanodollars: { amount: 60_000, window: { calendar: "day", zone: "UTC" } },
   slots: 12,
 };
 const KEYS = ["a", "b"];
@@ -91,6 +91,8 @@ const commands: fc.Arbitrary<Command> = fc.oneof(
 type Use = { readonly key: string; readonly at: number; readonly amounts: Amounts };
 type Open = {
   readonly key: string;
+  /** Nanodollars that were used. */
+  reported?: number | undefined;
   readonly ticket: string;
   readonly at: number;
   readonly lent: Lent;
@@ -104,6 +106,9 @@ class Reference {
   readonly rows = new Map<string, string>();
   readonly uses: Use[] = [];
   readonly open: Open[] = [];
+  readonly leases: Open[] = [];
+  /** Notices, and the nanodollars that were used for certain then. */
+  readonly notices: { readonly notice: Notice; readonly certain: number }[] = [];
   readonly paused = new Set<string>();
   lends = 0;
   #tickets = 0;
@@ -147,6 +152,7 @@ class Reference {
       share: { key: `${share}`, weight: share + 1 },
     };
     const answer = this.book.ask(ask);
+    this.#noticed(answer.notices);
     if (answer.outcome === "refused") throw new Error("refused");
     if (answer.outcome === "wait") {
       expect(answer.waitMs).toBeGreaterThan(0);
@@ -156,7 +162,22 @@ class Reference {
     this.lends++;
     for (const [name, amount] of Object.entries(need))
       expect(answer.lent[name as keyof Amounts]).toBeGreaterThanOrEqual(amount);
-    this.open.push({ key, ticket, at: this.now, lent: answer, share: `${share}` });
+    const lease = { key, ticket, at: this.now, lent: answer, share: `${share}` };
+    this.open.push(lease);
+    this.leases.push(lease);
+  }
+
+  /** Money is used for certain when it is reported. Of a lease that has ended without a report, all may have been used. */
+  #noticed(notices: readonly Notice[] = []): void {
+    for (const notice of notices) {
+      const certain = this.leases
+        .filter(({ key }) => key === notice.key)
+        .map(({ at, lent: { lent, inMs, forMs }, reported }) => {
+          const isOver = at + inMs + forMs <= this.now;
+          return reported ?? (isOver ? (lent.nanodollars ?? 0) : 0);
+        });
+      this.notices.push({ notice, certain: certain.reduce((sum, one) => sum + one, 0) });
+    }
   }
 
   #use({ part, isLate, reports }: Extract<Command, { do: "use" }>): void {
@@ -175,7 +196,8 @@ class Reference {
     );
     this.uses.push({ key: lease.key, at, amounts: used });
     if (!reports) return;
-    this.book.giveBack([
+    lease.reported = used.nanodollars ?? 0;
+    const notices = this.book.giveBack([
       {
         ...{
           key: lease.key,
@@ -188,6 +210,7 @@ class Reference {
         usedAgoMs: this.now - at,
       },
     ]);
+    this.#noticed(notices);
   }
 
   /** The most that was used in any span of a window's length. */
@@ -203,9 +226,10 @@ class Reference {
 }
 
 describe("what a keeper lends", () => {
-  it("M1: never exceeds the limit in any window, through lost leases, restarts and clocks that are set back", {
+  it("M1 M4: never exceeds the limit in any window, and gives no notice of money early, through lost leases, restarts and clocks that are set back", {
     timeout: limitMs(30_000),
   }, () => {
+    let noticed = 0;
     const property = fc.property(
       fc.array(commands, { minLength: 20, maxLength: 200, size: "max" }),
       (all) => {
@@ -215,6 +239,11 @@ describe("what a keeper lends", () => {
           expect(reference.mostIn("requests", key)).toBeLessThanOrEqual(10);
           expect(reference.mostIn("tokens", key)).toBeLessThanOrEqual(10_000);
         }
+        for (const { notice, certain } of reference.notices) {
+          expect(certain).toBeGreaterThanOrEqual(0.8 * 60_000);
+          expect(notice.usedNanodollars).toBeLessThanOrEqual(certain);
+        }
+        noticed += reference.notices.length;
         // Everything comes back: the next day, nothing counts.
         for (const key of KEYS)
           if (reference.paused.has(key)) reference.run({ do: "resume", key: KEYS.indexOf(key) });
@@ -231,5 +260,6 @@ describe("what a keeper lends", () => {
       numRuns: sizeOf("LIMITS_RUNS", 300),
       ...(sizeOf("LIMITS_SEED", 0) > 0 && { seed: sizeOf("LIMITS_SEED", 0) }),
     });
+    expect(noticed).toBeGreaterThan(0);
   });
 });

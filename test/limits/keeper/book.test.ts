@@ -263,17 +263,51 @@ describe("a keeper's book", () => {
 
   it("gives one agent the notice that money is nearly used, until it confirms it", () => {
     const { ask, lend, giveBack, clock } = givenBook(MONEY);
-    const lent = lend("a", { nanodollars: 800 });
-    expect(lent.notices).toMatchObject([{ key: "k", percent: 80, usedNanodollars: 800 }]);
-    giveBack("a", lent, { nanodollars: 800 });
+    const lent = lend("a", { nanodollars: 900 });
+    const [first] = giveBack("a", lent, { nanodollars: 800 });
+    expect(first).toMatchObject({ key: "k", percent: 80, usedNanodollars: 800 });
     expect(ask("b", { nanodollars: 1 }).notices).toBeUndefined();
     clock.time += 60_000;
     const again = ask("b", { nanodollars: 1 }).notices?.[0];
-    expect(again?.id).toBe(lent.notices?.[0]?.id);
+    expect(again?.id).toBe(first?.id);
     clock.time += 60_000;
     expect(ask("c", { nanodollars: 1 }, { notified: [again?.id ?? ""] }).notices).toBeUndefined();
     const last = lend("d", { nanodollars: 197 });
-    expect(last.notices).toMatchObject([{ percent: 100 }]);
+    expect(last.notices).toBeUndefined();
+    expect(giveBack("d", last, { nanodollars: 200 })).toMatchObject([{ percent: 100 }]);
+  });
+
+  it.each([
+    ["of the calendar", MONEY, 60],
+    ["that slides", { nanodollars: { amount: 1_000, window: { ms: 3_600_000 } } }, 100],
+  ])("gives no notice of money in a window %s that is only lent or reserved", (_, rules, lost) => {
+    const { lend, ask, giveBack, clock, restart } = givenBook(rules);
+    const other = lend("b", { nanodollars: 60 }, { ahead: { nanodollars: 40 } });
+    clock.time += 10_000;
+    const call = lend("a", { nanodollars: 750 });
+    expect([call.notices, other.notices]).toEqual([undefined, undefined]);
+    // What is reserved may come back.
+    expect(ask("c", { nanodollars: 400 })).toMatchObject({ outcome: "wait" });
+    expect(ask("c", { nanodollars: 400 }).notices).toBeUndefined();
+    expect(giveBack("a", call, { nanodollars: 740 })).toEqual([]);
+    restart();
+    expect(lend("d", { nanodollars: 1 }).notices).toBeUndefined();
+    // What is not reported until the lease ends counts as used, as far as it stays so.
+    clock.time += 16 * 60_000;
+    const { notices } = ask("e", { nanodollars: 1 });
+    expect(notices).toMatchObject([{ percent: 80, usedNanodollars: 740 + lost + 1 }]);
+  });
+
+  it("gives both notices where the report of one call and the need of the next call for them", () => {
+    const { lend, ask, giveBack } = givenBook(MONEY);
+    giveBack("a", lend("a", { nanodollars: 700 }), { nanodollars: 700 });
+    const { lease, lent } = lend("b", { nanodollars: 200 });
+    const used = { nanodollars: 150 };
+    const returns = [{ key: "k", rules: MONEY, lease, ticket: "b", lent, used, usedAgoMs: 0 }];
+    const { notices = [] } = ask("c", { nanodollars: 200 }, { returns });
+    expect(notices.map(({ percent }) => percent)).toEqual([80, 100]);
+    const notified = notices.map(({ id }) => id).reverse();
+    expect(ask("c", { nanodollars: 200 }, { notified }).notices).toBeUndefined();
   });
 
   it("keeps no place for work that fails where the amount is used up", () => {
@@ -287,9 +321,10 @@ describe("a keeper's book", () => {
   });
 
   it("says that money is used up when what is left does not cover the next call", () => {
-    const { ask, lend } = givenBook(MONEY);
-    expect(lend("a", { nanodollars: 790 }).notices).toBeUndefined();
-    expect(lend("b", { nanodollars: 110 }).notices).toMatchObject([{ percent: 80 }]);
+    const { ask, lend, giveBack } = givenBook(MONEY);
+    expect(giveBack("a", lend("a", { nanodollars: 790 }), { nanodollars: 790 })).toEqual([]);
+    const last = lend("b", { nanodollars: 110 });
+    expect(giveBack("b", last, { nanodollars: 110 })).toMatchObject([{ percent: 80 }]);
     expect(ask("c", { nanodollars: 101 })).toMatchObject({
       outcome: "wait",
       notices: [{ percent: 100, usedNanodollars: 900 }],
