@@ -266,12 +266,6 @@ describe("options of submissions", () => {
     });
     expect(await ended(agent, first)).toMatchObject({ status: "completed" });
   });
-
-  it("are refused without limits()", async () => {
-    const agent = givenAgent();
-    const refused = submit(agent, {}, { concurrency: { key: "k", limit: 1 } });
-    await expect(refused).rejects.toThrow("concurrency needs limits().");
-  });
 });
 
 it("a keeper that cannot be reached lets turns wait, or run", async () => {

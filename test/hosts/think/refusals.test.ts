@@ -9,7 +9,8 @@ import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { workflow } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
-import { givenThink, refusal } from "../../support/given.ts";
+import { givenThink, message, refusal } from "../../support/given.ts";
+import { WITHOUT_LIMITS } from "../../support/limits-options.ts";
 import { declared, type ThinkAgent } from "../../support/think-agent.ts";
 
 /** The error of a verb, called by name with any arguments. */
@@ -213,6 +214,23 @@ describe("without features", () => {
     expect(error.message).toContain("step.agentTool() needs agentTools()");
     expect(error.message).toContain('Import it from "perdure/agent-tools"');
   });
+
+  it.each(WITHOUT_LIMITS)(
+    "L1: %s of a caller over RPC is refused without limits(), and nothing is stored: %j",
+    async (usedBy, options) => {
+      const agent = givenThink();
+      const error = await refusal(agent.submitMessages([message("hello")], options as never));
+      expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "limits", usedBy });
+      expect(error.message).toContain(`${usedBy} needs limits(). `);
+      expect(error.message).toContain("static override readonly features = [..., limits()]");
+      const stored = await runInDurableObject<ThinkAgent, unknown>(agent, (object, { storage }) => [
+        storage.sql.exec("SELECT 1 FROM perdure_submissions").toArray(),
+        storage.sql.exec("SELECT 1 FROM perdure_outbox").toArray(),
+        object.messages,
+      ]);
+      expect(stored).toEqual([[], [], []]);
+    },
+  );
 
   it.each([
     [null],
