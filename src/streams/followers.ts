@@ -22,6 +22,7 @@ import {
 import type { Approval } from "../kernel/waits/index.ts";
 import { cursorOf, END, type FollowOptions, fromOf, type Seen, textOf } from "./cursor.ts";
 import type { FollowEvent, ReplyPart } from "./events.ts";
+import { type Events, Follower } from "./follower.ts";
 import { ThreadPosition } from "./thread-position.ts";
 
 /** Bounds of what follows an object. */
@@ -74,13 +75,8 @@ const MOST_ENDED = 8;
  * that a reader over RPC has left when the object writes next.
  */
 const ALIVE_MS = 15_000;
-/** Submissions of a thread that have changed since a follower was last sent something. */
-const MOST_CHANGED = 1_000;
 
 type IdOf = (seen: Seen) => string;
-
-/** Null is a sign of life. */
-type Events = AsyncGenerator<FollowEvent | null, void>;
 
 type Reply = {
   /** Another instance of the object, and another attempt, write another reply. */
@@ -339,74 +335,6 @@ export class Followers implements Watcher {
 
 function isOpen({ status }: SubmissionInspection): boolean {
   return status === "pending" || status === "running";
-}
-
-class Follower {
-  /** Submissions that have changed: their status, or only their reply. */
-  readonly #changed = new Map<string, "status" | "reply">();
-  isClosed = false;
-  #isBehind = false;
-  #wake: (() => void) | undefined;
-  #taken = new Map<string, "status" | "reply">();
-
-  constructor(
-    readonly isFor: (turn: { readonly submissionId: string; readonly thread: string }) => boolean,
-    readonly approvalId?: string,
-  ) {}
-
-  changed(id: string, what: "status" | "reply" = "status"): void {
-    if (this.#changed.size >= MOST_CHANGED && !this.#changed.has(id)) this.#isBehind = true;
-    else if (this.#changed.get(id) !== "status") this.#changed.set(id, what);
-    this.#wake?.();
-  }
-
-  close(): void {
-    this.isClosed = true;
-    this.#wake?.();
-  }
-
-  /** The ids that have changed since the last call. */
-  take(): readonly string[] {
-    this.#taken = new Map(this.#changed);
-    this.#changed.clear();
-    return [...this.#taken.keys()];
-  }
-
-  /** Whether more than replies has changed, or the reply of a submission that was not sent yet. */
-  hasStatus(position: ThreadPosition): boolean {
-    return [...this.#changed].some(
-      ([id, what]) => what === "status" || position.seen(id)?.status === undefined,
-    );
-  }
-
-  /** Whether only its reply has changed, as far as the follower knows. */
-  onlyReply(id: string): boolean {
-    return this.#taken.get(id) === "reply";
-  }
-
-  /**
-   * Waits until something has changed, or it is closed.
-   *
-   * @returns a sign of life after `aliveMs`
-   * @throws Error when too much has changed: the caller follows again
-   */
-  async *wait(aliveMs: number): Events {
-    if (this.#changed.size === 0 && !this.isClosed) {
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-        timer = setTimeout(resolve, aliveMs);
-      });
-      clearTimeout(timer);
-      this.#wake = undefined;
-    }
-    if (this.#isBehind) {
-      throw new Error(
-        `More than ${MOST_CHANGED} submissions have changed since the last event. Follow again.`,
-      );
-    }
-    if (this.#changed.size === 0 && !this.isClosed) yield null;
-  }
 }
 
 /** `max` streams of the object are open. */

@@ -19,7 +19,7 @@ import type {
   Turn,
   TurnEnd,
 } from "../../src/kernel/submissions/internal.ts";
-import type { InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../src/kernel/submissions/submit-options.ts";
 import { givenLedger, message, until } from "./given.ts";
 import {
   delivered,

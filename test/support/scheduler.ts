@@ -5,7 +5,7 @@ import type { UIMessage } from "ai";
 import { expect, onTestFinished, vi } from "vitest";
 import type { Page, PageOptions } from "../../src/core/page.ts";
 import type { Asked } from "../../src/kernel/submissions/internal.ts";
-import type { InternalSubmitOptions } from "../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../src/kernel/submissions/submit-options.ts";
 import type {
   ScheduledRun,
   ScheduledTask,

@@ -4,7 +4,7 @@ import type { LanguageModel } from "ai";
 import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Submission } from "./store/rows.ts";
-import type { SubmitMessagesOptions } from "./types.ts";
+import type { SubmitMessagesOptions } from "./submit-options.ts";
 
 export interface Gate {
   /**

@@ -3,8 +3,9 @@
 import type { UIMessage } from "ai";
 import type { Failure } from "../../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
+import type { WhenBusy } from "./submit-options.ts";
 import type { AttemptPlan } from "./turns/next-attempt.ts";
-import type { SubmissionInspection, WhenBusy } from "./types.ts";
+import type { SubmissionInspection } from "./types.ts";
 
 /** The tool by which a model gives its final answer. Think reserves the name and its variants. */
 export const FINAL_ANSWER = "think_final_answer";

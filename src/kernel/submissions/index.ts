@@ -26,24 +26,26 @@ export { readOutput } from "./read-output.ts";
 export type { SubmissionStatus, TerminalStatus } from "./store/rows.ts";
 export type {
   AnswerStrategy,
-  CancelSubmissionResult,
   Debounce,
+  JsonSchema,
+  OutputSchema,
+  SubmitMessagesOptions,
+  WhenBusy,
+} from "./submit-options.ts";
+export type {
+  CancelSubmissionResult,
   DeleteSubmissionsOptions,
   FailedAttempt,
-  JsonSchema,
   ListSubmissionsOptions,
   OutputOfRef,
-  OutputSchema,
   SubmissionEnd,
   SubmissionEvent,
   SubmissionInspection,
   SubmissionOutput,
   SubmissionRef,
   SubmissionStats,
-  SubmitMessagesOptions,
   SubmitMessagesResult,
   Submitted,
   TokenUsage,
   WaitForSubmissionOptions,
-  WhenBusy,
 } from "./types.ts";

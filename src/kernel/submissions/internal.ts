@@ -51,7 +51,8 @@ export {
   tracedSubmission,
 } from "./store/traced.ts";
 export { Submissions } from "./submissions.ts";
+export type { AnswerSpec, SubmitItem } from "./submit-options.ts";
 export { installGate } from "./turns/admission.ts";
 export type { AttemptPlan } from "./turns/next-attempt.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";
-export type { AnswerSpec, PromptEnd, SubmitItem } from "./types.ts";
+export type { PromptEnd } from "./types.ts";

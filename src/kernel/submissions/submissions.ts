@@ -17,18 +17,16 @@ import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isIsolated, isTerminal, MAIN, publicThreadOf, type Submission } from "./store/rows.ts";
 import type { SubmissionStore } from "./store/store.ts";
+import type { OutputSchema, SubmitItem, SubmitMessagesOptions } from "./submit-options.ts";
 import { TURN_RESET, TurnEngine } from "./turns/turn-engine.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
   OutputOfRef,
-  OutputSchema,
   SubmissionInspection,
   SubmissionOutput,
   SubmissionStats,
-  SubmitItem,
-  SubmitMessagesOptions,
   SubmitMessagesResult,
   WaitForSubmissionOptions,
 } from "./types.ts";

@@ -10,7 +10,7 @@ import {
   readOutput,
   type SubmitMessagesOptions,
 } from "../../../src/kernel/submissions/internal.ts";
-import type { InternalSubmitOptions } from "../../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../../src/kernel/submissions/submit-options.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   acceptOne,

@@ -21,9 +21,10 @@ import {
   type Submission,
   type Summary,
 } from "../store/rows.ts";
+import type { InternalSubmitOptions, WhenBusy } from "../submit-options.ts";
 import { repairsLeft } from "../turns/next-attempt.ts";
 import type { TurnEngine } from "../turns/turn-engine.ts";
-import type { InternalSubmitOptions, SubmitMessagesResult, WhenBusy } from "../types.ts";
+import type { SubmitMessagesResult } from "../types.ts";
 import { checkSize, prepare } from "./request.ts";
 
 /** What is accepted: messages, or those of a submission that has ended. */

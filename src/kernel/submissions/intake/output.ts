@@ -12,7 +12,7 @@ import {
   jsonFormsOf,
 } from "../../../core/schema/schema.ts";
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";
-import type { AnswerSpec, InternalSubmitOptions } from "../types.ts";
+import type { AnswerSpec, InternalSubmitOptions } from "../submit-options.ts";
 
 /** An object with one of these keywords is a JSON Schema, and not an example value. */
 const KEYWORDS = [

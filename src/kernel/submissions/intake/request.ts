@@ -31,7 +31,7 @@ import type {
   Debounce,
   InternalSubmitOptions,
   SubmitMessagesOptions,
-} from "../types.ts";
+} from "../submit-options.ts";
 import { checkId } from "./filters.ts";
 import { type StoredOptions, storedOptions } from "./output.ts";
 

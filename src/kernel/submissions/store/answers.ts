@@ -11,8 +11,8 @@ import { MAX_TIMER_MS } from "../../../core/timeout.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
+import type { SubmitMessagesOptions } from "../submit-options.ts";
 import { isAskedAgain } from "../turns/next-attempt.ts";
-import type { SubmitMessagesOptions } from "../types.ts";
 
 /** Bytes of a row that are there before its answer. */
 const SUBMITTED_BYTES = ["messages", "metadata", "answer", "notify"]

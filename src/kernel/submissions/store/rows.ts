@@ -7,9 +7,10 @@ import { rowOf } from "../../../core/sql.ts";
 import type { Destination } from "../../outbox/index.ts";
 import type { StoredLimits, WaitingFor } from "../gate.ts";
 import type { TurnFacts } from "../host.ts";
+import type { AnswerSpec, SubmitMessagesOptions } from "../submit-options.ts";
 import type { AttemptTimeline, Timeline } from "../turns/budgets.ts";
 import type { NextAction } from "../turns/next-attempt.ts";
-import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
+import type { TokenUsage } from "../types.ts";
 import { StoredAnswer } from "./answers.ts";
 
 /** The states of a submission. {@link NEXT} has the only ways between them. */

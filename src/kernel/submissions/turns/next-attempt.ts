@@ -5,7 +5,7 @@
 
 import { type Backoff, backoffMs, type Failure, type Transient } from "../../../core/failures.ts";
 import type { Applied, Unanswered } from "../host.ts";
-import type { AnswerSpec, SubmitMessagesOptions } from "../types.ts";
+import type { AnswerSpec, SubmitMessagesOptions } from "../submit-options.ts";
 
 /**
  * What follows a failed attempt:

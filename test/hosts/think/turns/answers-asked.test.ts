@@ -13,7 +13,7 @@ import {
   type OutputSchema,
   readOutput,
 } from "../../../../src/kernel/submissions/index.ts";
-import type { AnswerSpec } from "../../../../src/kernel/submissions/types.ts";
+import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
 import {
   ask,
   modelCalls,

@@ -1,7 +1,7 @@
 /** What becomes of a prompt when the agent dies between the attempts at an answer: turns by the AI SDK, with a scripted model. */
 
 import { env } from "cloudflare:workers";
-import type { AnswerSpec } from "../../../../src/kernel/submissions/types.ts";
+import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
 import { PromptKind } from "../../../../src/kernel/waits/index.ts";
 import type { Script } from "../../../../src/testing/index.ts";
 import { type Planned, type Plans, planned } from "../../../support/crash/matrix.ts";

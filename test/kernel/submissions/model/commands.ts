@@ -1,7 +1,7 @@
 /** The commands of the ledger's model test, and how often each comes. */
 
 import fc from "fast-check";
-import type { WhenBusy } from "../../../../src/kernel/submissions/types.ts";
+import type { WhenBusy } from "../../../../src/kernel/submissions/submit-options.ts";
 import { stepsOf } from "../../../support/model-test.ts";
 import type { PlannedTurn, Request, Rules } from "./entries.ts";
 

@@ -1,7 +1,7 @@
 /** What the ledger's model knows of a submission, and the order of those that wait. */
 
 import { NEXT, type SubmissionStatus } from "../../../../src/kernel/submissions/store/rows.ts";
-import type { WhenBusy } from "../../../../src/kernel/submissions/types.ts";
+import type { WhenBusy } from "../../../../src/kernel/submissions/submit-options.ts";
 
 /** What the turn of a submission does in each of its attempts. */
 export type PlannedTurn = {

@@ -7,7 +7,7 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import type { SubmitMessagesOptions, Turn } from "../../../../src/kernel/submissions/internal.ts";
 import type { SubmissionStatus } from "../../../../src/kernel/submissions/store/rows.ts";
-import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/submit-options.ts";
 import { givenLedger } from "../../../support/given.ts";
 import {
   acceptOne,

@@ -1,7 +1,7 @@
 /** What the ledger writes for a turn, in rows of its own tables, as `src/kernel/submissions/README.md` has it in its last paragraph. */
 
 import { expect, it } from "vitest";
-import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/submit-options.ts";
 import { givenLedger, message, until } from "../../../support/given.ts";
 import {
   expectState,

@@ -10,7 +10,7 @@ import {
   StoredAnswer,
   writeParts,
 } from "../../../../src/kernel/submissions/store/answers.ts";
-import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/types.ts";
+import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/submit-options.ts";
 import { givenLedger, message, until } from "../../../support/given.ts";
 import {
   acceptOne,

@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { jsonAlone, jsonIn } from "../../../../src/hosts/sdk/answer-json.ts";
 import { textOf } from "../../../../src/hosts/sdk/conversation.ts";
+import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
 import {
   attemptPlanOf,
   type FailedTurn,
@@ -14,7 +15,6 @@ import {
   type PriorAttempt,
   toolRefusalOf,
 } from "../../../../src/kernel/submissions/turns/next-attempt.ts";
-import type { AnswerSpec } from "../../../../src/kernel/submissions/types.ts";
 
 const BACKOFF = { baseMs: 1_000, capMs: 60_000 };
 
