@@ -21,6 +21,7 @@ declare namespace Cloudflare {
     >;
     LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
     LimitedAgent: DurableObjectNamespace<import("./limits/limited-agent.ts").LimitedAgent>;
+    LimitedHarness: DurableObjectNamespace<import("./limits/limited-harness.ts").LimitedHarness>;
     LimitedObject: DurableObjectNamespace<
       import("./support/objects/limited-object.ts").LimitedObject
     >;

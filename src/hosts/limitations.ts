@@ -49,8 +49,8 @@ export const HARNESS = {
 /** What no call asks for, so that no error says it. */
 const OF_HARNESSES = {
   "limits()":
-    "A turn counts as one request. Wrap the model of the harness to limit its calls, tokens and dollars.",
-  usage: "A harness reports no tokens. Read them in its hooks, or in those of the model.",
+    "A turn counts as one request, and with the usage that a harness of your own reports.",
+  usage: "Harnesses of the SDK report no tokens. Read them in hooks of the model.",
   retry:
     "The AI SDK repeats refused calls of the model twice, the ledger an operation after a network failure or a timeout.",
   tools:

@@ -16,7 +16,7 @@ import type { Tokens } from "./calls/estimates.ts";
 import { ModelCalls } from "./calls/model.ts";
 import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
 import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
-import { mostCostOf } from "./declared/prices.ts";
+import { costOf, mostCostOf, type PricedTokens } from "./declared/prices.ts";
 import { ruleOf } from "./declared/rates.ts";
 import type { Amounts } from "./keeper/protocol.ts";
 import { type OwnLimits, readOwnLimits } from "./options.ts";
@@ -236,6 +236,16 @@ export class LimitGate implements Gate {
       else work.held.set(need.limit.name, answer);
     });
     asked.catch((error) => console.error("[perdure] A slot could not be taken again:", error));
+  }
+
+  /** A harness has reported what a turn has used. */
+  charge(seq: number, tokens: PricedTokens, model: unknown): void {
+    const work = this.#running(seq);
+    const name = typeof model === "string" ? model : undefined;
+    const nanodollars = name && costOf(this.uses.settings.prices, name, tokens);
+    if (nanodollars) work.cost = (work.cost ?? 0) + nanodollars;
+    const amounts = { tokens: tokens.input + tokens.output, ...(nanodollars && { nanodollars }) };
+    for (const need of this.#needsOf(work, name, amounts)) this.uses.capacity.charge(need);
   }
 
   takeCost(seq: number): number | undefined {

@@ -1,19 +1,29 @@
-/** What a model reports of the tokens of a call, which may be anything. Pure. */
+/** What a model reports of the tokens of a call, and a harness of those of a turn, which may be anything. Pure. */
 
 /** A report of more tokens is no report. */
 const MOST_TOKENS = 100_000_000;
 
+type Tokens = {
+  readonly total?: unknown;
+  readonly cacheRead?: unknown;
+  readonly cacheWrite?: unknown;
+};
+type Details = { readonly cacheReadTokens?: unknown; readonly cacheWriteTokens?: unknown };
+/** Of a model of the AI SDK; with details, as the AI SDK itself reports it. */
+type Reported = {
+  readonly inputTokens?: Tokens | null;
+  readonly outputTokens?: Tokens | null;
+  readonly inputTokenDetails?: Details | null;
+};
+
 /** The numbers of a report that can be tokens. */
 export function usageOf(reported: unknown) {
-  const { inputTokens, outputTokens } = (reported ?? {}) as {
-    inputTokens?: Readonly<Record<string, unknown>>;
-    outputTokens?: Readonly<Record<string, unknown>>;
-  };
+  const { inputTokens, outputTokens, inputTokenDetails } = (reported ?? {}) as Reported;
   return {
-    input: countOf(inputTokens?.total),
-    cachedInput: countOf(inputTokens?.cacheRead),
-    cacheWrite: countOf(inputTokens?.cacheWrite),
-    output: countOf(outputTokens?.total),
+    input: countOf(inputTokens?.total ?? inputTokens),
+    cachedInput: countOf(inputTokens?.cacheRead ?? inputTokenDetails?.cacheReadTokens),
+    cacheWrite: countOf(inputTokens?.cacheWrite ?? inputTokenDetails?.cacheWriteTokens),
+    output: countOf(outputTokens?.total ?? outputTokens),
   };
 }
 

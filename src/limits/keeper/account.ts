@@ -261,13 +261,12 @@ export class Account {
       });
   }
 
-  confirm(id: string): boolean {
+  confirm(id: string): void {
     const [endsAt, percent] = id.split("/").slice(-2).map(Number);
     const [before = 0, notified = 0] = this.#notified ?? [];
     const isKnown = percent === 80 || percent === 100;
-    if (endsAt === undefined || !isKnown || !(endsAt >= before)) return false;
+    if (endsAt === undefined || !isKnown || !(endsAt >= before)) return;
     this.#notified = [endsAt, endsAt === before ? Math.max(percent, notified) : percent];
-    return true;
   }
 
   /** When the money of a window comes back: the end of the calendar's window, or of the span that slides. */
