@@ -32,6 +32,9 @@ const CALL_MS = 5_000;
 const BACKOFF = { baseMs: 1_000, capMs: 30_000 };
 /** Submissions bring keys of their own, each with a keeper. */
 const MAX_FAILED = 1_000;
+const OUTCOMES: readonly Answer["outcome"][] = ["lent", "wait", "refused"];
+/** Of a class that has a method of this name for something else. */
+const NO_ASK = 'The RPC receiver does not implement "ask".';
 
 /** A keeper did not answer, or its object failed. What was asked of it waits, or runs without it: `whenUnreachable`. */
 export class KeeperUnreachableError extends Error {
@@ -86,7 +89,11 @@ export class Keepers {
    * @throws InvalidKeeperCallError, which a repetition does not change
    */
   async ask(limit: KeptLimit, root: string, ask: Ask): Promise<Answer> {
-    return this.call(keeperOf(limit, ask.key, root), (keeper) => keeper.ask(ask));
+    return this.call(keeperOf(limit, ask.key, root), async (keeper) => {
+      const answer = await keeper.ask(ask);
+      if (!OUTCOMES.includes(answer?.outcome)) throw new Error(NO_ASK);
+      return answer;
+    });
   }
 
   /**
@@ -141,7 +148,7 @@ export class Keepers {
     if (!before || call > before.lastCall) {
       const failures = (before?.failures ?? 0) + 1;
       const ceiling = backoffMs(failures, BACKOFF, 1);
-      const until = now + ceiling / 2 + (ceiling / 2) * this.clock.random();
+      const until = now + Math.ceil((ceiling / 2) * (1 + this.clock.random()));
       this.#failed.delete(name);
       this.#failed.set(name, { until, failures, lastCall: this.#calls, cause });
       const [oldest] = this.#failed.keys();

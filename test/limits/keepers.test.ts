@@ -46,6 +46,19 @@ describe("the binding", () => {
       ),
     });
   });
+
+  it("must not lead to a class whose ask() is another method, and its object is not asked at once again", async () => {
+    const { name } = givenKeeper({ answer: { submissionId: "s", accepted: true } });
+    const keepers = new Keepers(env, "LIMIT_KEEPER");
+    const ask = () => keepers.ask({ name, shards: 1 }, "agent", askFor(perMinute(1)));
+    const message = 'the binding "LIMIT_KEEPER" leads to a class that is not LimitKeeper';
+    for (let n = 0; n < 2; n++) {
+      const error = await ask().catch((cause) => cause);
+      expect(error).toBeInstanceOf(KeeperUnreachableError);
+      expect(error.message).toContain(message);
+      expect(error.retryAfterMs).toBeGreaterThan(0);
+    }
+  });
 });
 
 describe("a keeper's name", () => {

@@ -22,17 +22,24 @@ export const unreachable = (message: string) =>
   new HttpError(503, "Unreachable", message, { "retry-after": "5" });
 export const badRequest = (message: string) => new HttpError(400, "BadRequest", message);
 
-/** Errors of calls that the caller can correct. Over RPC, an error keeps its name and not its class. */
+/**
+ * Errors of calls that the caller can correct. Over RPC, an error keeps its name and not its class. Without the compatibility flag
+ * `enhanced_error_serialization` its name is the beginning of its message.
+ */
 const REFUSED =
   /^(Invalid\w*|\w*Syntax|UnknownCursor|Replay|OutboxFull|BacklogFull|TooManyOccurrences|NotSupportedByHost)Error$/;
 const CONFLICT = /^(IdempotencyConflict|Busy|WorkflowExists|SubmissionIdentity)Error$/;
+
+const NAMED = /^(\w+Error): (.+)$/s;
 
 const sentence = (text: string) => text.replace(/\.*$/, ".");
 
 /** The answer for an error that a call of an agent has thrown. */
 export function httpErrorOf(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
-  const { name, message } = failureOf(error);
+  const failure = failureOf(error);
+  const [, name = failure.name, message = failure.message] =
+    (failure.name === "Error" && NAMED.exec(failure.message)) || [];
   if (REFUSED.test(name)) return new HttpError(400, name, message);
   if (CONFLICT.test(name)) return new HttpError(409, name, message);
   if (name === "FeatureNotInstalledError") return new HttpError(501, name, message);

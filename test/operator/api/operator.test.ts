@@ -273,6 +273,8 @@ describe("what agents answer", () => {
   it.each<[number, unknown]>([
     [400, named("InvalidApprovalError")],
     [400, named("UnknownCursorError")],
+    // As RPC passes it without the compatibility flag enhanced_error_serialization.
+    [400, new Error("InvalidFilterError: the agent's words")],
     [409, named("BusyError")],
     [503, named("Error", { retryable: true })],
     [503, named("Error", { overloaded: true })],

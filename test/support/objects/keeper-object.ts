@@ -8,6 +8,8 @@ export type KeeperScript = {
   readonly maxKeysInMemory?: number;
   /** Before each ask. */
   readonly onAsk?: (ask: Ask) => unknown;
+  /** What it answers each ask, as an object of another class would. */
+  readonly answer?: unknown;
 };
 
 /** By the object's name. */
@@ -28,6 +30,7 @@ export class KeeperObject extends LimitKeeper {
 
   override async ask(ask: Ask): Promise<Answer> {
     await this.#script.onAsk?.(ask);
-    return super.ask(ask);
+    const { answer } = this.#script;
+    return answer === undefined ? super.ask(ask) : (answer as Answer);
   }
 }
