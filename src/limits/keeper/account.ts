@@ -176,8 +176,15 @@ export class Account {
     return WINDOWED.find((name) => (need[name] ?? 0) > (this.rules[name]?.amount ?? Infinity));
   }
 
-  /** The first time at which all of it fits besides what counts, and the dimension that fits last. */
-  freeAt(need: Amounts, now: number): { at: number; dimension: Dimension | undefined } {
+  /**
+   * The first time at which all of it fits besides what counts, and the dimension that fits last.
+   * @param isGuess a time to ask again, at which nothing is lent ahead
+   */
+  freeAt(
+    need: Amounts,
+    now: number,
+    isGuess = false,
+  ): { at: number; dimension: Dimension | undefined } {
     let at = now;
     let dimension: Dimension | undefined;
     const slots = need.slots ?? 0;
@@ -186,7 +193,7 @@ export class Account {
     this.#eachRule((name, rule) => {
       const amount = need[name] ?? 0;
       if (amount === 0) return;
-      const free = this.#of(name).freeAt(rule, amount, this.allowed(name, now), now);
+      const free = this.#of(name).freeAt(rule, amount, this.allowed(name, now), now, isGuess);
       if (free > at || (free === at && !dimension && free > now)) [at, dimension] = [free, name];
     });
     return { at, dimension };

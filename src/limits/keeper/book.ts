@@ -274,8 +274,8 @@ export class Book {
     );
     // Those before it need as much of each dimension, in proportion, as it does itself.
     const times = ticket.part > 0 ? 1 + before / ticket.part : 1;
-    const held = DIMENSIONS.map((name) => [name, (need[name] ?? 0) * times] as const);
-    return account.freeAt(Object.fromEntries(held), now);
+    const needs = Object.fromEntries(DIMENSIONS.map((name) => [name, (need[name] ?? 0) * times]));
+    return { ...account.freeAt(needs, now), likelyAt: account.freeAt(needs, now, true).at };
   }
 
   /** When it can start: now or within {@link NEXT_MS}. Otherwise, what it waits for. */
@@ -292,7 +292,7 @@ export class Book {
       const waitMs = this.#spread(Math.min(closedMs + expectedMs, MOST_CALENDAR_WAIT_MS));
       return { outcome: "wait", waitMs: Math.max(closedMs, waitMs), why: "closed" };
     }
-    const { at, dimension } = this.#freeAt(desk, ask.need, ticket, now);
+    const { at, likelyAt, dimension } = this.#freeAt(desk, ask.need, ticket, now);
     const nextMs = account.shortest(NEXT_MS, NEXT_PART);
     if (at <= now + nextMs && dimension !== "slots") return at;
     // The app is told when it is free.
@@ -301,7 +301,7 @@ export class Book {
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
-    const freeMs = Number.isFinite(at) ? at - now - nextMs / 2 : 0;
+    const freeMs = Number.isFinite(likelyAt) ? likelyAt - now - nextMs / 2 : 0;
     const place = isCalendar ? queue.size * APART_MS : 0;
     const waitMs = Math.max(freeMs + place, 0.5 * expectedMs, LEAST_WAIT_MS);
     const wait = {

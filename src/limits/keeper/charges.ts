@@ -97,19 +97,24 @@ export class Charges {
     add(this.#used, usedSlice(rule, lease.usedAt), lease.used - (lease.lent - fromLent));
   }
 
-  /** The first time from `now` on at which `amount` fits besides what counts. Infinity: it never does. */
-  freeAt(rule: Rule, amount: number, allowed: number, now: number): number {
+  /**
+   * The first time from `now` on at which `amount` fits besides what counts. Infinity: it never does.
+   * @param isGuess no report is lost, and no request is late
+   */
+  freeAt(rule: Rule, amount: number, allowed: number, now: number, isGuess: boolean): number {
     if (amount > allowed) return Number.POSITIVE_INFINITY;
     let counted = this.at(rule, now);
     if (counted + amount <= allowed) return now;
     const leaving = [
       ...this.#used.map(([at, each]) => [endOf(rule, at), each] as const),
-      ...this.#lent.map(([at, each]) => [at + keptOf(rule), each] as const),
+      ...this.#lent.map(
+        ([at, each]) => [at + keptOf(rule) - (isGuess ? lateOf(rule) : 0), each] as const,
+      ),
     ].sort(([one], [other]) => one - other);
     for (const [end, each] of leaving) {
-      if (end <= now) continue;
+      if (end <= now && !isGuess) continue;
       counted -= each;
-      if (counted + amount <= allowed) return end;
+      if (counted + amount <= allowed) return Math.max(end, now);
     }
     return Number.POSITIVE_INFINITY;
   }
@@ -122,8 +127,15 @@ export class Charges {
 }
 
 /** How long an amount counts after the end of its lease. */
-function keptOf({ window }: Rule): number {
-  return "ms" in window ? window.ms : 0;
+function keptOf(rule: Rule): number {
+  return "ms" in rule.window ? rule.window.ms + lateOf(rule) : 0;
+}
+
+/** A busy machine sends a request after its lease has ended: by so much at most, or by a part of a short window. */
+const LATE_MS = 15_000;
+
+function lateOf({ window }: Rule): number {
+  return "ms" in window ? Math.min(LATE_MS, window.ms / 4) : 0;
 }
 
 /** When an amount that was used at a time no longer counts. */
@@ -135,12 +147,9 @@ function usedSlice(rule: Rule, at: number): number {
   return "ms" in rule.window ? sliceOf(rule.window.ms, at) : endOf(rule, at) - 1;
 }
 
-/** A busy machine sends a request after its lease has ended: by so much at most, or by half of a shorter window. */
-const LATE_MS = 15_000;
-
 function lentSlice({ window }: Rule, until: number): number {
   if (!("ms" in window)) return Math.ceil(until / CALENDAR_SLICE_MS) * CALENDAR_SLICE_MS;
-  return sliceOf(window.ms, until + Math.min(LATE_MS, window.ms / 2));
+  return sliceOf(window.ms, until);
 }
 
 function sliceOf(windowMs: number, at: number): number {

@@ -220,7 +220,7 @@ describe("a keeper's book", () => {
     given.clock.time -= 24 * 3_600_000;
     given.restart();
     expect(given.ask("b", { requests: 1, slots: 1 })).toMatchObject({ outcome: "wait" });
-    given.clock.time += 1_800_000 + 62_000;
+    given.clock.time += 1_800_000 + 77_000;
     given.lend("b", { requests: 1, slots: 1 });
   });
 
