@@ -57,25 +57,25 @@ export class TurnObject extends DurableObject<Env> {
 
 export const turnRequests = {
   /**
-   * Runs turns alternately on an object with limits() and on one without, `together` at a time. Returns how many milliseconds more
-   * a turn of the first took than one beside it. Those that ask a keeper are left out, and so are the first ones.
+   * Runs turns alternately on an object with limits() and on one without, `together` at a time. Returns how many milliseconds a turn
+   * of each took. Pairs that ask a keeper are left out, and so are the first ones.
    */
   async limitedTurns(
     { TurnObject: objects }: Env,
     { first, pairs, together }: { first: number; pairs: number; together: number },
-  ): Promise<number[]> {
+  ): Promise<{ limited: number; free: number }[]> {
     const name = crypto.randomUUID();
     const limited = objects.getByName(`${LIMITED}${name}`);
     const free = objects.getByName(name);
-    const more: number[] = [];
+    const found: { limited: number; free: number }[] = [];
     for (let pair = -first; pair < pairs; pair++) {
       const before = asks;
       const isLimitedFirst = pair % 2 === 0;
       const theirs = isLimitedFirst ? undefined : await free.turns(together);
       const mine = await limited.turns(together);
-      const difference = mine - (theirs ?? (await free.turns(together)));
-      if (pair >= 0 && asks === before) more.push(difference);
+      const other = theirs ?? (await free.turns(together));
+      if (pair >= 0 && asks === before) found.push({ limited: mine, free: other });
     }
-    return more;
+    return found;
   },
 };
