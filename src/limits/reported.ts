@@ -8,7 +8,8 @@ import type { Submissions } from "../kernel/submissions/internal.ts";
 import { usageOf } from "./calls/usage.ts";
 import type { LimitGate } from "./gate.ts";
 
-type Metadata = { readonly usage?: unknown; readonly model?: unknown };
+/** Only some parts have metadata. */
+type Part = { readonly messageMetadata?: { readonly usage?: unknown; readonly model?: unknown } };
 
 export function usageWatcher(
   { ledger, turns }: Pick<Submissions, "ledger" | "turns">,
@@ -17,8 +18,7 @@ export function usageWatcher(
   return {
     reply: ({ submissionId }, attempt) => ({
       chunk: (part) => {
-        if (part.type !== "message-metadata") return;
-        const { usage, model } = (part.messageMetadata ?? {}) as Metadata;
+        const { usage, model } = (part as Part).messageMetadata ?? {};
         const { input = 0, output = 0, ...cached } = usageOf(usage);
         const found = input + output > 0 ? ledger.store.find(submissionId) : undefined;
         if (found?.status !== "running") return;

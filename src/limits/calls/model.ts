@@ -202,9 +202,13 @@ export class ModelCalls {
         if (denials.length === 0) {
           work.waits = [];
           work.isUnasked = false;
-          const later = this.#startsLater(held.values());
-          if (later) await sleep(later.startsAt - clock.now(), signal);
-          waited ??= later?.waited;
+          const startOf = (one: Held) => capacity.startOf(one);
+          const [last] = [...held.values()].sort((one, other) => startOf(other) - startOf(one));
+          const startMs = last ? startOf(last) - clock.now() : 0;
+          if (last && startMs > 0) {
+            waited ??= { limit: last.need.limit.shown, key: last.need.key, why: "full" };
+            await sleep(startMs, signal);
+          }
           // It may have ended, where the machine was busy meanwhile.
           const isLive = [...held.values()].every((one) => capacity.endOf(one) > clock.now());
           if (!isLive && clock.now() < deadline) continue;
@@ -232,20 +236,6 @@ export class ModelCalls {
       if (seq !== undefined) this.uses.heartbeat(seq);
       await sleep(Math.min(left, HEARTBEAT_MS), signal);
     }
-  }
-
-  /** When the last of it may be used, where that is later than now, and for what the call waits until then. */
-  #startsLater(held: Iterable<Held>) {
-    const { capacity, clock } = this.uses;
-    let startsAt = clock.now();
-    let waited: Omit<WaitedFor, "ms"> | undefined;
-    for (const one of held) {
-      const { limit, key } = one.need;
-      if (capacity.startOf(one) <= startsAt) continue;
-      startsAt = capacity.startOf(one);
-      waited = { limit: limit.shown, key, why: "full" };
-    }
-    return waited && { startsAt, waited };
   }
 
   /** Takes what is lent, and asks for the rest at once. */

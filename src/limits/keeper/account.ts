@@ -256,7 +256,8 @@ export class Account {
     if (!rule) return [];
     const used = this.#of("nanodollars").settled(rule, now);
     if (used < 0.8 * rule.amount) return [];
-    const isUsedUp = used + needed > rule.amount || used >= rule.amount;
+    // Less than the smallest amount is left, or less than is needed.
+    const isUsedUp = used + (needed || 1) > rule.amount;
     const endsAt = this.windowEndsAt(now) ?? now;
     const [notifiedEnd = 0, notified = 0] = this.#notified ?? [];
     const before = notifiedEnd >= endsAt ? notified : 0;

@@ -398,11 +398,9 @@ export class Book {
 
   #notices(desk: Desk, now: number, needed?: number): Notice[] {
     const { given } = desk;
-    const due = desk.account
-      .notices(this.name, now, needed)
-      .filter(({ id }) => now - (given.get(id) ?? Number.NEGATIVE_INFINITY) >= NOTICE_MS);
-    // Those of earlier windows are not given again.
     for (const [id, at] of given) if (now - at >= NOTICE_MS) given.delete(id);
+    const all = desk.account.notices(this.name, now, needed);
+    const due = all.filter(({ id }) => !given.has(id));
     for (const { id } of due) given.set(id, now);
     return due;
   }
