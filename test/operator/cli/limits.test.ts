@@ -74,3 +74,33 @@ it.each(["limits pause", "pause-limit"])(
     expect(await run(url, [...words, "--reason", "x"])).toMatchObject({ code: 2 });
   },
 );
+
+it("report prints a finding of a limit once, whichever agents report it", async () => {
+  const finding = (name: string, more: object = {}) => ({
+    ...{ agent: "Shop", name, code: "limit-full", about: "openai/", severity: "info" },
+    ...{
+      title: "The limit openai is full.",
+      cause: "Agents ask for more.",
+      fix: { text: "Wait." },
+    },
+    ...{ evidence: { count: 2, ids: [] }, link: { view: "limits" }, ...more },
+  });
+  const own = { about: "tenant/acme", code: "limit-waits-long", link: { view: "submissions" } };
+  const names = ["a", "b", "c"];
+  const url = await given({
+    report: json({
+      ...{ at: 0, verdict: "healthy", agents: names.map((name) => ({ agent: "Shop", name })) },
+      findings: [
+        ...names.map((name) => finding(name)),
+        ...names.map((name) => finding(name, { title: "A submission waits.", ...own })),
+      ],
+    }),
+  });
+  const { out } = await run(url, ["report"]);
+  expect(out.split("\n").filter((text) => text.startsWith("INFO"))).toEqual([
+    "INFO  The limit openai is full.  (Shop/a and 2 other agents)",
+    ...names.map((name) => `INFO  A submission waits.  (Shop/${name})`),
+  ]);
+  expect(out).toContain("4 notes:");
+  expect(JSON.parse((await run(url, ["report", "--json"])).out).findings).toHaveLength(6);
+});

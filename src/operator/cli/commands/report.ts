@@ -80,16 +80,23 @@ function secondsOf(text: string | true): number {
 
 function textOf({ verdict, findings, agents }: Report): string {
   const lines: string[] = [];
+  // Each agent reports the limits that all of them share.
+  const groups = Map.groupBy(findings, (finding) =>
+    finding.link.view === "limits" ? `${finding.code} ${finding.about}` : finding,
+  );
   if (verdict === "healthy") {
-    const notes = findings.length === 1 ? " 1 note:" : ` ${findings.length} notes:`;
+    const notes = groups.size === 1 ? " 1 note:" : ` ${groups.size} notes:`;
     lines.push(
-      `${paint("green", "healthy")}: ${plural(agents.length, "agent")}. Work starts, succeeds, is delivered, and runs on time.${findings.length > 0 ? notes : ""}`,
+      `${paint("green", "healthy")}: ${plural(agents.length, "agent")}. Work starts, succeeds, is delivered, and runs on time.${groups.size > 0 ? notes : ""}`,
     );
   }
-  for (const { agent, name, severity, title, cause, fix, evidence, link } of findings) {
+  for (const [finding, ...others] of groups.values()) {
+    if (!finding) continue;
+    const { agent, name, severity, title, cause, fix, evidence, link } = finding;
     const colour = severity === "error" ? "red" : severity === "warning" ? "yellow" : "dim";
+    const more = others.length === 0 ? "" : ` and ${plural(others.length, "other agent")}`;
     lines.push(
-      `${paint(colour, severity.toUpperCase())}  ${plain(title)}  (${plain(`${agent}/${name}`)})`,
+      `${paint(colour, severity.toUpperCase())}  ${plain(title)}  (${plain(`${agent}/${name}`)}${more})`,
       `  ${plain(cause)}`,
     );
     if (evidence.lastError !== undefined) lines.push(`  Last error: ${plain(evidence.lastError)}`);
