@@ -367,7 +367,6 @@ const INTERNAL: Readonly<Record<string, string>> = {
   EmailTooLargeError: "an e-mail is rejected by it; only its text is shown",
   MalformedEmailError: "an e-mail is rejected by it; only its text is shown",
   UnauthenticatedError: "an e-mail is rejected by it; only its text is shown",
-  FinalError: "errors of limits extend it",
   CliError: "ends the command line with its text",
   ProjectError: "ends the command line with its text",
   HttpError: "the operator API answers with its text",

@@ -80,7 +80,7 @@ const TRANSIENT_TEXT =
 
 /**
  * Whether an error is transient, and when to retry. Follows `cause`, and `lastError` of the AI SDK's retries, to a status
- * code, `isRetryable`, or, where an error has neither, the message of a network failure.
+ * code, `isRetryable`, or the message of a network failure.
  *
  * @param now epoch milliseconds, for a date in Retry-After
  */
@@ -94,7 +94,7 @@ function readTransient(error: unknown, now: number): Transient | undefined {
       at as Partial<ProviderError>;
     const isTransient =
       statusCode === undefined
-        ? (isRetryable ?? TRANSIENT_TEXT.test(typeof at === "string" ? at : (message ?? "")))
+        ? isRetryable === true || TRANSIENT_TEXT.test(typeof at === "string" ? at : (message ?? ""))
         : TRANSIENT_STATUS.has(statusCode);
     if (isTransient) return { retryAfterMs: retryAfterOf(responseHeaders, now) };
     if (statusCode !== undefined) return undefined;

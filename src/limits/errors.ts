@@ -27,13 +27,8 @@ export function dollarText(nanodollars: number): string {
   return `${whole}.${part.replace(/0{1,4}$/, "")} dollars`;
 }
 
-/** Is not retried, whatever its message says: the names of limits and models are part of it. */
-class FinalError extends Error {
-  readonly isRetryable = false;
-}
-
 /** A turn waits for a limit longer than the limit's `timeout`, or than a client's turn can. Submit it again later. */
-export class LimitTimeoutError extends FinalError {
+export class LimitTimeoutError extends Error {
   override readonly name = "LimitTimeoutError";
   constructor(
     readonly limit: string,
@@ -44,13 +39,13 @@ export class LimitTimeoutError extends FinalError {
   ) {
     super(
       `The ${named(limit, key)} has nothing free within ${durationText(timeoutMs)} (${why}). ` +
-        "Submit it again later, or let turns wait longer.",
+        "Submit it again later, or let turns wait longer for the limit.",
     );
   }
 }
 
 /** The limit is used up and has `atEnd: "fail"`, or the work needs more than the limit ever allows. */
-export class LimitReachedError extends FinalError {
+export class LimitReachedError extends Error {
   override readonly name = "LimitReachedError";
   constructor(
     readonly limit: string,
@@ -69,14 +64,14 @@ export class LimitReachedError extends FinalError {
       until === undefined
         ? `${of}, and one model call may need ${amountText(dimension, needed ?? allowed)}. ` +
             "Raise the limit, set a lower maxOutputTokens, or send a shorter prompt."
-        : `${of}, which are used until ${new Date(until).toISOString()}. ` +
+        : `${of}, which are used, until ${new Date(until).toISOString()}. ` +
             'Submit it again then, raise the limit, or use atEnd: "wait".',
     );
   }
 }
 
 /** The function `key` of a limit has returned no string of 1 to 256 characters for a turn, or has thrown. */
-export class InvalidLimitKeyError extends FinalError {
+export class InvalidLimitKeyError extends Error {
   override readonly name = "InvalidLimitKeyError";
   constructor(
     readonly limit: string,
@@ -132,7 +127,7 @@ export class SubmissionSkippedError extends Error {
 }
 
 /** A limit or a budget counts money, and the table of prices has no price of the model. */
-export class PriceMissingError extends FinalError {
+export class PriceMissingError extends Error {
   override readonly name = "PriceMissingError";
   constructor(
     /** As `prices` would name it: `<provider>/<modelId>`. */

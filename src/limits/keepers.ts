@@ -50,7 +50,7 @@ export class KeeperUnreachableError extends Error {
       lacksMethod(cause, method),
     )
       ? `the binding ${preview(binding)} leads to a class that is not LimitKeeper. Correct its class_name in the Wrangler configuration.`
-      : failureOf(cause).message;
+      : `${failureOf(cause).message}`;
     super(`The keeper ${preview(keeper)} could not be reached: ${problem}`, { cause });
   }
 }

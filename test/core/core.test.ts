@@ -58,15 +58,6 @@ describe("thrown values", () => {
   });
 });
 
-it("L1: an error that says that it is final is not retried, whatever its message says", () => {
-  const thrown = (more: object) => Object.assign(new Error("The limit timeout is full"), more);
-  expect(transientOf(thrown({}), 0)).toEqual({ retryAfterMs: undefined });
-  expect(transientOf(thrown({ isRetryable: true }), 0)).toEqual({ retryAfterMs: undefined });
-  expect(transientOf(thrown({ isRetryable: false }), 0)).toBeUndefined();
-  const wrapped = new Error("It failed", { cause: thrown({ isRetryable: false }) });
-  expect(transientOf(wrapped, 0)).toBeUndefined();
-});
-
 describe("causes", () => {
   const missing = because(new Error("The secret S is not set"), "secret-missing", "S");
 

@@ -205,7 +205,6 @@ describe("a model call", () => {
     const failed = expect(generate(gate, undefined, model)).rejects.toMatchObject({
       name: "LimitTimeoutError",
       limit: "openai",
-      isRetryable: false,
     });
     await pass(31_000);
     await failed;
