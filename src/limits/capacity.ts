@@ -17,7 +17,7 @@ import {
   type Wait,
 } from "./keeper/protocol.ts";
 import { type Keepers, KeeperUnreachableError, type KeptLimit } from "./keepers.ts";
-import { Leases, type Slot, type Taken } from "./leases.ts";
+import { Leases, type Slot, sharedLeases, type Taken } from "./leases.ts";
 
 /** Keys of limits whose leases are in memory. Those that were used longest ago are given back first. */
 const MAX_KEYS = 1_000;
@@ -29,8 +29,6 @@ const AHEAD_MS = 30_000;
 const MAX_CALL_MS = 3_600_000;
 /** A renewal that failed is repeated. */
 const RENEW_AGAIN_MS = 5_000;
-/** Keys whose leases sub-agents can find. */
-const MAX_SHARED = 10_000;
 /** What was lent had ended when the answer came. */
 const TOO_LATE: Denied = { outcome: "wait", waitMs: 250, why: "unreachable" };
 
@@ -101,12 +99,6 @@ type Desk = {
   /** Notices that are in the outbox. The keeper is told with the next ask. */
   notified: string[];
 };
-
-/**
- * Of roots and their sub-agents, which run in one isolate: what was lent to one of them all may use. By root, limit and key, the
- * one that was added last at the end.
- */
-const shared = new Map<string, Leases>();
 
 export class Capacity {
   /** By limit and key, the one that was used last at the end. */
@@ -333,20 +325,12 @@ export class Capacity {
   }
 
   #newDesk(limit: WorkLimit, key: string): Desk {
-    const leases = this.#leasesOf(limit, key);
-    return { limit, leases, open: 0, asking: undefined, wanted: new Set(), notified: [] };
-  }
-
-  #leasesOf(limit: WorkLimit, key: string): Leases {
-    const id = `${this.uses.root()}\n${deskKey(limit, key)}`;
-    const known = shared.get(id);
-    const leases = known ?? new Leases(key, limit.rules);
+    const { declared, rules } = limit;
     // What a submission brings is of its own turn.
-    if (known || !limit.declared) return leases;
-    shared.set(id, leases);
-    const [oldest] = shared.keys();
-    if (shared.size > MAX_SHARED && oldest !== undefined) shared.delete(oldest);
-    return leases;
+    const leases = declared
+      ? sharedLeases(`${this.uses.root()}\n${deskKey(limit, key)}`, key, rules)
+      : new Leases(key, rules);
+    return { limit, leases, open: 0, asking: undefined, wanted: new Set(), notified: [] };
   }
 
   #forgetOldest(used: Desk): void {

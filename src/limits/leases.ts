@@ -19,7 +19,9 @@ const WINDOWED: readonly Windowed[] = DIMENSIONS.filter((name) => name !== "slot
 /** How long the recent past is, of which the rate is taken, and how much of it has passed at least. */
 const RATE_MS = 60_000;
 const LEAST_RATE_MS = 20_000;
-/** A crash leaves reservations that nobody settles. They are forgotten so long after the end of what was lent. */
+/** Keys whose leases sub-agents can find. */
+const MAX_SHARED = 10_000;
+/** A crash leaves reservations that nobody settles. A lease with one is dropped an hour after its end. */
 const UNSETTLED_MS = 3_600_000;
 /** With less, the past begins again. */
 const LEAST_RECENT = 0.01;
@@ -242,6 +244,23 @@ export class Leases {
     this.#slots = this.#slots.filter((slot) => slot.isTaken && isKept(slot));
     return all;
   }
+}
+
+/**
+ * Of roots and their sub-agents, which run in one isolate: what was lent to one of them all may use. The one that was added last
+ * stands at the end.
+ */
+const shared = new Map<string, Leases>();
+
+/** @param id names the root, the limit and the key */
+export function sharedLeases(id: string, key: string, rules: Rules): Leases {
+  const known = shared.get(id);
+  if (known) return known;
+  const leases = new Leases(key, rules);
+  shared.set(id, leases);
+  const [oldest] = shared.keys();
+  if (shared.size > MAX_SHARED && oldest !== undefined) shared.delete(oldest);
+  return leases;
 }
 
 function slotTimes(at: number): Pick<Slot, "renewAt" | "endsAt"> {

@@ -55,7 +55,7 @@ describe("leases", () => {
     expect(leases.take(ONE, 10_999)).toBeDefined();
   });
 
-  it("forget what nobody has settled an hour after its end", () => {
+  it("drop a lease an hour after its end, also when a reservation was never settled", () => {
     const leases = given();
     leases.lend(lent({ ...ONE, slots: 1 }), asked(), 0);
     const crashed = taken(leases, { ...ONE, slots: 1 }, 0);
