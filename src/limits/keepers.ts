@@ -32,7 +32,8 @@ const CALL_MS = 5_000;
 const BACKOFF = { baseMs: 1_000, capMs: 30_000 };
 /** Submissions bring keys of their own, each with a keeper. */
 const MAX_FAILED = 1_000;
-const NO_ASK = 'The RPC receiver does not implement "ask".';
+/** The binding leads to another class, which has a method of this name for something else. */
+const NO_KEEPER = new Error("It is no LimitKeeper");
 
 /** A keeper did not answer, or its object failed. What was asked of it waits, or runs without it: `whenUnreachable`. */
 export class KeeperUnreachableError extends Error {
@@ -46,11 +47,11 @@ export class KeeperUnreachableError extends Error {
     /** The binding in `env`. */
     binding = "LIMIT_KEEPER",
   ) {
-    const problem = ["ask", "giveBack", "observe", "pause", "resume", "list"].some((method) =>
-      lacksMethod(cause, method),
-    )
+    const methods = ["ask", "giveBack", "observe", "pause", "resume", "list"];
+    const isOther = cause === NO_KEEPER || methods.some((method) => lacksMethod(cause, method));
+    const problem = isOther
       ? `the binding ${preview(binding)} leads to a class that is not LimitKeeper. Correct its class_name in the Wrangler configuration.`
-      : `${failureOf(cause).message}`;
+      : failureOf(cause).message;
     super(`The keeper ${preview(keeper)} could not be reached: ${problem}`, { cause });
   }
 }
@@ -89,8 +90,7 @@ export class Keepers {
   async ask(limit: KeptLimit, root: string, ask: Ask): Promise<Answer> {
     return this.call(keeperOf(limit, ask.key, root), async (keeper) => {
       const answer = await keeper.ask(ask);
-      // Another class has a method of this name for something else.
-      if (typeof answer?.outcome !== "string") throw new Error(NO_ASK);
+      if (typeof answer?.outcome !== "string") throw NO_KEEPER;
       return answer;
     });
   }
