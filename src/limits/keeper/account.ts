@@ -50,6 +50,8 @@ const ONE_REFUSAL_MS = 5_000;
 /** How long nothing is lent after a refusal that names no time. */
 const CLOSED_MS = 1_000;
 const MOST_CLOSED_MS = 3_600_000;
+/** The app is to get a notice from one agent: another one gets it after this time without a confirmation. */
+const NOTICE_MS = 60_000;
 const ALLOWED_MS = 600_000;
 /** The end of no lease is later, except for a clock that was set back since. */
 const MOST_AHEAD_MS = 1_800_000;
@@ -65,6 +67,8 @@ export class Account {
   #factor: readonly [number, number] = [1, 0];
   newest: StoredKey["newest"];
   #notified: StoredKey["notified"];
+  /** By their ids: when an agent was given a notice. */
+  readonly #given = new Map<string, number>();
 
   constructor(
     readonly key: string,
@@ -246,7 +250,7 @@ export class Account {
   }
 
   /**
-   * The notices that the use of its money calls for. Calls that run do not count before they are reported. What does not cover the
+   * The notices that the use of its money calls for, to be given to one agent. Calls that run do not count before they are reported. What does not cover the
    * next call is used up, although the call was not made.
    *
    * @param needed nanodollars of work that waits
@@ -266,7 +270,16 @@ export class Account {
       .map((percent) => {
         const id = `${limit}/${this.key}/${endsAt}/${percent}`;
         return { id, key: this.key, percent, usedNanodollars: used, ofNanodollars: rule.amount };
-      });
+      })
+      .filter(({ id }) => this.#give(id, now));
+  }
+
+  /** Whether no agent was given it lately. */
+  #give(id: string, now: number): boolean {
+    for (const [other, at] of this.#given) if (now - at >= NOTICE_MS) this.#given.delete(other);
+    if (this.#given.has(id)) return false;
+    this.#given.set(id, now);
+    return true;
   }
 
   confirm(id: string): void {

@@ -51,8 +51,6 @@ const GRACE_MS = 30_000;
 const APART_MS = 20;
 /** How long a piece of work holds a slot, until the first has ended. */
 const FIRST_HOLD_MS = 5_000;
-/** The app is to get a notice from one agent: another one gets it after this time without a confirmation. */
-const NOTICE_MS = 60_000;
 
 type Desk = {
   readonly account: Account;
@@ -61,8 +59,6 @@ type Desk = {
   holdMs: number;
   /** Which part of what is lent is used in the end. */
   usedPart: number;
-  /** By their ids: when an agent was given a notice. */
-  readonly given: Map<string, number>;
 };
 
 export class Book {
@@ -100,7 +96,7 @@ export class Book {
     if (isChanged || answer.outcome === "refused") this.#save(desk);
     const isWaiting = answer.outcome === "wait";
     const notices = [
-      ...this.#notices(desk, now, isWaiting ? ask.need.nanodollars : 0),
+      ...desk.account.notices(this.name, now, isWaiting ? ask.need.nanodollars : 0),
       ...(others.length > 0 ? this.giveBack(others) : []),
     ];
     return { ...answer, ...(notices.length > 0 && { notices }) };
@@ -116,7 +112,7 @@ export class Book {
       if (isChange) desks.add(desk);
     }
     for (const desk of desks) this.#save(desk);
-    return [...desks].flatMap((desk) => this.#notices(desk, now));
+    return [...desks].flatMap(({ account }) => account.notices(this.name, now));
   }
 
   observe(seen: Observation): void {
@@ -177,7 +173,6 @@ export class Book {
       queue: new FairQueue(stored?.shares, now),
       holdMs: FIRST_HOLD_MS,
       usedPart: 1,
-      given: new Map<string, number>(),
     };
     desk.account.rules = rules;
     this.#desks.set(key, desk);
@@ -275,7 +270,7 @@ export class Book {
     // Those before it need as much of each dimension, in proportion, as it does itself.
     const times = ticket.part > 0 ? 1 + before / ticket.part : 1;
     const needs = Object.fromEntries(DIMENSIONS.map((name) => [name, (need[name] ?? 0) * times]));
-    return { ...account.freeAt(needs, now), likelyAt: account.freeAt(needs, now, true).at };
+    return { ...account.freeAt(needs, now), needs };
   }
 
   /** When it can start: now or within {@link NEXT_MS}. Otherwise, what it waits for. */
@@ -292,7 +287,7 @@ export class Book {
       const waitMs = this.#spread(Math.min(closedMs + expectedMs, MOST_CALENDAR_WAIT_MS));
       return { outcome: "wait", waitMs: Math.max(closedMs, waitMs), why: "closed" };
     }
-    const { at, likelyAt, dimension } = this.#freeAt(desk, ask.need, ticket, now);
+    const { at, needs, dimension } = this.#freeAt(desk, ask.need, ticket, now);
     const nextMs = account.shortest(NEXT_MS, NEXT_PART);
     if (at <= now + nextMs && dimension !== "slots") return at;
     // The app is told when it is free.
@@ -301,6 +296,7 @@ export class Book {
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
+    const likelyAt = account.freeAt(needs, now, true).at;
     const freeMs = Number.isFinite(likelyAt) ? likelyAt - now - nextMs / 2 : 0;
     const place = isCalendar ? queue.size * APART_MS : 0;
     const waitMs = Math.max(freeMs + place, 0.5 * expectedMs, LEAST_WAIT_MS);
@@ -394,14 +390,5 @@ export class Book {
     const { slots = 0 } = one.lent;
     const used = part({ ...one.used, slots });
     desk.queue.served(one.share.key, one.share.weight, used - part(one.lent));
-  }
-
-  #notices(desk: Desk, now: number, needed?: number): Notice[] {
-    const { given } = desk;
-    for (const [id, at] of given) if (now - at >= NOTICE_MS) given.delete(id);
-    const all = desk.account.notices(this.name, now, needed);
-    const due = all.filter(({ id }) => !given.has(id));
-    for (const { id } of due) given.set(id, now);
-    return due;
   }
 }
