@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import type { UIMessage } from "ai";
 import { expect, it } from "vitest";
 import { message, until } from "../support/given.ts";
-import { clientCalls, plans } from "../support/host-gate.ts";
+import { clientCalls, plans } from "../support/limits/host-gate.ts";
 import { type ContractHost, Given, supports } from "./host.ts";
 import { charges } from "./hosts/app.ts";
 

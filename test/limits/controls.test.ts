@@ -11,7 +11,7 @@ import {
 } from "../../src/limits/declared/declarations.ts";
 import type { Ask } from "../../src/limits/keeper/protocol.ts";
 import { Keepers, rulesOfShard } from "../../src/limits/keepers.ts";
-import { askFor, crash } from "../support/keeper.ts";
+import { askFor, crash } from "../support/limits/keeper.ts";
 
 const suffix = crypto.randomUUID().slice(0, 8);
 let made = 0;

@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { Keepers, KeeperUnreachableError, keeperOf, keepersOf } from "../../src/limits/keepers.ts";
-import { askFor, crash, givenKeeper, perMinute, returnOf } from "../support/keeper.ts";
+import { askFor, crash, givenKeeper, perMinute, returnOf } from "../support/limits/keeper.ts";
 import { keeperScripts } from "../support/objects/keeper-object.ts";
 
 afterEach(() => vi.restoreAllMocks());

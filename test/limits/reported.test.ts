@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ask } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
-import { stubOf as keeperOf } from "../support/keeper.ts";
+import { stubOf as keeperOf } from "../support/limits/keeper.ts";
 import { HARNESS, type LimitedHarness, reported } from "./limited-harness.ts";
 
 type Verbs = Pick<

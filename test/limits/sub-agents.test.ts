@@ -8,7 +8,7 @@ import type { Submission } from "../../src/kernel/submissions/internal.ts";
 import { limit } from "../../src/limits/index.ts";
 import { ask } from "../../src/testing/index.ts";
 import { message } from "../support/given.ts";
-import { stubOf as keeperOf } from "../support/keeper.ts";
+import { stubOf as keeperOf } from "../support/limits/keeper.ts";
 import { LimitedAgent, TREE } from "./limited-agent.ts";
 import { generate, givenGate, modelOf, now, pass, submission } from "./support.ts";
 

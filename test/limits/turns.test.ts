@@ -17,7 +17,7 @@ import {
 } from "../../src/limits/index.ts";
 import { ask, modelCalls, type Script, ScriptedModel } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
-import { stubOf as keeperOf } from "../support/keeper.ts";
+import { stubOf as keeperOf } from "../support/limits/keeper.ts";
 import { type LimitedApp, limitedApps } from "../support/objects/limited-object.ts";
 import { accessTo } from "../support/objects/objects.ts";
 

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { SubmitMessagesOptions } from "../../src/kernel/submissions/index.ts";
 import { message, refusal } from "../support/given.ts";
-import { WITHOUT_LIMITS } from "../support/limits-options.ts";
+import { WITHOUT_LIMITS } from "../support/limits/options.ts";
 import { inObject, plainObject } from "../support/plain-object.ts";
 
 const LINE = "static override readonly features = [limits()]";

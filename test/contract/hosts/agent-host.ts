@@ -4,7 +4,7 @@ import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { gateOfTests } from "../../support/host-gate.ts";
+import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {

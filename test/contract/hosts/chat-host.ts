@@ -5,7 +5,7 @@ import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { gateOfTests } from "../../support/host-gate.ts";
+import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {

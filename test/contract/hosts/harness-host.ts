@@ -9,7 +9,7 @@ import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { until } from "../../support/given.ts";
-import { gateOfTests } from "../../support/host-gate.ts";
+import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 /** Running calls of the tool that does not listen to its abort signal, by their names. It returns when its name is deleted. */

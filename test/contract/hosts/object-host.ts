@@ -6,7 +6,7 @@ import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
-import { gateOfTests } from "../../support/host-gate.ts";
+import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.

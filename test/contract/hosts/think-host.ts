@@ -4,7 +4,7 @@ import { DurableThink } from "../../../src/hosts/think/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { gateOfTests } from "../../support/host-gate.ts";
+import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {

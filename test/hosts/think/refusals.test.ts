@@ -10,7 +10,7 @@ import { workflow } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import { givenThink, message, refusal } from "../../support/given.ts";
-import { WITHOUT_LIMITS } from "../../support/limits-options.ts";
+import { WITHOUT_LIMITS } from "../../support/limits/options.ts";
 import { declared, type ThinkAgent } from "../../support/think-agent.ts";
 
 /** The error of a verb, called by name with any arguments. */

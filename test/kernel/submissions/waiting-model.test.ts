@@ -7,7 +7,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type Admission, installGate } from "../../../src/kernel/submissions/internal.ts";
-import { full, limitWait, ScriptedGate } from "../../support/gate.ts";
 import { givenLedger, until } from "../../support/given.ts";
 import {
   crashOne,
@@ -18,6 +17,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
+import { full, limitWait, ScriptedGate } from "../../support/limits/gate.ts";
 import {
   births,
   type LedgerObject,

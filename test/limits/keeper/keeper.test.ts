@@ -13,7 +13,7 @@ import {
   perSecond,
   returnOf,
   stubOf,
-} from "../../support/keeper.ts";
+} from "../../support/limits/keeper.ts";
 import type { KeeperObject } from "../../support/objects/keeper-object.ts";
 import { limitMs, sizeOf } from "../../support/sizes.ts";
 

@@ -5,7 +5,6 @@ import { traceOf } from "../../../src/core/trace-context.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { limitWaits } from "../../../src/kernel/submissions/internal.ts";
 import { keyPrefix } from "../../../src/workflow/names.ts";
-import { full, gated, limitWait, ScriptedGate } from "../../support/gate.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   crashOne,
@@ -18,6 +17,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
+import { full, gated, limitWait, ScriptedGate } from "../../support/limits/gate.ts";
 import { act, chance, refusals, time } from "../../support/objects/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { spansOf, traceOn, treeOf } from "./traces.ts";

@@ -5,7 +5,7 @@ import {
   type SubmitMessagesOptions,
 } from "../../../../src/kernel/submissions/internal.ts";
 import type { Plans } from "../../../support/crash/matrix.ts";
-import { full, limitWait, ScriptedGate } from "../../../support/gate.ts";
+import { full, limitWait, ScriptedGate } from "../../../support/limits/gate.ts";
 import type { LedgerObject, TurnScript } from "../../../support/objects/ledger-object.ts";
 import {
   ACCEPTED,

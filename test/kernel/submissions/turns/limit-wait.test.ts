@@ -1,7 +1,6 @@
 /** Turns that have to wait for a limit after they have begun, and what model calls cost, by a scripted gate; on the light host. */
 
 import { describe, expect, it } from "vitest";
-import { full, gated, limitWait, ScriptedGate } from "../../../support/gate.ts";
 import { givenLedger, until } from "../../../support/given.ts";
 import {
   crashOne,
@@ -12,6 +11,7 @@ import {
   wakeNow,
   within,
 } from "../../../support/ledger.ts";
+import { full, gated, limitWait, ScriptedGate } from "../../../support/limits/gate.ts";
 import { act, chance, time } from "../../../support/objects/ledger-object.ts";
 
 const MINUTE = 60_000;

@@ -2,7 +2,6 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { Admission, Submission } from "../../../../src/kernel/submissions/internal.ts";
-import { full, gated, ScriptedGate } from "../../../support/gate.ts";
 import { givenLedger, message, until } from "../../../support/given.ts";
 import {
   crashOne,
@@ -14,6 +13,7 @@ import {
   wakeNow,
   within,
 } from "../../../support/ledger.ts";
+import { full, gated, ScriptedGate } from "../../../support/limits/gate.ts";
 import { time } from "../../../support/objects/ledger-object.ts";
 
 const MINUTE = 60_000;

@@ -1,9 +1,9 @@
 /** Keepers of limits for tests. */
 
 import { env } from "cloudflare:workers";
-import type { Ask, Lent, Return, Rules } from "../../src/limits/keeper/protocol.ts";
-import { type KeeperScript, keeperScripts } from "./objects/keeper-object.ts";
-import { accessTo } from "./objects/objects.ts";
+import type { Ask, Lent, Return, Rules } from "../../../src/limits/keeper/protocol.ts";
+import { type KeeperScript, keeperScripts } from "../objects/keeper-object.ts";
+import { accessTo } from "../objects/objects.ts";
 
 /** A keeper by its name: a stub does not survive a crash. */
 export type GivenKeeper = { readonly name: string };

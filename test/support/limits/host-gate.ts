@@ -1,15 +1,15 @@
 /** A gate for agents on each host, which a test scripts by the metadata of its submissions. */
 
 import { type LanguageModel, wrapLanguageModel } from "ai";
-import type { Feature } from "../../src/kernel/features.ts";
+import type { Feature } from "../../../src/kernel/features.ts";
 import {
   type Admission,
   installGate,
   type Submission,
   type Submissions,
-} from "../../src/kernel/submissions/internal.ts";
-import { LimitControls } from "../../src/limits/controls.ts";
-import type { Keepers } from "../../src/limits/keepers.ts";
+} from "../../../src/kernel/submissions/internal.ts";
+import { LimitControls } from "../../../src/limits/controls.ts";
+import type { Keepers } from "../../../src/limits/keepers.ts";
 import { full, limitWait, ScriptedGate } from "./gate.ts";
 
 type Plan = {

@@ -9,9 +9,9 @@ import {
   type StoredLimits,
   type Submission,
   type WaitingFor,
-} from "../../src/kernel/submissions/internal.ts";
-import type { Ledger } from "./ledger.ts";
-import { births, time } from "./objects/ledger-object.ts";
+} from "../../../src/kernel/submissions/internal.ts";
+import type { Ledger } from "../ledger.ts";
+import { births, time } from "../objects/ledger-object.ts";
 
 const gates = new Set<ScriptedGate>();
 
