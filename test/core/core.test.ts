@@ -1,5 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "agents/lifecycle";
+import { APICallError } from "ai";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LAST_ALARM } from "../../src/core/clock.ts";
@@ -56,6 +57,13 @@ describe("thrown values", () => {
     expect(transientOf(thrown, 0)).toBeUndefined();
     expect(isReset(thrown)).toBe(false);
   });
+});
+
+it("L8: a lost connection is transient, also where the AI SDK knows no status and marks it as not retryable", () => {
+  const request = { url: "https://model.example", requestBodyValues: {} };
+  const error = new APICallError({ message: "Network connection lost", ...request });
+  expect(error.isRetryable).toBe(false);
+  expect(transientOf(error, 0)).toEqual({ retryAfterMs: undefined });
 });
 
 describe("causes", () => {
