@@ -1,0 +1,109 @@
+/** What deployments exchange with operators, `npx perdure check` and `replayWorkflow()`: plain JSON. Times are epoch milliseconds. */
+
+import type { Failure } from "../core/failures.ts";
+import type { Json } from "../core/json.ts";
+
+/** The version of the app that accepted or began it; null: that was before versions were recorded. */
+export type Version = string | null;
+
+/** What open work needs of the code that continues it. */
+export type Need =
+  /** A tool of the agent, one of its tasks, a method of its class, or one of its features. */
+  | { readonly what: "tool" | "task" | "method" | "feature"; readonly name: string }
+  /** A binding of the Worker: a Workflow, or any other. */
+  | { readonly what: "workflow" | "binding"; readonly name: string };
+
+/** An item of open work. */
+export type OpenItem = {
+  /** `workflow`, `submission`, `approval`, `delivery`, ...: what `npx perdure` calls it. */
+  readonly kind: string;
+  readonly id: string;
+  readonly version: Version;
+  /** When it was accepted, or began. */
+  readonly since: number;
+  readonly needs: readonly Need[];
+};
+
+/** A version that an agent has run with, and what is open of it. */
+export type DeployedVersion = {
+  readonly version: Version;
+  /** When the agent has started with it first; null for what began before versions were recorded. */
+  readonly since: number | null;
+  readonly isCurrent: boolean;
+  /** Open work by kind. */
+  readonly open: Readonly<Record<string, number>>;
+};
+
+/** A step of the platform that a run has made: `do`, `sleep` or `waitForEvent`. */
+export type PlatformStep = {
+  readonly name: string;
+  /** Which of the steps of this name it is, from 1 on. */
+  readonly count: number;
+  readonly kind: "do" | "sleep" | "event";
+  readonly status: "open" | "completed" | "failed" | "expired";
+  readonly startedAt: number;
+  /** Of a completed `do`. The platform does not tell that of an event. Left out where it was too large. */
+  readonly output?: Json;
+  readonly error?: Failure;
+};
+
+/** What a step of Perdure has asked of its agent, and what came of it. */
+export type AskedStep = {
+  /** `prompt`, `batch`, `approval`, `webhook`, `agent-tool`, `codemode`. */
+  readonly kind: string;
+  readonly step: string;
+  readonly idempotencyKey: string;
+  /** The wait, or the submission. */
+  readonly waitId: string;
+  readonly startedAt: number;
+  /** As the step has asked, without what is not needed to compare it: the schema, the thread, the options. */
+  readonly request: Json;
+  /** How it has ended, as the agent answers `checkWait()`, with the whole result. Left out while it is open. */
+  readonly end?: Json;
+};
+
+/** All that is known of a run, for `replayWorkflow()`. */
+export type WorkflowHistory = {
+  /** The Workflow's binding. */
+  readonly workflow: string;
+  readonly workflowId: string;
+  readonly version: Version;
+  readonly status: string;
+  readonly startedAt: number;
+  /** The params as the platform has them: those of the app, and where the agent is. */
+  readonly params: Json;
+  /** In the order of their starts. */
+  readonly platform: readonly PlatformStep[];
+  readonly asked: readonly AskedStep[];
+  /** Why it is not all, e.g. because the platform has not answered in time. */
+  readonly isCut?: string;
+};
+
+/** A problem that new code has with a run that old code began. */
+export type ReplayProblem = {
+  readonly step: string;
+  readonly problem:
+    | "renamed-or-removed"
+    | "inserted"
+    | "reordered"
+    | "kind-changed"
+    | "answer-refused"
+    | "request-changed"
+    | "would-fail"
+    | "unknown-version"
+    | "not-replayed";
+  /** Errors would strand the run, or make a step run twice. */
+  readonly severity: "error" | "warning";
+  /** One sentence each. */
+  readonly text: string;
+  readonly remedy: string;
+};
+
+/** What `replayWorkflow()` has found. */
+export type Replay = {
+  readonly problems: readonly ReplayProblem[];
+  /** The steps that were answered from the record. */
+  readonly replayed: readonly string[];
+  /** `waits`: at an open step. `ended`: `run()` has returned or thrown as recorded. `stopped`: it could not be replayed further. */
+  readonly at: "waits" | "ended" | "stopped";
+};
