@@ -62,6 +62,7 @@ declare namespace Cloudflare {
     OfferAgent: DurableObjectNamespace<import("./contract/hosts/offer-agent.ts").OfferAgent>;
     OfferObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OfferObject>;
     OfferThink: DurableObjectNamespace<import("./contract/hosts/offer-think.ts").OfferThink>;
+    StoredObject: DurableObjectNamespace<import("./contract/hosts/stored-object.ts").StoredObject>;
     SwapHost: DurableObjectNamespace<undefined>;
     OtherObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OtherObject>;
     CONTRACT_WORKFLOW: Workflow;

@@ -1,156 +1,176 @@
-/** Storage that an earlier version of Perdure wrote opens, and its open work goes on. `stored/` has a dump of each version. */
+/** Storage that an earlier version of Perdure wrote opens, and its open work goes on. `stored/` has databases of each schema. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, expect, it, vi } from "vitest";
-import { version } from "../../package.json";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
-import { webhook } from "../../src/kernel/outbox/index.ts";
+import { resetModelCalls } from "../../src/testing/index.ts";
 import type { OriginParams } from "../../src/workflow/durable-workflow.ts";
-import { message, until } from "../support/given.ts";
+import { until } from "../support/given.ts";
 import { arrival, call } from "../support/inbound.ts";
-import { charges } from "./hosts/app.ts";
+import { charges, steps } from "./hosts/app.ts";
+import { ALERTED, held, ran } from "./hosts/stored-object.ts";
+import { agents, dumpOf, fileOf, keepers, load } from "./stored/dumps.ts";
+import {
+  ask,
+  delivery,
+  end,
+  given,
+  givenKeeper,
+  HOOK,
+  lend,
+  receivers,
+  type Stub,
+  WORKFLOWS,
+  work,
+} from "./stored/work.ts";
 
-const HOOK = "https://receiver.example.com/hook";
-const GONE = "https://gone.example.com/hook";
-const SECRET = { secret: "HOOK_SECRET" };
-const APPROVAL = "stored-approval";
-
-const dumps = import.meta.glob<string>("./stored/*.sql", {
-  query: "?raw",
-  import: "default",
-  eager: true,
+beforeEach(() => {
+  resetModelCalls();
+  for (const counted of [charges, steps, held, ran]) counted.clear();
 });
-
 afterEach(() => vi.restoreAllMocks());
 
-const given = () => env.ObjectHost.getByName(`stored-${crypto.randomUUID()}`);
-type Stub = ReturnType<typeof given>;
+const dumpIn = (stub: DurableObjectStub<undefined>) =>
+  runInDurableObject(stub, (_, { storage }) => dumpOf(storage));
 
-/** The receivers of notifications. Returns the requests that they got. */
-function receivers(answers: Record<string, number>): string[] {
-  const requests: string[] = [];
-  vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
-    const { url } = new Request(input, init);
-    requests.push(url);
-    return new Response(null, { status: answers[url] ?? 404 });
+describe("the schemas of this version have a database", () => {
+  it("of an agent", async () => {
+    const stub = given();
+    await work(stub);
+    const { name, text } = fileOf(await dumpIn(stub));
+    await end(stub);
+    if (!(name in agents)) await expect(text).toMatchFileSnapshot(`./stored/${name}`);
   });
-  return requests;
-}
 
-const delivery = () => call(arrival("d1"), "submitMessages", [[message("inbound", "m-inbound")]]);
-
-/** Work of every kind, open and ended. */
-async function work(stub: Stub): Promise<void> {
-  const requests = receivers({ [HOOK]: 503, [GONE]: 410 });
-  const submit = (id: string, script: object, options: object = {}) =>
-    stub.submitMessages([message(script, `m-${id}`)], { submissionId: id, ...options });
-  await stub.runWorkflow("OBJECT_WORKFLOW", { step: "approval" }, { id: APPROVAL });
-  await stub.callKernel("acceptArrival", delivery());
-  await capabilitiesOf(stub).schedules.pause("ask", "for now");
-  await capabilitiesOf(stub).schedules.trigger("note", { key: "recorded" });
-  await submit("completed", { text: "done" }, { thread: "done", notify: webhook(HOOK, SECRET) });
-  await submit("failed", { fail: "broken" }, { thread: "failed", notify: webhook(GONE, SECRET) });
-  await until(async () => (await capabilitiesOf(stub).outbox.stats()).deadLetters === 1);
-  await until(async () => requests.includes(HOOK));
-  await until(async () => (await capabilitiesOf(stub).approvals.list()).items.length === 1);
-  const cancel = { do: "cancel", submissionId: "cancelled" } as const;
-  await submit("cancelled", {}, { notBefore: Date.now() + 3_600_000 });
-  await capabilitiesOf(stub).operations.operate({
-    action: cancel,
-    by: "ada",
-    reason: "not needed",
+  it("of a keeper of limits", async () => {
+    const stub = givenKeeper();
+    await lend(stub);
+    const { name, text } = fileOf(await dumpIn(stub), "keeper-");
+    if (!(name in keepers)) await expect(text).toMatchFileSnapshot(`./stored/${name}`);
   });
-  await submit("pending", { text: "later" }, { notBefore: Date.now() + 10_000, thread: "later" });
-  const charge = { name: "charge", input: { account: "stored" } };
-  await submit("running", { tool: charge, text: "paid", delayMs: 1_000 }, { thread: "running" });
-  await until(() => charges.get("stored") === 1);
-}
-
-/** The tables of Perdure as SQL. */
-function dumpOf({ sql }: DurableObjectStorage): string {
-  const own = sql.exec<{ type: string; name: string; sql: string }>(
-    "SELECT type, name, sql FROM sqlite_master WHERE tbl_name LIKE 'perdure_%' AND sql NOT NULL ORDER BY rowid",
-  );
-  const all = own.toArray();
-  const tables = all.filter(({ type }) => type === "table");
-  const rows = tables.flatMap(({ name }) =>
-    [...sql.exec(`SELECT * FROM ${name}`).raw()].map(
-      (row) => `INSERT INTO ${name} VALUES (${row.map(literal).join(", ")})`,
-    ),
-  );
-  const others = all.filter(({ type }) => type !== "table");
-  const made = (objects: typeof all) => objects.map((object) => object.sql);
-  return [...made(tables), ...rows, ...made(others), ""].join(";\n");
-}
-
-function literal(value: SqlStorageValue): string {
-  if (typeof value === "string") return `'${value.replaceAll("'", "''")}'`;
-  if (value instanceof ArrayBuffer) throw new TypeError("A dump has no blobs.");
-  return String(value);
-}
-
-it("the version of package.json has a dump of its storage", async () => {
-  const file = `./stored/${version}.sql`;
-  if (file in dumps) return;
-  const stub = given();
-  await work(stub);
-  const dump = await runInDurableObject(stub, (_, { storage }) => dumpOf(storage));
-  await expect(dump).toMatchFileSnapshot(file);
 });
 
-it.each(Object.entries(dumps))("L1 O2 S4 W2: the open work in %s goes on", async (_, dump) => {
-  charges.clear();
-  const requests = receivers({ [HOOK]: 200 });
+/** Loads a database, and returns its object, and the ids that its workflows get. */
+async function loaded(file: string) {
   const stub = given();
-  const workflowId = crypto.randomUUID();
-  await runInDurableObject(stub, async (_object, ctx) => {
-    ctx.storage.sql.exec(dump.replaceAll(APPROVAL, workflowId));
-    await ctx.storage.sync();
-    ctx.abort("restart");
-  }).catch(() => {});
-  const restarted = env.ObjectHost.get(stub.id) as Stub;
-  // The engine does not have the workflow of the dump. This one asks for the approval again, and gets the stored wait.
-  const perdure = { workflow: "OBJECT_WORKFLOW", binding: "ObjectHost", name: stub.name ?? "" };
-  const params: OriginParams = { perdure, params: { step: "approval" } };
-  const instance = await env.OBJECT_WORKFLOW.create({ id: workflowId, params });
-  const ended = (id: string) =>
-    until(async () => {
-      const found = await restarted.inspectSubmission(id);
-      return found?.completedAt !== undefined && found;
-    });
-  expect(await ended("pending")).toMatchObject({ status: "completed", output: "later" });
-  expect(await ended("running")).toMatchObject({ status: "completed", output: "paid" });
+  const ids = new Map(Object.keys(WORKFLOWS).map((id) => [id, crypto.randomUUID()]));
+  const named = [...ids].reduce((text, [id, own]) => text.replaceAll(id, own), file);
+  await load(stub, named);
+  return { stub: env.StoredObject.get(stub.id) as Stub, ids };
+}
+
+/** The engine does not have the workflows of the database. These ask again, and get the stored waits. */
+async function resumeWorkflows(stub: Stub, ids: ReadonlyMap<string, string>) {
+  const perdure = { workflow: "OBJECT_WORKFLOW", binding: "StoredObject", name: stub.name ?? "" };
+  const started = Object.entries(WORKFLOWS).map(async ([stored, params]) => {
+    const id = ids.get(stored) ?? "";
+    const origin: OriginParams = { perdure, params };
+    return [stored, await env.OBJECT_WORKFLOW.create({ id, params: origin })] as const;
+  });
+  return new Map(await Promise.all(started));
+}
+
+const endOf = (stub: Stub, id: string) =>
+  until(async () => {
+    const found = await stub.inspectSubmission(id);
+    return found?.completedAt !== undefined && found;
+  });
+
+/** What the database of this version must have come to, and the first one, which has less. */
+async function goesOn(stub: Stub, ids: ReadonlyMap<string, string>, requests: string[]) {
+  const isFirst = !(await has(stub, "calling"));
+  const of = capabilitiesOf(stub);
+  const workflows = await resumeWorkflows(stub, ids);
+  expect(await endOf(stub, "pending")).toMatchObject({ status: "completed", output: "later" });
+  expect(await endOf(stub, "running")).toMatchObject({ status: "completed", output: "paid" });
   expect(charges.get("stored")).toBeUndefined();
-  expect(await ended("completed")).toMatchObject({ output: "done" });
-  expect(await ended("cancelled")).toMatchObject({ status: "aborted" });
-  await until(async () => (await capabilitiesOf(restarted).outbox.stats()).waiting === 0);
-  expect(requests).toEqual([HOOK]);
-  expect((await capabilitiesOf(restarted).outbox.listDeadLetters()).items).toMatchObject([
-    { attempts: 1 },
-  ]);
-  expect(await restarted.callKernel("acceptArrival", delivery())).toMatchObject({
+  expect(await endOf(stub, "completed")).toMatchObject({ output: "done" });
+  expect(await endOf(stub, "cancelled")).toMatchObject({ status: "aborted" });
+  if (!isFirst) await turnsGoOn(stub);
+  await until(async () => (await of.outbox.stats()).waiting === 0);
+  expect(requests.filter((url) => url === HOOK)).toHaveLength(1);
+  if (!isFirst) expect(requests).toContain(ALERTED);
+  expect((await of.outbox.listDeadLetters()).items).toMatchObject([{ attempts: 1 }]);
+  await arrivalsGoOn(stub, workflows);
+  await tasksGoOn(stub, isFirst);
+  const approval = (await of.approvals.list()).items[0];
+  const payload = { amount: 1 };
+  const decision = await of.approvals.grant(approval?.approvalId ?? "none", { payload });
+  expect(decision.outcome).toBe("decided");
+  expect(await outputOf(workflows, "stored-approval")).toMatchObject({ approved: true, payload });
+  expect(await outputOf(workflows, "stored-prompt")).toBe("prompted");
+  expect((await of.operations.listActions()).items).toMatchObject([{ by: "ada" }]);
+  return approval;
+}
+
+const has = async (stub: Stub, id: string) => (await stub.inspectSubmission(id)) !== null;
+
+type Instances = ReadonlyMap<string, { status(): Promise<{ status: string; output?: unknown }> }>;
+
+async function outputOf(workflows: Instances, id: string): Promise<unknown> {
+  const { output } = await until(async () => {
+    const found = await workflows.get(id)?.status();
+    if (found?.status === "errored") throw new Error(`${id}: ${JSON.stringify(found)}`);
+    return found?.status === "complete" && found;
+  });
+  return output;
+}
+
+async function turnsGoOn(stub: Stub): Promise<void> {
+  expect(await endOf(stub, "queued")).toMatchObject({ status: "completed", output: "queued" });
+  expect(await endOf(stub, "calling")).toMatchObject({ status: "completed", output: "shipped" });
+  const again = steps.get("stored")?.map((step) => step.split(" ")[0]);
+  expect(again).not.toContain("reserve");
+  expect(again?.at(-1)).toBe("notify");
+  const message = { id: "m-pending", role: "user" as const, parts: [] };
+  const { accepted, submissionId } = await stub.submitMessages(
+    [{ ...message, parts: [{ type: "text", text: '{"text":"later"}' }] }],
+    { idempotencyKey: "key of pending" },
+  );
+  expect({ accepted, submissionId }).toEqual({ accepted: false, submissionId: "pending" });
+  expect(await stub.isNew("received")).toBe(false);
+}
+
+async function arrivalsGoOn(stub: Stub, workflows: Instances): Promise<void> {
+  const { inbound } = capabilitiesOf(stub);
+  expect(await stub.callKernel("acceptArrival", delivery())).toMatchObject({
     verdict: "duplicate",
   });
-  expect((await capabilitiesOf(restarted).inbound.list()).items).toMatchObject([{ duplicates: 1 }]);
-  const task = await capabilitiesOf(restarted).schedules.inspect("ask");
+  expect((await inbound.list()).items).toMatchObject([{ duplicates: 1 }]);
+  await stub.callKernel("acceptArrival", call(arrival("evt", { source: "stripe" }), "none"));
+  expect(await outputOf(workflows, "stored-webhook")).toMatchObject({ id: "evt" });
+}
+
+async function tasksGoOn(stub: Stub, isFirst: boolean): Promise<void> {
+  const { schedules } = capabilitiesOf(stub);
+  const task = await schedules.inspect("ask");
   expect(task).toMatchObject({ state: "paused", paused: { note: "for now" } });
-  await capabilitiesOf(restarted).schedules.trigger("note", { key: "recorded" });
-  expect((await capabilitiesOf(restarted).schedules.runs("note")).items).toHaveLength(1);
-  const {
-    items: [approval],
-  } = await capabilitiesOf(restarted).approvals.list();
-  const { approvalId = "none" } = approval ?? {};
-  expect(dump).toContain(approvalId);
-  const payload = { amount: 1 };
-  const decision = await capabilitiesOf(restarted).approvals.grant(approvalId, { payload });
-  expect(decision.outcome).toBe("decided");
-  const { output } = await until(async () => {
-    const found = await instance.status();
-    return found.status === "complete" && found;
-  });
-  expect(output).toMatchObject({ approved: true, payload });
-  expect((await capabilitiesOf(restarted).operations.listActions()).items).toMatchObject([
-    { by: "ada" },
+  await schedules.trigger("note", { key: "recorded" });
+  expect((await schedules.runs("note")).items).toHaveLength(1);
+  if (isFirst) return;
+  await until(() => ran.get(stub.name ?? "")?.some((key) => key.includes("minutely")));
+  const { items } = await schedules.runs("slow");
+  expect(items).toMatchObject([{ status: "completed" }]);
+  expect(ran.get(stub.name ?? "")?.filter((key) => key.includes("slow"))).toHaveLength(1);
+}
+
+it.each(Object.entries(agents))("L1 O2 S4 W2: the open work in %s goes on", async (_, file) => {
+  const requests = receivers({ [HOOK]: 200, [ALERTED]: 200 });
+  const { stub, ids } = await loaded(file);
+  const approval = await goesOn(stub, ids, requests);
+  expect(file).toContain(approval?.approvalId);
+});
+
+it.each(Object.entries(keepers))("the limits in %s are kept", async (_, file) => {
+  const keeper = givenKeeper();
+  await load(keeper, file);
+  const stub = env.LIMIT_KEEPER.get(keeper.id);
+  expect(await stub.ask(ask("paused"))).toMatchObject({ outcome: "wait" });
+  const { keys } = await stub.list({ limit: 10 });
+  expect(keys).toMatchObject([
+    { key: "lent", used: { requests: 1 } },
+    { key: "paused", reason: "unpaid" },
   ]);
+  expect(await stub.ask(ask("lent"))).toMatchObject({ outcome: "lent" });
 });

@@ -11,10 +11,12 @@ import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
+export { LimitKeeper } from "../../src/limits/index.ts";
 export { AttackedObject } from "../contract/hosts/attacked-object.ts";
 export { OfferAgent, OfferWorkflow } from "../contract/hosts/offer-agent.ts";
 export { OfferObject, OtherObject } from "../contract/hosts/offer-object.ts";
 export { OfferChild, OfferThink } from "../contract/hosts/offer-think.ts";
+export { StoredObject } from "../contract/hosts/stored-object.ts";
 export { SwapHost } from "../contract/hosts/swap-host.ts";
 export * from "../contract/hosts/workflow-classes.ts";
 export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";

@@ -20,6 +20,7 @@ export type Asked =
       readonly models?: readonly string[];
     }
   | { readonly step: "approval" }
+  | { readonly step: "webhook" }
   | { readonly step: "agentTool" }
   | { readonly step: "none"; readonly error?: string }
   | { readonly step: "all"; readonly items: readonly string[] };
@@ -40,13 +41,14 @@ export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
   }
 }
 
-type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "agentTool">;
+type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "webhook" | "agentTool">;
 
 async function play(asked: Asked, step: Steps): Promise<unknown> {
   if (asked.step === "approval") {
     const schema = z.object({ amount: z.number() });
     return step.approval("decide", { title: "Pay?", schema });
   }
+  if (asked.step === "webhook") return step.webhook("paid", { from: "stripe", timeout: "3 days" });
   if (asked.step === "agentTool") {
     try {
       return await step.agentTool("child", "AgentHost", { input: "do it" });

@@ -1,3 +1,4 @@
+-- Written at 1795634259101.
 CREATE TABLE perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE perdure_outbox (
      id TEXT PRIMARY KEY,
