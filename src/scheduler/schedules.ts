@@ -89,7 +89,7 @@ function declaredBy(object: Kernel["object"], given: SchedulesOptions) {
     throw new InvalidOptionError(
       name,
       `Invalid ${name} of schedules(): the class has methods for it. Declare tasks in getScheduledTasks(), ` +
-        "their time zone in getDefaultTimezone(), and handle errors in onError().",
+        "their zone in getDefaultTimezone(), and handle errors in onError().",
     );
   }
   return {

@@ -2,29 +2,24 @@
 
 import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
-import { checkBytes, type Json, preview } from "../core/json.ts";
+import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { optionsOf, text } from "../core/options/option-schemas.ts";
-import {
-  type AnySchema,
-  type InputOf,
-  type OutputOf,
-  SchemaMismatchError,
-  validated,
-} from "../core/schema/schema.ts";
+import { type AnySchema, type InputOf, type OutputOf, validated } from "../core/schema/schema.ts";
 import type { Approval, ApprovalRequest } from "../kernel/waits/index.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
-  formsOf,
   jsonFor,
   outputOf,
   type Refuse,
   readStep,
   refusalOf,
+  sizedForms,
   TIMEOUT,
+  takenBy,
 } from "./options.ts";
 import { type CallOf, type StepCall, useName } from "./step-call.ts";
-import { namesOf, type PassedWait, passWait, refuseWait, type WaitAsk } from "./wait.ts";
+import { type PassedWait, takeWait, type WaitAsk } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
   /** The question in one line. */
@@ -77,10 +72,8 @@ type Decided = {
 
 /** Bytes of `data`, or of a payload, as JSON: a row takes 2 MB, and there are a title and a schema beside it. */
 const MOST_BYTES = 1_000_000;
-/** Bytes of a title, and of a schema as JSON. */
-const MOST_BYTES_BESIDE = 200_000;
-/** How often one approval is asked for again, and UTF-16 units of why. */
-const MOST_REFUSALS = 10;
+const MOST_TITLE_BYTES = 200_000;
+/** UTF-16 units of why an approval is asked for again. */
 const MOST_PROBLEM = 4_000;
 
 export interface ApprovalSteps {
@@ -116,24 +109,13 @@ async function runApproval<Schema extends AnySchema | undefined>(
 ): Promise<ApprovalDecision<Schema>> {
   useName(call, "approval", options.key);
   const ask = await checkedAsk(call.name, options);
-  let passed = await passWait(call, ask);
-  const { askedAt } = passed;
-  for (let round = 1; ; round++) {
-    try {
-      return await decisionOf(passed, options, ask.timeoutMs);
-    } catch (error) {
-      if (!(error instanceof ApprovalPayloadError)) throw error;
-      const { waitId, status } = passed;
-      if (status !== "completed" || round > MOST_REFUSALS) {
-        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [waitId]);
-        throw error;
-      }
-      const refusal = { approvalId: waitId, problem: error.problem.slice(0, MOST_PROBLEM) };
-      const request = { ...(ask.request as ApprovalRequest), refusal };
-      const again = { round, refuses: waitId, startedAt: askedAt };
-      passed = await passWait(call, { ...ask, request, again });
-    }
-  }
+  return takeWait(call, ask, {
+    take: (passed) => decisionOf(passed, options, ask.timeoutMs),
+    requestOf: ({ problem }, approvalId): ApprovalRequest => ({
+      ...(ask.request as ApprovalRequest),
+      refusal: { approvalId, problem: problem.slice(0, MOST_PROBLEM) },
+    }),
+  });
 }
 
 /** @throws ApprovalTimeoutError, ApprovalCancelledError, ApprovalPayloadError */
@@ -157,14 +139,11 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(waitId);
   const given = isTimeout ? approvedBy(onTimeout) : payload;
   // The part that only the schema itself has, e.g. a refinement, is checked here.
-  const taken = await outputOf(schema, schema && given, (error) => {
-    const isMismatch = error instanceof SchemaMismatchError;
-    // A transform of the app may throw what it likes.
-    const cause = isMismatch
-      ? error
-      : new SchemaMismatchError([{ message: failureOf(error).message }], error);
-    return new ApprovalPayloadError(waitId, cause);
-  });
+  const taken = await takenBy(
+    schema,
+    schema && given,
+    (cause) => new ApprovalPayloadError(waitId, cause),
+  );
   return { approved: true, payload: taken, ...decided } as ApprovalDecision<Schema>;
 }
 
@@ -173,7 +152,7 @@ function approvedBy(onTimeout: unknown): unknown {
 }
 
 const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
-  title: text({ maxBytes: MOST_BYTES_BESIDE, remedy: "Put it into data" })
+  title: text({ maxBytes: MOST_TITLE_BYTES, remedy: "Put it into data" })
     .refine((title) => title.trim() !== "", { error: "expected a non-empty string" })
     .optional(),
   data: z.unknown().optional(),
@@ -239,8 +218,7 @@ async function formsFor(
   schema: AnySchema,
   refuse: Refuse,
 ): Promise<Pick<ApprovalRequest, "schema" | "check" | "isOptional">> {
-  const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
-  checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_BYTES_BESIDE, refuse });
+  const forms = sizedForms(schema, refuse);
   try {
     await validated(schema, undefined);
     return { ...forms, isOptional: true };

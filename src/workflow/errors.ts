@@ -143,7 +143,7 @@ export class ApprovalPayloadError extends ApprovalError {
   constructor(approvalId: string, cause: SchemaMismatchError) {
     super(
       `The payload of the approval ${approvalId} is refused by its schema: ${cause.message}. ` +
-        "To ask again, restart the workflow, or ask once more under another key.",
+        "To ask again, restart the workflow or use another key.",
       approvalId,
       cause,
     );
@@ -173,7 +173,7 @@ export class WebhookTimeoutError extends WebhookError {
     /** How long it was waited for, in milliseconds. */
     readonly timeoutMs: number,
     /** Of the last arrival that came, if the schema refused it. */
-    refused?: WebhookBodyError,
+    refused?: Error,
   ) {
     const remedy = refused
       ? `The last one that came was refused: ${refused.message}`
@@ -214,7 +214,7 @@ export class WebhookBodyError extends WebhookError {
   ) {
     super(
       `The body of arrival ${arrivalId} is refused by the schema of the step ${preview(stepName)}: ${cause.message}. ` +
-        "To wait again, restart the workflow, or wait once more under another key.",
+        "To wait again, restart the workflow or use another key.",
       stepName,
       cause,
     );
@@ -246,7 +246,7 @@ export class AgentToolFailedError extends AgentToolError {
   override name = "AgentToolFailedError";
   constructor(runId: string, error: string) {
     super(
-      `The agent tool failed: ${error.replace(/[.!]+$/, "")}. What there is of its conversation is kept under the run id.`,
+      `The agent tool failed: ${error.replace(/[.!]+$/, "")}. Its conversation is kept under the run id.`,
       runId,
       "error",
     );
@@ -277,7 +277,7 @@ export class AgentToolInterruptedError extends AgentToolError {
     readonly childStillRunning: boolean,
   ) {
     super(
-      `The agent tool was interrupted: ${error}. Call the step again with another key, or restart the workflow.`,
+      `The agent tool was interrupted: ${error}. Call the step with another key, or restart the workflow.`,
       runId,
       "interrupted",
     );
@@ -301,8 +301,8 @@ export class AgentToolValidationError extends AgentToolError {
   override name = "AgentToolValidationError";
   constructor(runId: string, cause: unknown) {
     super(
-      `The agent tool's output does not match its schema: ${failureOf(cause).message}. See getAgentToolOutput() of the child, and ` +
-        "restart the workflow to run it again.",
+      `The agent tool's output does not match its schema: ${failureOf(cause).message}. See getAgentToolOutput() of the child. ` +
+        "Restart the workflow to run it again.",
       runId,
       "completed",
       cause,

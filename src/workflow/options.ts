@@ -12,7 +12,13 @@ import {
   preview,
 } from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/options/option-schemas.ts";
-import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
+import {
+  type AnySchema,
+  type JsonForms,
+  jsonFormsOf,
+  SchemaMismatchError,
+  validated,
+} from "../core/schema/schema.ts";
 import { invalidStep } from "../core/steps.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 
@@ -71,6 +77,36 @@ export async function outputOf(
     const late = `The schema has returned no result within ${SCHEMA_TIMEOUT_MS / 1_000} seconds`;
     throw errorOf(isLate ? new Error(late, { cause: error }) : error);
   }
+}
+
+/**
+ * {@link outputOf} for what people or providers have sent.
+ *
+ * @param errorOf makes the error of a value that does not match
+ */
+export function takenBy(
+  schema: AnySchema | undefined,
+  value: unknown,
+  errorOf: (cause: SchemaMismatchError) => Error,
+): Promise<unknown> {
+  return outputOf(schema, value, (error) =>
+    errorOf(
+      error instanceof SchemaMismatchError
+        ? error
+        : // A transform of the app may throw what it likes.
+          new SchemaMismatchError([{ message: failureOf(error).message }], error),
+    ),
+  );
+}
+
+/** Bytes of a schema as JSON. */
+const MOST_SCHEMA_BYTES = 200_000;
+
+/** The JSON Schema forms of the schema of what people or providers send. */
+export function sizedForms(schema: AnySchema, refuse: Refuse) {
+  const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
+  checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_SCHEMA_BYTES, refuse });
+  return forms;
 }
 
 /** The JSON Schema forms of a schema, for the agent. */

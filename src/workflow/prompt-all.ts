@@ -338,7 +338,7 @@ async function wholeOf(
   if (!end) {
     throw new ThinkPromptNotFoundError(
       submissionId,
-      "The agent's ledger has no end of it: it was deleted, or another use of the name at the same time asks it, too. " +
+      "The agent's ledger has no end of it: it was deleted, or another use of the name asks it. " +
         "Keep submissions until their workflows have ended, and give each use other keys.",
     );
   }

@@ -40,8 +40,7 @@ export function callOf<Agent>(step: WorkflowStep, name: string): StepCall<Agent>
   const make = (step as { [CALL_OF]?: (name: string) => StepCall<Agent> })[CALL_OF];
   if (make) return make(name);
   throw new NonRetryableError(
-    `The step ${preview(name)} got a step that is not Perdure's. Extend ThinkWorkflow of perdure/workflow, and pass on the ` +
-      "step that run() receives.",
+    `The step ${preview(name)} got a step that is not Perdure's. Pass on the step that run() of a ThinkWorkflow receives.`,
     "InvalidStepError",
   );
 }
@@ -165,14 +164,14 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether the agent would refuse the call again. By its exact name: the app and the platform have errors with similar names. */
-function isRefusal(error: unknown): error is Error {
+export function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return REFUSALS.has(error.name) || lacksMethod(error, "callKernel");
 }
 
 function reasonOf(error: Error): string {
   if (!lacksMethod(error, "callKernel")) return error.message;
-  return `${error.message.replace(/[.]+$/, "")}. Its class has to extend DurableThink of perdure/think, or another host of Perdure.`;
+  return `${error.message.replace(/[.]+$/, "")}. Its class has to extend a host of Perdure, e.g. DurableThink.`;
 }
 
 /** A copy without the remote handle that an RPC result carries, which would outlive its call. */

@@ -180,6 +180,46 @@ export async function passWait(
   );
 }
 
+/** How often a step asks again because its schema refuses the result. */
+const MOST_REFUSALS = 10;
+
+type Taking<Taken> = {
+  /** @throws an error with a `problem` where the step's schema refuses the result */
+  readonly take: (passed: PassedWait, refused: Refusal | undefined) => Promise<Taken>;
+  /** What the next wait asks, where that is something else. */
+  readonly requestOf?: (refusal: Refusal, waitId: string) => unknown;
+  readonly opened?: Timed<WaitReceipt> | undefined;
+};
+
+/** A result that only the step's schema refuses. */
+export type Refusal = Error & { readonly problem: string };
+
+/** {@link passWait}, and what the step makes of the result. One that its schema refuses is asked for again within the same time. */
+export async function takeWait<Taken>(
+  call: StepCall,
+  ask: WaitAsk,
+  { take, requestOf, opened }: Taking<Taken>,
+): Promise<Taken> {
+  let passed = await passWait(call, ask, opened);
+  const { askedAt: startedAt } = passed;
+  let refused: Refusal | undefined;
+  for (let round = 1; ; round++) {
+    try {
+      return await take(passed, refused);
+    } catch (error) {
+      if (!(error instanceof Error && "problem" in error)) throw error;
+      refused = error as Refusal;
+      const { waitId: refuses, status } = passed;
+      if (status !== "completed" || round > MOST_REFUSALS) {
+        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [refuses]);
+        throw error;
+      }
+      const request = requestOf ? requestOf(refused, refuses) : ask.request;
+      passed = await passWait(call, { ...ask, request, again: { round, refuses, startedAt } });
+    }
+  }
+}
+
 /** The step cannot take these results: a later run of the workflow asks again. */
 export async function refuseWait(
   { step, agent }: Pick<StepCall, "step" | "agent">,

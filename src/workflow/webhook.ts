@@ -1,12 +1,11 @@
 /** `step.webhook()`: a workflow waits for an arrival at its agent, or for a request to a URL of its own. */
 
 import * as z from "zod";
-import { failureOf } from "../core/failures.ts";
-import { checkBytes, type Json, preview } from "../core/json.ts";
+import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { duration, list, optionsOf, text } from "../core/options/option-schemas.ts";
 import { isPlainObject } from "../core/options/options.ts";
-import { type AnySchema, type OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
+import type { AnySchema, OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
 import type { WebhookRequest, WebhookResult, WebhookValue } from "../inbound/internal.ts";
 import type { WaitReceipt } from "../kernel/waits/index.ts";
 import {
@@ -15,15 +14,14 @@ import {
   WebhookError,
   WebhookTimeoutError,
 } from "./errors.ts";
-import { formsOf, KEY, outputOf, type Refuse, readStep, refusalOf, TIMEOUT } from "./options.ts";
+import { KEY, type Refuse, readStep, refusalOf, sizedForms, TIMEOUT, takenBy } from "./options.ts";
 import { type CallOf, type StepCall, useName } from "./step-call.ts";
 import {
-  namesOf,
   openRow,
   type PassedWait,
-  passWait,
-  refuseWait,
+  type Refusal,
   type Timed,
+  takeWait,
   type WaitAsk,
 } from "./wait.ts";
 
@@ -90,13 +88,10 @@ export type WebhookUrl<Schema extends AnySchema | undefined = undefined> = {
   wait(): Promise<WebhookArrival<Schema>>;
 };
 
-/** How often a step waits again because its schema has refused a body. */
-const MOST_REFUSALS = 10;
 const MOST_PATHS = 10;
 const MOST_NAMES = 20;
 const MOST_TYPES = 20;
 const MOST_LENGTH = 500;
-const MOST_SCHEMA_BYTES = 200_000;
 
 export interface WebhookSteps {
   /**
@@ -147,31 +142,24 @@ async function runWebhook<Schema extends AnySchema | undefined>(
   };
 }
 
-async function arrivalFor<Schema extends AnySchema | undefined>(
+function arrivalFor<Schema extends AnySchema | undefined>(
   call: StepCall,
   ask: WaitAsk,
   { schema }: CommonOptions<Schema>,
   opened?: Timed<WaitReceipt>,
 ): Promise<WebhookArrival<Schema>> {
-  let passed = await passWait(call, ask, opened);
-  const { askedAt: startedAt } = passed;
-  let refused: WebhookBodyError | undefined;
-  for (let round = 1; ; round++) {
-    const arrival = arrivalOf(passed, call.name, ask.timeoutMs, refused);
-    try {
-      const body = await bodyFor(call.name, schema, arrival);
+  const { name } = call;
+  return takeWait(call, ask, {
+    opened,
+    async take(passed, refused) {
+      const arrival = arrivalOf(passed, name, ask.timeoutMs, refused);
+      const { id } = arrival;
+      // The part that only the schema itself has, e.g. a refinement.
+      const errorOf = (cause: SchemaMismatchError) => new WebhookBodyError(name, id, cause);
+      const body = await takenBy(schema, arrival.body, errorOf);
       return { ...arrival, body } as WebhookArrival<Schema>;
-    } catch (error) {
-      if (!(error instanceof WebhookBodyError)) throw error;
-      refused = error;
-      const { waitId, status } = passed;
-      if (status !== "completed" || round > MOST_REFUSALS) {
-        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [waitId]);
-        throw error;
-      }
-      passed = await passWait(call, { ...ask, again: { round, refuses: waitId, startedAt } });
-    }
-  }
+    },
+  });
 }
 
 /** @throws WebhookTimeoutError, WebhookCancelledError, WebhookError */
@@ -179,7 +167,7 @@ function arrivalOf(
   { status, result }: PassedWait,
   name: string,
   timeoutMs: number,
-  refused: WebhookBodyError | undefined,
+  refused: Refusal | undefined,
 ): WebhookResult {
   // A run that did not end well is in its row as `failed`, with the arrival that its step refused.
   if (status === "completed" || isArrival(result)) return result as WebhookResult;
@@ -190,22 +178,6 @@ function arrivalOf(
 
 function isArrival(result: Json): boolean {
   return typeof result === "object" && result !== null && "source" in result;
-}
-
-/** Checks the part that only the schema itself has, e.g. a refinement. */
-function bodyFor(
-  name: string,
-  schema: AnySchema | undefined,
-  { id, body }: WebhookResult,
-): Promise<unknown> {
-  return outputOf(schema, body, (error) => {
-    const isMismatch = error instanceof SchemaMismatchError;
-    // A transform of the app may throw what it likes.
-    const cause = isMismatch
-      ? error
-      : new SchemaMismatchError([{ message: failureOf(error).message }], error);
-    return new WebhookBodyError(name, id, cause);
-  });
 }
 
 const FROM = text({ maxLength: 100 });
@@ -287,8 +259,5 @@ function formsFor(
   schema: AnySchema | undefined,
   refuse: Refuse,
 ): Pick<WebhookRequest, "schema" | "check"> {
-  if (schema === undefined) return {};
-  const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
-  checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_SCHEMA_BYTES, refuse });
-  return forms;
+  return schema === undefined ? {} : sizedForms(schema, refuse);
 }

@@ -131,7 +131,7 @@ function invalid(what: string): Failure {
 const SILENT: Failure = {
   name: "EmptyReplyError",
   message:
-    "The turn ended without a text after its last call of a tool, and the text was to be the answer. " +
+    "The turn ended without a text after its last tool call, and the text was to be the answer. " +
     "Ask for one in the prompt, or give the turn more steps (maxSteps).",
 };
 

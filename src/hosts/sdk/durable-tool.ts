@@ -190,7 +190,7 @@ function stepOf(steps: CallSteps): ToolStep {
   const names = new Set<string>();
   const stepName = NAME.refine((name) => !names.has(name), {
     error:
-      "this call has a step of that name. Give each step a name of its own, e.g. with the key of the item",
+      "this call has a step of that name. Give each its own name, e.g. with the key of the item",
   });
   return {
     async do(name, work) {

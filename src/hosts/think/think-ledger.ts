@@ -208,7 +208,7 @@ export class ThinkLedger {
     if (status !== "completed") return { ...ended, status, ...(error && { error }) };
     const noAnswer =
       `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), for an ` +
-      "earlier run of the workflow, and keeps no answers. Restart the workflow to ask again.";
+      "earlier run, and keeps no answers. Restart the workflow to ask again.";
     return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 

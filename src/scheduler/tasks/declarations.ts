@@ -84,8 +84,8 @@ export async function readDeclarations(
 
 function tooLong(called: string): TimeoutError {
   return new TimeoutError(
-    `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds. Tasks that were read since the object started continue, ` +
-      "and it is called again in a minute. It must not wait for a method of its own scheduler.",
+    `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds. Tasks that were read before continue, ` +
+      "and it is called again in a minute. It must not wait for its own scheduler.",
   );
 }
 
