@@ -32,6 +32,7 @@ const library = defineConfig({
     streams: "src/streams/index.ts",
     "agent-tools": "src/agent-tools/index.ts",
     limits: "src/limits/index.ts",
+    deploy: "src/deploy/index.ts",
     react: "src/streams/react/index.ts",
     zod3: "src/core/schema/zod3.ts",
     submissions: "src/kernel/submissions/index.ts",

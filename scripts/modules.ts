@@ -77,6 +77,12 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
     contents: "experimental: the feature `codemode()`, and its step",
     imports: [...KERNEL, "workflow"],
   },
+  deploy: {
+    contents:
+      "the feature `deployments()`, and `versions()` of workflows: what a deploy would strand",
+    imports: [...KERNEL, "workflow"],
+    typesOnly: ["scheduler", "limits", "inbound"],
+  },
   operator: {
     contents: "the feature `operations()`: report, actions, traces, the API and its client",
     imports: [...KERNEL, "inbound", "workflow"],
@@ -103,6 +109,7 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   testing: {
     contents: "the public test kit",
     imports: [...KERNEL, "workflow", "hosts"],
+    typesOnly: ["deploy"],
   },
 };
 

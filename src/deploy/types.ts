@@ -6,6 +6,17 @@ import type { Json } from "../core/json.ts";
 /** The version of the app that accepted or began it; null: that was before versions were recorded. */
 export type Version = string | null;
 
+/** What a run begins with: the version of its class, and the changes that the class lists. */
+export type RunStart = { readonly version: Version; readonly changes: readonly string[] };
+
+export type BegunRun = {
+  /** The Workflow's binding. */
+  readonly workflowName: string;
+  readonly workflowId: string;
+  readonly version: string;
+  readonly changes: readonly string[];
+};
+
 /** What open work needs of the code that continues it. */
 export type Need =
   /** A tool of the agent, one of its tasks, a method of its class, or one of its features. */

@@ -28,6 +28,7 @@ const FEATURES = {
     openWork: { perdure_inbound: "verdict = 'accepted' AND error IS NOT NULL" },
   },
   limits: { entry: "perdure/limits" },
+  deployments: { entry: "perdure/deploy" },
   operations: { entry: "perdure/operator", wakes: "perdure.alerts" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
@@ -155,10 +156,14 @@ export class Features extends LifecycleCapability {
     throw this.#missing(feature, usedBy);
   }
 
-  /** The error of a step's kind of wait, or of a call, that no feature has installed. Undefined for one that no feature has. */
+  /**
+   * The error of a step's kind of wait, or of a call, that no feature has installed. Undefined for one that no feature has. Calls such
+   * as `deployments.list` are found by what is before the dot.
+   */
   missing(what: "steps" | "calls", name: string): FeatureNotInstalledError | undefined {
     for (const [feature, { [what]: names = {} }] of ALL) {
-      const usedBy = Object.hasOwn(names, name) && names[name];
+      const isOwn = name.split(".")[0] === feature;
+      const usedBy = isOwn ? name : Object.hasOwn(names, name) && names[name];
       if (usedBy) return this.#missing(feature, usedBy);
     }
     return undefined;
@@ -177,13 +182,13 @@ export class FeatureNotInstalledError extends Error {
     /** The method or the option. */
     readonly usedBy: string,
     className: string,
-    hasOthers = false,
+    hasOthers?: boolean,
   ) {
     super(`${usedBy} needs ${feature}(). ${lineFor(feature, className, hasOthers)}`);
   }
 }
 
-function lineFor(feature: FeatureName, className: string, hasOthers: boolean): string {
+function lineFor(feature: FeatureName, className: string, hasOthers?: boolean): string {
   const { entry, value = `${feature}()` }: Known = FEATURES[feature];
   const list = `features = [${hasOthers ? "..., " : ""}${value}]`;
   return (

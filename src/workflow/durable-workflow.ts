@@ -51,15 +51,7 @@ export abstract class DurableWorkflow<
   get agent(): DurableObjectStub<Target> {
     const origin = this.#origin;
     if (!origin) throw notStarted(this);
-    const { binding, name, jurisdiction } = origin;
-    const namespace = Reflect.get(this.env, binding) as DurableObjectNamespace<Target> | undefined;
-    if (!namespace) {
-      throw new Error(
-        `No Durable Object binding ${JSON.stringify(binding)} in this Worker. Add it to "durable_objects" in the Wrangler configuration and deploy.`,
-      );
-    }
-    const there = jurisdiction as DurableObjectJurisdiction | undefined;
-    return (there ? namespace.jurisdiction(there) : namespace).getByName(name);
+    return objectAt<Target>(this.env, origin);
   }
 
   abstract override run(
@@ -88,6 +80,21 @@ export abstract class DurableWorkflow<
     const work = () => run.call(this, { ...event, payload: params as Params }, steps);
     return reportingEnd(work, { step, agent, workflowId: instanceId });
   }
+}
+
+/** A new stub for the object that started a workflow. */
+export function objectAt<Target extends Rpc.DurableObjectBranded>(
+  env: object,
+  { binding, name, jurisdiction }: WorkflowOrigin,
+): DurableObjectStub<Target> {
+  const namespace = Reflect.get(env, binding) as DurableObjectNamespace<Target> | undefined;
+  if (!namespace) {
+    throw new Error(
+      `No Durable Object binding ${JSON.stringify(binding)} in this Worker. Add it to "durable_objects" in the Wrangler configuration.`,
+    );
+  }
+  const there = jurisdiction as DurableObjectJurisdiction | undefined;
+  return (there ? namespace.jurisdiction(there) : namespace).getByName(name);
 }
 
 /** The platform finds `run()` on the prototype. A class that inherits `run()` gets one of its own. */

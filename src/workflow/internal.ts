@@ -1,7 +1,9 @@
 /** What other modules of Perdure use besides `index.ts`. Not for users. */
 
-export type { OriginParams, WorkflowOrigin } from "./durable-workflow.ts";
+export { type OriginParams, objectAt, type WorkflowOrigin } from "./durable-workflow.ts";
 export { keyPrefix } from "./names.ts";
 export { KEY, outputOf, readStep, TIMEOUT } from "./options.ts";
-export { callOf, type StepCall, useName } from "./step-call.ts";
+export { callOf, durably, isRefusal, type StepAgent, type StepCall, useName } from "./step-call.ts";
+export { isOrigin } from "./think-workflow.ts";
+export { CHANGES } from "./version.ts";
 export { type PassedWait, passWait } from "./wait.ts";
