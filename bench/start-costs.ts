@@ -30,7 +30,7 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
   codemode: { file: "codemode/index.ts", kB: 4 },
   agentTools: { file: "agent-tools/index.ts", kB: 4 },
   limits: { file: "limits/index.ts", kB: 20 },
-  deployments: { file: "deploy/index.ts", kB: 5 },
+  deployments: { file: "deploy/index.ts", kB: 8 },
 };
 
 /** SQL statements of the first turn of a Think agent after a restart, without those of a warm one. */

@@ -80,8 +80,8 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   deploy: {
     contents:
       "the feature `deployments()`, and `versions()` of workflows: what a deploy would strand",
-    imports: [...KERNEL, "workflow"],
-    typesOnly: ["scheduler", "limits", "inbound"],
+    imports: [...KERNEL, "workflow", "scheduler", "inbound"],
+    typesOnly: ["limits"],
   },
   operator: {
     contents: "the feature `operations()`: report, actions, traces, the API and its client",

@@ -4,11 +4,16 @@ import { LifecycleCapability } from "agents/lifecycle";
 import * as z from "zod";
 import { list, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidOption } from "../core/options/options.ts";
+import type { Page, PageOptions } from "../core/page.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
 import { hasEnded } from "../kernel/outbox/internal.ts";
 import { isFresh } from "./fresh.ts";
+import { type InstalledOperated, operatedDeployments } from "./operated/installed.ts";
 import { DeployStore, type RunName } from "./store.ts";
-import type { BegunRun, RunStart, Version } from "./types.ts";
+import type { BegunRun, DeployedVersion, Need, OpenItem, RunStart, Version } from "./types.ts";
+import { lacks } from "./work/lacks.ts";
+import { versionsOf } from "./work/versions.ts";
+import { type ListWorkOptions, openWork } from "./work/work.ts";
 
 export type DeploymentsOptions = {
   /**
@@ -73,6 +78,8 @@ function versionIn(env: object, version: DeploymentsOptions["version"]): string 
 
 export class Deployments extends LifecycleCapability {
   readonly store: DeployStore;
+  /** For `operations()`. @internal */
+  readonly operated: InstalledOperated;
 
   constructor(
     private readonly kernel: Kernel,
@@ -80,7 +87,8 @@ export class Deployments extends LifecycleCapability {
   ) {
     super("perdure.deployments");
     this.store = new DeployStore(kernel.storage);
-    for (const verb of ["begin", "continues"] as const)
+    this.operated = operatedDeployments(kernel, this.store);
+    for (const verb of ["begin", "continues", "list", "work", "lacks"] as const)
       kernel.calls.set(`deployments.${verb}`, this[verb].bind(this));
   }
 
@@ -113,6 +121,36 @@ export class Deployments extends LifecycleCapability {
     readOptions(VERSION, instance, "workflowId");
     await this.lifecycle.ready();
     return this.store.versionOfRun({ workflow, instance });
+  }
+
+  /**
+   * The versions that the object has started with, the latest first, each with its open work by kind.
+   *
+   * @param page.limit 1 to 1,000. @default 100
+   * @throws InvalidFilterError
+   */
+  list(page: PageOptions = {}): Promise<Page<DeployedVersion>> {
+    return versionsOf(this.kernel, this.store, page);
+  }
+
+  /**
+   * What the agent has accepted and not ended, the oldest first, with what it needs of the code.
+   *
+   * @param options.limit 1 to 1,000. @default 100
+   * @throws InvalidFilterError, what `getTools()` throws
+   */
+  work(options: ListWorkOptions = {}): Promise<Page<OpenItem>> {
+    return openWork(this.kernel, this.store, options);
+  }
+
+  /**
+   * Those needs of open work that this code does not have. Ask an object of the new code.
+   *
+   * @param needs at most 1,000
+   * @throws InvalidOptionError, what `getTools()` and `getScheduledTasks()` throw
+   */
+  lacks(needs: readonly Need[]): Promise<Need[]> {
+    return lacks(this.kernel, needs);
   }
 
   #isOver({ instance }: RunName, now: number): boolean {

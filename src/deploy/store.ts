@@ -79,6 +79,17 @@ export class DeployStore {
     return valuesOf<Version>(this.storage.sql, query, workflow, instance)[0];
   }
 
+  /** The versions that continue these runs, by their ids. */
+  versionsOfRuns(runs: readonly RunName[]): Map<string, Version> {
+    type Row = { instance: string; version: Version };
+    const rows = this.storage.sql.exec<Row>(
+      `SELECT instance, version FROM json_each(?) CROSS JOIN perdure_workflow_versions
+       ON instance = value ->> 'instance' AND workflow = value ->> 'workflow'`,
+      JSON.stringify(runs),
+    );
+    return new Map(Array.from(rows, ({ instance, version }) => [instance, version]));
+  }
+
   /** Forgets some of the runs that are over. */
   sweep(isOver: (run: RunName, beganAt: number) => boolean): void {
     const { sql } = this.storage;

@@ -43,6 +43,8 @@ export type DeployedVersion = {
   readonly isCurrent: boolean;
   /** Open work by kind. */
   readonly open: Readonly<Record<string, number>>;
+  /** Set where there is more open work than is counted: the oldest 10,000 items of all versions. */
+  readonly isCut?: true;
 };
 
 /** A step of the platform that a run has made: `do`, `sleep` or `waitForEvent`. */

@@ -18,6 +18,7 @@ export {
   remedyOf,
   WORKFLOW,
 } from "./destinations/bindings.ts";
+export { FEATURES as FEATURES_OF_KINDS } from "./destinations/index.ts";
 export { isPrivateHost } from "./destinations/private-hosts.ts";
 export {
   checked,
@@ -36,3 +37,4 @@ export {
   UndeliverableError,
 } from "./errors.ts";
 export { deliveryIdOf } from "./event.ts";
+export { openDeliveries } from "./store/open-work.ts";

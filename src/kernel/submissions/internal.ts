@@ -35,6 +35,12 @@ export { costsByDay } from "./store/costs.ts";
 export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
 export { type LimitWaits, limitWaits } from "./store/limit-waits.ts";
 export {
+  type InterruptedSubmission,
+  interruptedSubmissions,
+  openBatches,
+  openSubmissions,
+} from "./store/open-work.ts";
+export {
   ISOLATED,
   isIsolated,
   isTerminal,

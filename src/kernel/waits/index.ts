@@ -7,6 +7,7 @@ export type { BATCH_TIMEOUT } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export type * from "./kinds.generated.ts";
 export { KINDS } from "./kinds.generated.ts";
+export { openWaits } from "./open-work.ts";
 export type * from "./protocol.ts";
 export { hasOpenWait, type StepRow, stepsWithPrefix } from "./steps.ts";
 export { GRACE_MS, Waits } from "./waits.ts";

@@ -126,6 +126,7 @@ function errorPage({ status, message, headers }: HttpError): Response {
 type Stub = Remote<{ readonly operations: Operations }> & {
   readonly listSubmissions: (options: unknown) => Promise<unknown>;
   readonly inspectSubmission: (id: string) => Promise<unknown>;
+  readonly callKernel: (name: string, ...args: unknown[]) => Promise<unknown>;
 };
 
 type Checked<Env> = ReturnType<typeof checkOptions<Env>>;
@@ -273,6 +274,7 @@ function stubIn<Env>(
       ...remoteOf<{ operations: Operations }>(stub),
       listSubmissions: (options) => callAgent(stub, "listSubmissions", options),
       inspectSubmission: (id) => callAgent(stub, "inspectSubmission", id),
+      callKernel: (...args) => callAgent(stub, "callKernel", ...args),
     };
   }
   throw unreachable(

@@ -39,7 +39,7 @@ const BY_FEATURE = {
   "github-comment": REPLIES,
   email: REPLIES,
 } as const;
-const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> = new Map(
+export const FEATURES: ReadonlyMap<unknown, readonly [feature: string, entry: string]> = new Map(
   Object.entries({ ...BY_FEATURE, otlp: ["traces", "perdure/operator"] as const }),
 );
 

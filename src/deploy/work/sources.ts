@@ -1,0 +1,126 @@
+/** Where open work is stored, each with its rows in the order of their beginnings. Reads only. */
+
+import type { WorkflowInfo } from "agents/workflows";
+import { storedVersion } from "../../core/lifecycle/migrations.ts";
+import type { Position } from "../../core/page.ts";
+import { openArrivals } from "../../inbound/internal.ts";
+import type { Kernel } from "../../kernel/index.ts";
+import { openDeliveries } from "../../kernel/outbox/internal.ts";
+import { openBatches, openSubmissions } from "../../kernel/submissions/internal.ts";
+import { openWaits } from "../../kernel/waits/index.ts";
+import { openRuns, openTasks } from "../../scheduler/internal.ts";
+import type { Need, OpenItem } from "../types.ts";
+import { needsOf, needsOfKind, ownBindingOf } from "./needs.ts";
+
+/** A row of open work. Tools are the names in their records. */
+export type Open = Omit<OpenItem, "version"> & {
+  /** For a workflow: its binding. */
+  readonly workflow?: string;
+  /** Whether it belongs to the code that runs now: tasks are declared anew at each start. */
+  readonly isCurrent?: true;
+};
+
+export type OpenOf = Pick<Kernel, "storage" | "features" | "agent" | "env">;
+type Source = (kernel: OpenOf, after: Position, limit: number) => readonly Open[];
+
+const workflowNeed = (name: string): Need => ({ what: "workflow", name });
+const taskNeed = (name: string): Need => ({ what: "task", name });
+
+const submissions: Source = ({ storage: { sql } }, after, limit) =>
+  openSubmissions(sql, after, limit).map(({ notify, tools, ...row }) => {
+    const called = tools.map((name): Need => ({ what: "tool", name }));
+    return { kind: "submission", ...row, needs: [...called, ...notify.flatMap(needsOf)] };
+  });
+
+const batches: Source = ({ storage: { sql } }, after, limit) =>
+  openBatches(sql, after, limit).map(({ workflow, ...row }) => ({
+    ...{ kind: "batch", ...row },
+    needs: [workflowNeed(workflow)],
+  }));
+
+const waits: Source = (kernel, after, limit) =>
+  openWaits(kernel.storage.sql, after, limit).map(({ workflow, ...row }) => ({
+    ...row,
+    needs: [workflowNeed(workflow), ...needsOfKind(kernel, row.kind)],
+  }));
+
+/** The columns of its runs have other names in an older schema. */
+const hasTasks = ({ storage }: OpenOf) => storedVersion(storage, "scheduler") > 1;
+
+const tasks: Source = (kernel, after, limit) =>
+  hasTasks(kernel)
+    ? openTasks(kernel.storage.sql, after, limit).map((row) => ({
+        ...{ kind: "task", ...row, isCurrent: true },
+        needs: [taskNeed(row.id)],
+      }))
+    : [];
+
+const runs: Source = (kernel, after, limit) =>
+  hasTasks(kernel)
+    ? openRuns(kernel.storage.sql, after, limit).map(({ taskId, ...row }) => ({
+        ...{ kind: "run", ...row },
+        needs: [taskNeed(taskId)],
+      }))
+    : [];
+
+const deliveries: Source = ({ storage: { sql } }, after, limit) =>
+  openDeliveries(sql, "perdure_outbox", after, limit).map(({ destination, ...row }) => ({
+    kind: destination?.kind === "workflow-start" ? "workflow-start" : "delivery",
+    ...row,
+    needs: needsOf(destination),
+  }));
+
+const deadLetters: Source = ({ storage: { sql } }, after, limit) =>
+  openDeliveries(sql, "perdure_dead_letters", after, limit).map(({ destination, ...row }) => ({
+    ...{ kind: "dead-letter", ...row },
+    needs: needsOf(destination),
+  }));
+
+const arrivals: Source = ({ storage }, after, limit) =>
+  storedVersion(storage, "inbound") > 0
+    ? openArrivals(storage.sql, after, limit).map((row) => ({
+        ...{ kind: "arrival", ...row },
+        needs: [{ what: "feature", name: "inbound" }],
+      }))
+    : [];
+
+/** In the order of items that began at the same time, after workflows. Cursors have the position of a source: append only. */
+export const SOURCES: readonly Source[] = [
+  ...[submissions, batches, waits, tasks, runs, deliveries, deadLetters, arrivals],
+];
+
+const NOT_OVER: WorkflowInfo["status"][] = [
+  ...(["queued", "running", "waiting", "paused", "waitingForPause"] as const),
+];
+/** What the SDK returns at once, at most. */
+const MOST_TRACKED = 100;
+
+export type Workflows = { readonly rows: readonly Open[]; readonly next: string | null };
+
+/** Tracked workflows that have not ended as far as the agent knows, the oldest first. Their times may be whole seconds. */
+export function openWorkflows(kernel: OpenOf, cursor: string | null): Workflows {
+  const { workflows, nextCursor } = kernel.agent.getWorkflows({
+    ...{ status: NOT_OVER, orderBy: "asc", limit: MOST_TRACKED },
+    ...(cursor !== null && { cursor }),
+  });
+  return { rows: workflows.map(workflowRow(kernel)).sort(byTime), next: nextCursor };
+}
+
+/** One of them. */
+export function findWorkflow(kernel: OpenOf, workflowId: string): Open[] {
+  const found = kernel.agent.getWorkflow(workflowId);
+  return found && NOT_OVER.includes(found.status) ? [workflowRow(kernel)(found)] : [];
+}
+
+function workflowRow(kernel: OpenOf) {
+  const own = ownBindingOf(kernel);
+  const calls: Need[] = own === undefined ? [] : [{ what: "binding", name: own }];
+  return ({ workflowId: id, workflowName: workflow, createdAt }: WorkflowInfo): Open => {
+    const needs = [workflowNeed(workflow), ...calls];
+    return { kind: "workflow", id, workflow, since: createdAt.getTime(), needs };
+  };
+}
+
+function byTime(one: Open, other: Open): number {
+  return one.since - other.since || (one.id < other.id ? -1 : 1);
+}

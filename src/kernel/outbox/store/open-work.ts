@@ -1,0 +1,41 @@
+/** Deliveries that are not delivered. Reads only. A file of its own, because only `deployments()` needs it. */
+
+import { parsedJson } from "../../../core/json.ts";
+import type { Position } from "../../../core/page.ts";
+import type { Destination } from "../destinations/index.ts";
+
+export type OpenDelivery = {
+  readonly id: string;
+  /** When it was put. */
+  readonly since: number;
+  /** Undefined for a corrupt one. */
+  readonly destination: Destination | undefined;
+};
+
+type Row = { id: string; since: number; destination: string };
+
+/**
+ * Those after a place, the oldest first. Telemetry is left out: it is no work.
+ *
+ * @param table waiting ones, or dead letters, which can be redriven
+ */
+export function openDeliveries(
+  sql: SqlStorage,
+  table: "perdure_outbox" | "perdure_dead_letters",
+  [since, id]: Position,
+  limit: number,
+): OpenDelivery[] {
+  const rows = sql.exec<Row>(
+    `SELECT id, since, destination
+     FROM (SELECT id, created_at AS since FROM ${table} WHERE (created_at, id) > (?, ?)
+         AND destination_key <> 'otlp' AND destination_key NOT LIKE 'otlp %' ORDER BY created_at, id LIMIT ?)
+     CROSS JOIN ${table} USING (id) ORDER BY since, id`,
+    since,
+    id,
+    limit,
+  );
+  return Array.from(rows, ({ destination, ...row }) => ({
+    ...row,
+    destination: parsedJson(destination) as Destination | undefined,
+  }));
+}
