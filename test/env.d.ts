@@ -72,6 +72,8 @@ declare namespace Cloudflare {
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;
     SCRIPTED_WORKFLOW: Workflow;
+    DEPLOYED_WORKFLOW: Workflow;
+    DeployedAgent: DurableObjectNamespace<import("./deploy/deployed.ts").DeployedAgent>;
     PROMPT_ALL_WORKFLOW: Workflow;
     APPROVAL_WORKFLOW: Workflow;
     AGENT_TOOL_WORKFLOW: Workflow;

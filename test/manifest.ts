@@ -32,6 +32,7 @@ const PROJECTS = {
     "test/hosts/think/**/*.test.ts",
     "test/{workflow,codemode}/steps/**/*.test.ts",
     "test/peers/*.test.ts",
+    "test/deploy/*.test.ts",
     "test/operator/*.test.ts",
     "test/operator/{actions,api,mcp,report,trace}/**/*.test.ts",
   ],
