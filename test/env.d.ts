@@ -73,6 +73,7 @@ declare namespace Cloudflare {
     PROMPT_WORKFLOW: Workflow;
     SCRIPTED_WORKFLOW: Workflow;
     DEPLOYED_WORKFLOW: Workflow;
+    DeployedObject: DurableObjectNamespace<import("./deploy/deployed.ts").DeployedObject>;
     DeployedAgent: DurableObjectNamespace<import("./deploy/deployed.ts").DeployedAgent>;
     PROMPT_ALL_WORKFLOW: Workflow;
     APPROVAL_WORKFLOW: Workflow;

@@ -110,7 +110,9 @@ export class Deployments extends LifecycleCapability {
     const isNew = await isFresh(this.kernel.env, run);
     const start = isNew ? { version, changes } : { version: null, changes: [] };
     const now = this.kernel.clock.now();
-    this.store.setRun(run, start.version, now);
+    // An operator may have migrated an old run before it has started again.
+    if (isNew || this.store.versionOfRun(run) === undefined)
+      this.store.setRun(run, start.version, now);
     this.store.sweep((each, beganAt) => now - beganAt > KEPT_MS && this.#isOver(each, now));
     return start;
   }

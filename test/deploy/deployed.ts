@@ -1,6 +1,13 @@
 /** An app whose deploys a test makes: the versions of its agents, and the class of its workflow, are in memory. */
 
-import { env, WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
+import {
+  DurableObject,
+  env,
+  WorkflowEntrypoint,
+  type WorkflowEvent,
+  type WorkflowStep,
+} from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import {
   type Deployments,
@@ -9,9 +16,15 @@ import {
   type WorkflowClass,
 } from "../../src/deploy/index.ts";
 import { DurableAgent } from "../../src/hosts/agent/index.ts";
+import { durable } from "../../src/hosts/object/index.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import { operations } from "../../src/operator/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
+import {
+  DurableWorkflow,
+  type DurableWorkflowStep,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "../../src/workflow/index.ts";
 
 /** What is deployed. */
 export const deployed = {
@@ -38,8 +51,13 @@ export class DeployedAgent extends DurableAgent<Cloudflare.Env> {
     return super.callKernel(...args);
   }
 
-  start(id: string): Promise<string> {
+  async start(id: string): Promise<string> {
     return this.runWorkflow("DEPLOYED_WORKFLOW", { order: 17 }, { id });
+  }
+
+  async startOfChild(id: string): Promise<void> {
+    const child = await this.subAgent(DeployedAgent, "child");
+    await child.start(id);
   }
 
   statusOf(id: string) {
@@ -61,6 +79,19 @@ export class DeployedAgent extends DurableAgent<Cloudflare.Env> {
   }
 }
 
+/** A plain object. */
+export class DeployedObject extends DurableObject<Cloudflare.Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly durable = durable(this, {
+    model: "some/model",
+    features: [deployments({ version: () => deployed.version })],
+  });
+
+  async start(id: string): Promise<void> {
+    await this.durable.runWorkflow("DEPLOYED_WORKFLOW", { order: 17 }, { id });
+  }
+}
+
 /** What the Worker exports, whatever is deployed. */
 export class DeployedWorkflow extends WorkflowEntrypoint<Cloudflare.Env> {
   override run(event: Readonly<WorkflowEvent<unknown>>, step: WorkflowStep): Promise<unknown> {
@@ -78,6 +109,20 @@ export function classOf(body: Body, statics: object = {}) {
     }
   }
   return Object.assign(Ticket, statics) as WorkflowClass;
+}
+
+/** Of the plain object. */
+export function objectClass(name: string) {
+  return class extends DurableWorkflow<DeployedObject, { order: number }> {
+    override async run(
+      { payload }: WorkflowEvent<{ order: number }>,
+      step: DurableWorkflowStep,
+    ): Promise<unknown> {
+      const first = await step.do("first", async () => `first by ${name}`);
+      await step.waitForEvent("go", { type: "go", timeout: "1 hour" });
+      return [first, `second by ${name}`, payload];
+    }
+  } as unknown as WorkflowClass;
 }
 
 /** Two steps with an event between them, and which class has run them. */

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { WorkflowClass } from "../../src/deploy/index.ts";
 import { outputOf, pauseAndResume, reached } from "../support/engine.ts";
 import { until } from "../support/given.ts";
-import { agentOf, classOf, deploy, deployed, ticket, versions } from "./deployed.ts";
+import { agentOf, classOf, deploy, deployed, objectClass, ticket, versions } from "./deployed.ts";
 
 const workflow = () => env.DEPLOYED_WORKFLOW;
 const router = (...args: Parameters<typeof versions>) => versions(...args) as WorkflowClass;
@@ -120,6 +120,47 @@ describe("a run", () => {
     await run.replayed(() => {});
     await run.go();
     expect(await run.output()).toEqual(by("eight", "seven"));
+  });
+
+  test("of a plain object continues by the class that it began with", async () => {
+    deploy("a", router({ "7": objectClass("seven") }));
+    const run = await given();
+    await env.DeployedObject.getByName(run.id).start(run.id);
+    await atWait(run.id);
+    await run.replayed(() =>
+      deploy("b", router({ "7": objectClass("seven"), "8": objectClass("eight") })),
+    );
+    await run.go();
+    expect(await run.output()).toEqual(by("seven"));
+  });
+
+  test("of a sub-agent continues by the class that it began with", async () => {
+    deploy("a", router({ "7": SEVEN }));
+    const run = await given();
+    await run.agent().startOfChild(run.id);
+    await atWait(run.id);
+    await run.replayed(() => deploy("b", router({ "7": SEVEN, "8": EIGHT })));
+    await run.go();
+    expect(await run.output()).toEqual(by("seven"));
+  });
+
+  test("continues where the Worker exports a class that extends versions()", async () => {
+    class TicketWorkflow extends versions({ "7": SEVEN, "8": EIGHT }) {}
+    deploy("a", TicketWorkflow as never);
+    const run = await given();
+    await run.start();
+    await run.go();
+    expect(await run.output()).toEqual(by("eight"));
+  });
+
+  test("that an operator has migrated before it has started again keeps to that", async () => {
+    deploy("a", SEVEN);
+    const run = await given();
+    await run.start();
+    await run.agent().setVersion(run.id, "8");
+    await run.replayed(() => deploy("b", router({ "7": SEVEN, "8": EIGHT })));
+    await run.go();
+    expect(await run.output()).toEqual(by("seven", "eight"));
   });
 
   test("reports an error of its class once", async () => {

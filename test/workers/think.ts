@@ -8,7 +8,7 @@ import { ToolParent as Parent } from "../support/workflows/agent-tool-agents.ts"
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
 export { CodemodeWorkflow } from "../codemode/steps/codemode-workflow.ts";
-export { DeployedAgent, DeployedWorkflow } from "../deploy/deployed.ts";
+export { DeployedAgent, DeployedObject, DeployedWorkflow } from "../deploy/deployed.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "../hosts/think/built-in.ts";
 export { DeliveryAgent } from "../hosts/think/delivery-agent.ts";
 export { MovedAgent, MovedWorkflow } from "../hosts/think/moved/moved-app.ts";
