@@ -100,6 +100,7 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   "operator/cli": {
     contents: "`npx perdure`",
     imports: ["core", "scheduler", "operator"],
+    typesOnly: ["deploy"],
   },
   hosts: {
     contents: "one adapter for each kind of agent. Only `hosts/think` imports scheduler",

@@ -42,12 +42,13 @@ export function allowHttp(allowed: boolean): void {
 const tokenOf = () => process.env.PERDURE_TOKEN?.trim() || undefined;
 
 /** Where the operator API is, and the token for it: from the environment only, so that no history of a shell has it. */
-function settings(): { readonly url: string; readonly token?: string } {
-  const { PERDURE_URL: url = DEFAULT_URL } = process.env;
+function settings(from?: string): { readonly url: string; readonly token?: string } {
+  const url = from ?? process.env.PERDURE_URL ?? DEFAULT_URL;
+  const named = from === undefined ? "PERDURE_URL" : "--from";
   const token = tokenOf();
   if (/^https?:\/\/[^/]*@/i.test(url)) {
     const remedy = "Set PERDURE_TOKEN to a token that authorize() accepts.";
-    throw usageError(`PERDURE_URL has a user name or a password in it. ${remedy}`);
+    throw usageError(`${named} has a user name or a password in it. ${remedy}`);
   }
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     const problem = "a space, a line break or another character that no header can have";
@@ -55,21 +56,22 @@ function settings(): { readonly url: string; readonly token?: string } {
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw usageError(
-      `Invalid PERDURE_URL ${JSON.stringify(url)}: expected the address of the operator API, e.g. https://example.com/perdure.`,
+      `Invalid ${named} ${JSON.stringify(url)}: expected the address of the operator API, e.g. https://example.com/perdure.`,
     );
   }
   const { protocol, hostname } = new URL(url);
   const isLocal = LOCAL.test(hostname);
   if (token && protocol === "http:" && !isLocal && !isHttpAllowed) {
     throw usageError(
-      `PERDURE_TOKEN is not sent to ${plain(hostname)} over http:, where others can read it. Use https: in PERDURE_URL, or pass --allow-http.`,
+      `PERDURE_TOKEN is not sent to ${plain(hostname)} over http:, where others can read it. Use https: in ${named}, or pass --allow-http.`,
     );
   }
   // An authorize() that lets a local runtime's callers in needs no token, but actions need one, so that no page can send them.
   return { url, ...(token ? { token } : isLocal && { token: "local" }) };
 }
 
-export const clientOf = () => new OperatorClient(settings());
+/** @param from the address, instead of that in the environment */
+export const clientOf = (from?: string) => new OperatorClient(settings(from));
 
 export type Common = { readonly agent?: string; readonly json?: boolean };
 

@@ -8,6 +8,7 @@ import { addLimits } from "./commands/limits.ts";
 import { addProject } from "./commands/project.ts";
 import { addReads } from "./commands/read.ts";
 import { allowHttp, EXIT, endOf, usageError } from "./context.ts";
+import { addDeploys } from "./deploy/commands.ts";
 import { jsonText, plain } from "./print/text.ts";
 
 /** A reader that has enough closes the pipe, e.g. `| head`. */
@@ -28,6 +29,7 @@ const program = new Command("perdure")
 addReads(program);
 addActions(program);
 addLimits(program);
+addDeploys(program);
 addProject(program);
 tab(program, { completionCommandName: "completion" });
 

@@ -59,9 +59,18 @@ export async function given(answers: Readonly<Record<string, Answer>>): Promise<
 
 type Ended = { readonly code: number | null; readonly out: string; readonly err: string };
 
-/** Runs it without a terminal, as a script or a CI job does. */
-export function perdure(url: string, words: readonly string[], env: NodeJS.ProcessEnv = {}) {
+/**
+ * Runs it without a terminal, as a script or a CI job does.
+ * @param cwd the project's folder, for commands that read one
+ */
+export function perdure(
+  url: string,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  cwd: string = process.cwd(),
+) {
   const child = spawn(process.execPath, [CLI, ...words], {
+    cwd,
     env: { PATH: process.env.PATH, PERDURE_URL: url, PERDURE_TOKEN: "t0ken", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -164,7 +164,7 @@ function instantOf(option: string, text: string): number {
   );
 }
 
-async function act(action: Action, options: Options, loss?: string): Promise<void> {
+export async function act(action: Action, options: Options, loss?: string): Promise<void> {
   const { json = false, dryRun = false } = options;
   const client = clientOf();
   const ref = await agentFor(client, action, options);

@@ -18,7 +18,7 @@ import {
   textsOf,
   workflowsIn,
 } from "../project/config.ts";
-import { HOSTS } from "../project/hosts.ts";
+import { HOSTS, isAlike } from "../project/hosts.ts";
 import { featureObjects } from "../project/objects.ts";
 import { localSecrets } from "../project/source.ts";
 import { roleOfBound, unbound } from "./hosts.ts";
@@ -159,12 +159,6 @@ function objectProblems(project: Project): CheckResult[] {
 function isFoundByName(project: Project, className: string): boolean {
   const role = roleOfBound(project, className);
   return role.is !== "other" && !(role.is === "agent" && role.host === "perdure/object");
-}
-
-/** As agents compare a class with a binding: SupportAgent, SUPPORT_AGENT and support-agent are alike. */
-function isAlike(a: string, b: string): boolean {
-  const plain = (name: string) => name.replace(/[^a-z0-9]/gi, "").toLowerCase();
-  return plain(a) === plain(b);
 }
 
 function exportProblem(

@@ -180,7 +180,7 @@ function classesOf(list: unknown, nameKey: string): ClassBinding[] {
 }
 
 /** The objects of a list; of anything else, none. */
-function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
+export function recordsOf(value: unknown): Readonly<Record<string, unknown>>[] {
   return Array.isArray(value) ? value.filter(isPlainObject) : [];
 }
 

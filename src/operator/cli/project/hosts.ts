@@ -154,3 +154,9 @@ export function shown({ folder }: Sources, { name, file, line }: SourceClass): s
 
 /** For files and bindings: TicketWorkflow as ticket-workflow. */
 export const kebabOf = (name: string) => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "-").toLowerCase();
+
+/** As agents compare a class with a binding: SupportAgent, SUPPORT_AGENT and support-agent are alike. */
+export function isAlike(a: string, b: string): boolean {
+  const plain = (name: string) => name.replace(/[^a-z0-9]/gi, "").toLowerCase();
+  return plain(a) === plain(b);
+}

@@ -1,0 +1,147 @@
+/** What the running new code cannot take of open work: replays of histories, and what its agents lack. */
+
+import { eachOf } from "../../../core/each.ts";
+import type { Need, OpenItem, WorkflowHistory } from "../../../deploy/index.ts";
+import { AT_ONCE } from "../agents.ts";
+import { workflowsIn } from "../project/config.ts";
+import type { NewAgents } from "./agents.ts";
+import { type NewCode, NoAnswerError } from "./new-code.ts";
+import type { NotChecked, Problem } from "./problems.ts";
+import type { NewProject } from "./project.ts";
+import type { AgentWork, Snapshot } from "./snapshot.ts";
+
+/** No further replay begins after it. */
+const REPLAYS_MS = 600_000;
+/** Needs of one call. */
+const MAX_NEEDS = 500;
+
+type Code = Pick<NewCode, "replay" | "lacks">;
+
+export type Running = {
+  readonly problems: readonly Problem[];
+  readonly notChecked: readonly NotChecked[];
+  /** How many were replayed. */
+  readonly histories: number;
+  /** How many classes have said what they lack. */
+  readonly classes: number;
+};
+
+type Replayed = { readonly agent: AgentWork; readonly history: WorkflowHistory };
+type Needed = { readonly agent: AgentWork; readonly item: OpenItem; readonly need: Need };
+
+/** What there is to ask of the running code. */
+export type Questions = {
+  readonly histories: readonly Replayed[];
+  /** By the binding of a class of agents. */
+  readonly needs: ReadonlyMap<string, readonly Needed[]>;
+};
+
+/** Leaves out what the configuration alone has a problem with. */
+export function questionsOf(
+  { settings, exports }: NewProject,
+  agents: NewAgents,
+  snapshot: Snapshot,
+): Questions {
+  const replayable = new Set(
+    workflowsIn(settings).flatMap(({ binding, className }) =>
+      exports(className) ? [binding] : [],
+    ),
+  );
+  const histories = snapshot.agents.flatMap((agent) =>
+    agent.histories
+      .filter(({ workflow }) => replayable.has(workflow))
+      .map((history) => ({ agent, history })),
+  );
+  const needs = new Map<string, Needed[]>();
+  for (const agent of snapshot.agents) {
+    const found = agents.classOf(agent.agent);
+    if (!found || found.isElsewhere || !exports(found.className)) continue;
+    const own = agent.work.flatMap((item) =>
+      // Bindings are compared with the configuration.
+      item.needs
+        .filter(({ what }) => what !== "binding" && what !== "workflow")
+        .map((need) => ({ agent, item, need })),
+    );
+    if (own.length > 0) needs.set(found.binding, [...(needs.get(found.binding) ?? []), ...own]);
+  }
+  return { histories, needs };
+}
+
+export async function askRunning(code: Code, { histories, needs }: Questions): Promise<Running> {
+  const problems: Problem[] = [];
+  const notChecked: NotChecked[] = [];
+  let replayed = 0;
+  let classes = 0;
+  for (const [binding, needed] of needs) {
+    try {
+      problems.push(...(await lackProblems(code, binding, needed)));
+      classes++;
+    } catch (error) {
+      if (!(error instanceof NoAnswerError)) throw error;
+      const [agent] = needed.map((each) => each.agent.agent);
+      const why = `what its open work needs was not looked for: ${error.message}`;
+      notChecked.push({ agent: agent ?? binding, name: "", why });
+    }
+  }
+  const deadline = Date.now() + REPLAYS_MS;
+  await eachOf(histories, AT_ONCE, async (each) => {
+    const { agent, history } = each;
+    const gap = (why: string) => {
+      notChecked.push({ agent: agent.agent, name: agent.name, id: history.workflowId, why });
+    };
+    if (history.isCut !== undefined) gap(`its history is not complete: ${history.isCut}`);
+    if (Date.now() > deadline)
+      return gap(`the replays of others took ${REPLAYS_MS / 60_000} minutes`);
+    try {
+      problems.push(...(await replayProblems(code, each)));
+      replayed++;
+    } catch (error) {
+      if (!(error instanceof NoAnswerError)) throw error;
+      gap(`it was not replayed: ${error.message}`);
+    }
+  });
+  return { problems, notChecked, histories: replayed, classes };
+}
+
+async function replayProblems(code: Code, { agent, history }: Replayed): Promise<Problem[]> {
+  const { problems } = await code.replay(history);
+  const { workflowId, version } = history;
+  return problems.map(({ problem, severity, text, remedy }) => ({
+    ...{ agent: agent.agent, name: agent.name, kind: "workflow", id: workflowId, version },
+    ...{ problem, severity, text, remedy },
+  }));
+}
+
+const keyOf = ({ what, name }: Need) => `${what} ${name}`;
+
+async function lackProblems(
+  code: Code,
+  binding: string,
+  needed: readonly Needed[],
+): Promise<Problem[]> {
+  const distinct = [...new Map(needed.map(({ need }) => [keyOf(need), need])).values()];
+  const lacking = new Set<string>();
+  for (let from = 0; from < distinct.length; from += MAX_NEEDS) {
+    const lacked = await code.lacks(binding, distinct.slice(from, from + MAX_NEEDS));
+    for (const need of lacked) lacking.add(keyOf(need));
+  }
+  return needed
+    .filter(({ need }) => lacking.has(keyOf(need)))
+    .map(({ agent, item, need }) => ({
+      ...{ agent: agent.agent, name: agent.name, kind: item.kind, id: item.id },
+      ...{ version: item.version, problem: `${need.what}-gone`, severity: "error" },
+      text: `It needs the ${need.what} ${need.name}, which the class of its agent does not have.`,
+      remedy: remedyOf(need),
+    }));
+}
+
+function remedyOf({ what, name }: Need): string {
+  const until = "until npx perdure drain says that no open work needs it";
+  const keep: Readonly<Record<string, string>> = {
+    tool: `Keep the tool ${name} beside the new one ${until}`,
+    task: `Keep the task ${name} in getScheduledTasks() ${until}, or skip its runs by npx perdure skip-next`,
+    method: `Keep the method ${name}() ${until}`,
+    feature: `Keep ${name}() in the features of the class ${until}`,
+  };
+  return `${keep[what] ?? `Keep ${name} ${until}`}.`;
+}

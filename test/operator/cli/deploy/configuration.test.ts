@@ -1,0 +1,117 @@
+/** What the configuration of the new code cannot take of open work. */
+
+import { afterEach, expect, it } from "vitest";
+import type { OpenItem } from "../../../../src/deploy/index.ts";
+import { newAgents } from "../../../../src/operator/cli/deploy/agents.ts";
+import { checkConfiguration } from "../../../../src/operator/cli/deploy/configuration.ts";
+import { newProject } from "../../../../src/operator/cli/deploy/project.ts";
+import { project, removeProjects } from "../fixtures.ts";
+import { agentWork, historyOf, itemOf, snapshotOf } from "./snapshots.ts";
+
+afterEach(removeProjects);
+
+const CONFIG = {
+  ...{ name: "app", main: "src/index.ts" },
+  durable_objects: { bindings: [{ name: "Desk", class_name: "Desk" }] },
+  workflows: [{ name: "tickets", binding: "TICKETS", class_name: "Tickets" }],
+  queues: { producers: [{ binding: "EVENTS", queue: "events" }] },
+  migrations: [{ tag: "v1", new_sqlite_classes: ["Desk"] }] as object[],
+};
+const SOURCE = "export class Desk {}\nexport class Tickets {}\n";
+const WORK: OpenItem[] = [
+  itemOf("workflow", "w-1", [{ what: "workflow", name: "TICKETS" }]),
+  itemOf("delivery", "d-1", [{ what: "binding", name: "EVENTS" }]),
+];
+
+/** What is found for an agent, by the problem and what it is about. */
+function found(config: object, source = SOURCE, agent = "Desk", work: readonly OpenItem[] = WORK) {
+  const folder = project({ "wrangler.jsonc": JSON.stringify(config), "src/index.ts": source });
+  const code = newProject(folder, undefined);
+  const params = { __agentName: "main", __agentBinding: "Desk" };
+  const history = historyOf("TICKETS", "w-1", { params });
+  const snapshot = snapshotOf([agentWork(agent, "main", work, [history])]);
+  const { problems, notChecked } = checkConfiguration(code, newAgents(code), snapshot);
+  return {
+    problems: problems.map(({ problem, kind, id, severity }) => {
+      expect(severity).toBe("error");
+      return `${problem} ${kind} ${id}`;
+    }),
+    texts: problems.map(({ text, remedy }) => `${text} ${remedy}`).join("\n"),
+    notChecked: notChecked.map(({ why }) => why),
+  };
+}
+
+it("finds nothing where all that open work needs is there", () => {
+  expect(found(CONFIG)).toEqual({ problems: [], texts: "", notChecked: [] });
+});
+
+it("finds a class that is no longer exported, and that of a Workflow", () => {
+  expect(found(CONFIG, "export class Tickets {}").problems).toEqual(["class-gone class Desk"]);
+  expect(found(CONFIG, "export class Desk {}").problems).toEqual(["class-gone workflow w-1"]);
+});
+
+it("finds a class that was renamed without a migration of its name, and takes one with it", () => {
+  const bindings = { bindings: [{ name: "Desk", class_name: "HelpDesk" }] };
+  const source = "export class HelpDesk {}\nexport class Tickets {}";
+  const without = { ...CONFIG, durable_objects: bindings };
+  const created = {
+    ...without,
+    migrations: [...CONFIG.migrations, { tag: "v2", new_sqlite_classes: ["HelpDesk"] }],
+  };
+  for (const config of [without, created]) {
+    const { problems, texts } = found(config, source);
+    expect(problems).toEqual(["class-renamed class HelpDesk"]);
+    expect(texts).toContain('"renamed_classes": [{ "from": "Desk", "to": "HelpDesk" }]');
+  }
+  const renamed = { tag: "v2", renamed_classes: [{ from: "Desk", to: "HelpDesk" }] };
+  const right = { ...without, migrations: [...CONFIG.migrations, renamed] };
+  expect(found(right, source).problems).toEqual([]);
+  const both = { bindings: [{ name: "HELP_DESK", class_name: "HelpDesk" }] };
+  const named = `import { operator } from "perdure/operator";
+operator({ agents: { HelpDesk: { namespace: (env) => env.HELP_DESK } } });\n${source}`;
+  expect(found({ ...right, durable_objects: both }, named, "Desk", WORK.slice(1))).toMatchObject({
+    ...{ problems: [], notChecked: [] },
+  });
+});
+
+it("finds a class that a migration deletes with its open work", () => {
+  const migrations = [...CONFIG.migrations, { tag: "v2", deleted_classes: ["Desk"] }];
+  const gone = { ...CONFIG, durable_objects: { bindings: [] }, migrations };
+  const { problems, texts } = found(gone, "export class Tickets {}");
+  expect(problems).toEqual(["class-deleted class Desk", "binding-gone workflow w-1"]);
+  expect(texts).toContain("Keep Desk until npx perdure drain says that nothing of it is open.");
+  expect(found({ ...CONFIG, migrations }).problems).toEqual(["class-deleted class Desk"]);
+});
+
+it("finds a class that no migration creates", () => {
+  expect(found({ ...CONFIG, migrations: [] }).problems).toEqual(["migration-missing class Desk"]);
+});
+
+it("finds bindings that open work names and that are gone", () => {
+  const { problems } = found({ ...CONFIG, queues: {}, workflows: [] });
+  expect(problems).toEqual(["binding-gone workflow w-1", "binding-gone delivery d-1"]);
+  const renamed = { bindings: [{ name: "DESK", class_name: "Desk" }] };
+  // Workflows find their agent by its binding.
+  expect(found({ ...CONFIG, durable_objects: renamed }).problems).toEqual([
+    "binding-gone workflow w-1",
+  ]);
+});
+
+it("finds the class of an agent by the options of operator(), whatever the agent's name is there", () => {
+  const mounted = (agents: string) =>
+    `import { operator } from "perdure/operator";\noperator({ agents: ${agents} });\n${SOURCE}`;
+  const support = mounted("{ support: { namespace: (env) => env.Desk } }");
+  expect(found(CONFIG, support, "support")).toMatchObject({ problems: [], notChecked: [] });
+  const { problems } = found({ ...CONFIG, migrations: [] }, support, "support");
+  expect(problems).toEqual(["migration-missing class Desk"]);
+  const other = mounted("{ other: { namespace: (env) => env.Desk } }");
+  expect(found(CONFIG, other, "support").problems).toEqual(["class-gone class support"]);
+});
+
+it("says where it does not know the class of an agent, and asks nothing of agents without open work", () => {
+  expect(found(CONFIG, SOURCE, "support")).toMatchObject({
+    problems: [],
+    notChecked: [expect.stringContaining("its class was not found")],
+  });
+  expect(found(CONFIG, SOURCE, "support", [])).toMatchObject({ problems: [], notChecked: [] });
+});

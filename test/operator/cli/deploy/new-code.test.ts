@@ -1,0 +1,227 @@
+/** `perdure check` and `perdure migrate` with a real project in a real `wrangler dev`. */
+
+import { existsSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterEach, expect, it } from "vitest";
+import { NewCode } from "../../../../src/operator/cli/deploy/new-code.ts";
+import { newProject } from "../../../../src/operator/cli/deploy/project.ts";
+import { given as deployed, json, perdure, run, servers, withCommandLine } from "../deployment.ts";
+import { project, removeProjects } from "../fixtures.ts";
+import { agentWork, historyOf, itemOf, snapshotOf } from "./snapshots.ts";
+
+withCommandLine();
+afterEach(removeProjects);
+
+const ROOT = path.join(import.meta.dirname, "../../../..");
+const NOWHERE = "http://127.0.0.1:9/perdure";
+
+const CONFIG = {
+  name: "desk",
+  main: "src/worker.ts",
+  compatibility_date: "2026-01-01",
+  compatibility_flags: ["nodejs_compat"],
+  durable_objects: { bindings: [{ name: "Desk", class_name: "Desk" }] },
+  workflows: [
+    { name: "tickets", binding: "TICKETS", class_name: "Tickets" },
+    { name: "gone", binding: "GONE", class_name: "Gone" },
+  ],
+  migrations: [{ tag: "v1", new_sqlite_classes: ["Desk"] }],
+  routes: ["example.com/*"],
+  triggers: { crons: ["* * * * *"] },
+  ai: { binding: "AI" },
+  assets: { directory: "public" },
+  // Until the package is built.
+  alias: { "perdure/testing": "./src/replay.ts" },
+};
+
+const WORKER = `
+import { DurableObject, WorkflowEntrypoint } from "cloudflare:workers";
+export class Desk extends DurableObject {
+  callKernel(name, needs) {
+    if (name !== "deployments.lacks") throw new Error(name);
+    return needs.filter((need) => need.name === "refund");
+  }
+}
+export class Tickets extends WorkflowEntrypoint {}
+export default { fetch: () => new Response("the app") };
+`;
+
+const REPLAY = `
+export async function replayWorkflow(Class, history) {
+  if (history.workflowId === "throws") throw new TypeError("no such step");
+  if (history.workflowId === "spins") for (;;) {}
+  const { output } = history.platform.find(({ name }) => name === "perdure:version") ?? {};
+  const isError = history.workflowId === "bad" || output?.version === "9";
+  const problem = {
+    step: "ask", problem: "renamed-or-removed", severity: isError ? "error" : "warning",
+    text: Class.name + " has no step ask.", remedy: "Keep it.",
+  };
+  return { problems: history.workflowId === "good" && !isError ? [] : [problem], replayed: [], at: "waits" };
+}
+`;
+
+function given(changes: Readonly<Record<string, string>> = {}): string {
+  const folder = project({
+    "package.json": '{ "name": "desk", "type": "module" }',
+    "wrangler.jsonc": JSON.stringify(CONFIG),
+    "src/worker.ts": WORKER,
+    "src/replay.ts": REPLAY,
+    "public/index.html": "files never answer before the check",
+    "public/health": "not this",
+    ...changes,
+  });
+  symlinkSync(path.join(ROOT, "node_modules"), path.join(folder, "node_modules"));
+  return folder;
+}
+
+/** Nothing of a check stays in the project. */
+function expectClean(folder: string): void {
+  const scratch = path.join(folder, ".wrangler", "perdure");
+  expect(existsSync(scratch) ? readdirSync(scratch) : []).toEqual([]);
+}
+
+it("replays the histories with the new code, and asks a new object of each class what it lacks", async () => {
+  const folder = given();
+  const work = [
+    itemOf("workflow", "good"),
+    itemOf("workflow", "bad"),
+    itemOf("workflow", "throws"),
+    itemOf("submission", "s-1", [
+      { what: "tool", name: "refund" },
+      { what: "tool", name: "search" },
+    ]),
+  ];
+  const histories = ["good", "bad", "throws"].map((id) => historyOf("TICKETS", id));
+  writeFileSync(
+    path.join(folder, "open.json"),
+    JSON.stringify(snapshotOf([agentWork("Desk", "main", work, histories)])),
+  );
+  const { code, out, err } = await run(
+    NOWHERE,
+    ["check", "--snapshot", "open.json", "--json"],
+    {},
+    folder,
+  );
+  expect(code, err).toBe(1);
+  expect(JSON.parse(out)).toEqual({
+    problems: [
+      expect.objectContaining({ kind: "submission", id: "s-1", problem: "tool-gone" }),
+      expect.objectContaining({
+        ...{ agent: "Desk", name: "main", kind: "workflow", id: "bad", version: "7" },
+        ...{ problem: "renamed-or-removed", severity: "error", text: "Tickets has no step ask." },
+      }),
+    ],
+    checked: { agents: 1, items: 4, histories: 2, classes: 1 },
+    notChecked: [
+      {
+        ...{ agent: "Desk", name: "main", id: "throws" },
+        why: "it was not replayed: TypeError: no such step",
+      },
+    ],
+  });
+  expectClean(folder);
+}, 120_000);
+
+it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves nothing behind", async () => {
+  const folder = given({ "src/worker.ts": `${WORKER}\nimport "./nowhere.ts";` });
+  writeFileSync(
+    path.join(folder, "open.json"),
+    JSON.stringify(
+      snapshotOf([
+        agentWork("Desk", "main", [itemOf("workflow", "good")], [historyOf("TICKETS", "good")]),
+      ]),
+    ),
+  );
+  const broken = await run(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder);
+  expect(broken).toMatchObject({ code: 1, out: "" });
+  expect(broken.err).toContain("The new code does not start: wrangler dev ");
+  expect(broken.err).toContain('Could not resolve "./nowhere.ts"');
+  expectClean(folder);
+  const { child, ended } = perdure(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder);
+  await new Promise<void>((resolve) =>
+    child.stderr.on("data", (text: string) => text.includes("Starting") && resolve()),
+  );
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  child.kill("SIGINT");
+  expect((await ended).code).toBe(130);
+  expectClean(folder);
+}, 120_000);
+
+it("a replay that never yields, and a start that takes too long, end with what has happened", async () => {
+  const code = newProject(given(), undefined);
+  await expect(NewCode.start(code, { startMs: 100, answerMs: 100 })).rejects.toThrow(
+    "wrangler dev did not answer within 0.1 seconds",
+  );
+  const running = await NewCode.start(code, { startMs: 60_000, answerMs: 1_000 });
+  try {
+    expect(await running.replay(historyOf("TICKETS", "good"))).toMatchObject({ at: "waits" });
+    const spins = running.replay(historyOf("TICKETS", "spins"));
+    await expect(spins).rejects.toThrow("no answer within 1 seconds");
+    const next = running.replay(historyOf("TICKETS", "good"));
+    await expect(next).rejects.toThrow("the local runtime stopped answering before");
+  } finally {
+    running.stop();
+  }
+  expectClean(code.folder);
+}, 120_000);
+
+it("migrate replays the run as the other version, refuses what would strand it, and asks for the rest", async () => {
+  const folder = given();
+  const at = "agents/Desk/main";
+  const step = { name: "perdure:version", count: 1, kind: "do", status: "completed", startedAt: 1 };
+  const platform = [{ ...step, output: { version: "7", changes: ["tax"] } }] as const;
+  const history = historyOf("TICKETS", "good", { platform: platform as never });
+  const item = { ...itemOf("workflow", "good"), history };
+  const url = await deployed({
+    agents: json({ items: [{ agent: "Desk", name: "main" }] }),
+    [`${at}/work/workflow%2Fgood`]: json(item),
+    [`${at}/actions`]: json({ outcome: "done", count: 1, failed: [] }),
+  });
+  const posted: unknown[] = [];
+  servers[0]?.prependListener("request", (request) => {
+    let body = "";
+    request.on("data", (bytes) => (body += bytes));
+    request.on("end", () => request.method === "POST" && posted.push(JSON.parse(body)));
+  });
+  const migrate = (...words: string[]) =>
+    run(url, ["migrate", "good", ...words, "--reason", "r"], {}, folder);
+  const refused = await migrate("--to", "9", "--yes");
+  expect(refused.code).toBe(1);
+  expect(refused.out).toContain("ERROR  Desk, workflow: Tickets has no step ask.");
+  expect(refused.err).toContain("It was not migrated: the errors would strand it.");
+  const dry = await migrate("--to", "8", "--dry-run");
+  expect(dry).toMatchObject({ code: 0, out: "Replayed as version 8: no errors.\n" });
+  const unanswered = await migrate("--to", "8");
+  expect(unanswered).toMatchObject({ code: 2 });
+  expect(unanswered.err).toContain("Pass --yes");
+  expect(posted).toEqual([]);
+  const done = await migrate("--to", "8", "--yes");
+  expect(done).toMatchObject({ code: 0, out: expect.stringContaining("Done: 1 changed.") });
+  expect(posted).toEqual([
+    { action: { do: "migrate-workflow", workflowId: "good", version: "8" }, reason: "r" },
+  ]);
+  const unknown = await run(url, ["migrate", "other", "--to", "8"], {}, folder);
+  expect(unknown).toMatchObject({ code: 5 });
+}, 120_000);
+
+it("says what is missing: a configuration, the main module, Wrangler", async () => {
+  const snapshot = JSON.stringify(
+    snapshotOf([
+      agentWork("Desk", "main", [itemOf("workflow", "good")], [historyOf("TICKETS", "good")]),
+    ]),
+  );
+  const files = { "package.json": "{}", "open.json": snapshot };
+  const check = (folder: string) => run(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder);
+  const bare = await check(project(files));
+  expect(bare).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("No Wrangler configuration"),
+  });
+  const config = { ...files, "wrangler.jsonc": JSON.stringify(CONFIG) };
+  const unbuilt = await check(project(config));
+  expect(unbuilt).toMatchObject({ code: 2 });
+  expect(unbuilt.err).toContain('is "src/worker.ts", which is no file');
+  const without = await check(project({ ...config, "src/worker.ts": WORKER }));
+  expect(without).toMatchObject({ code: 1 });
+  expect(without.err).toContain("Wrangler is not installed in ");
+});
