@@ -15,6 +15,8 @@ declare class SupportAgent extends TriageAgent {
   refund(amount: number): void;
 }
 declare class Researcher extends TriageAgent {}
+declare const TicketWorkflowV7: import("perdure/deploy").WorkflowClass;
+declare const TicketWorkflowV8: import("perdure/deploy").WorkflowClass;
 
 declare interface Env extends Cloudflare.Env {
   OPENAI_API_KEY: string;
