@@ -1,6 +1,6 @@
 /** `npx perdure migrate`: lets a run continue with the code of another version, if a replay finds that it can. */
 
-import type { PlatformStep, Replay, WorkflowHistory } from "../../../deploy/index.ts";
+import type { Replay, WorkflowHistory } from "../../../deploy/index.ts";
 import { definitionOf } from "../../catalog.ts";
 import type { Action } from "../../protocol.ts";
 import { agentWith } from "../agents.ts";
@@ -10,9 +10,7 @@ import { historyOf } from "./deployed.ts";
 import { NewCode, NoAnswerError } from "./new-code.ts";
 import { isError, type Problem, problemLines, sorted } from "./problems.ts";
 import { type NewProject, newProject } from "./project.ts";
-
-/** The step of the platform that records a run's version. */
-const VERSION_STEP = "perdure:version";
+import { asVersion } from "./versions.ts";
 
 export type MigrateOptions = Common & {
   readonly to: string;
@@ -64,17 +62,4 @@ function show(problems: readonly Problem[], to: string): void {
   for (const line of problemLines(problems)) print(line);
   if (problems.some(isError)) note("It was not migrated: the errors would strand it.");
   else print(`Replayed as version ${to}: no errors.`);
-}
-
-/** The history as it would be, had the run begun with that version. */
-function asVersion(history: WorkflowHistory, version: string): WorkflowHistory {
-  const { platform, startedAt } = history;
-  const recorded = platform.find(({ name }) => name === VERSION_STEP);
-  const { changes = [] } = (recorded?.output ?? {}) as { readonly changes?: readonly string[] };
-  const step: PlatformStep = {
-    ...(recorded ?? { name: VERSION_STEP, count: 1, kind: "do", startedAt }),
-    status: "completed",
-    output: { version, changes: [...changes] },
-  };
-  return { ...history, version, platform: [step, ...platform.filter((each) => each !== recorded)] };
 }

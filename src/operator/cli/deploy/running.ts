@@ -1,14 +1,13 @@
 /** What the running new code cannot take of open work: replays of histories, and what its agents lack. */
 
-import { eachOf } from "../../../core/each.ts";
 import type { Need, OpenItem, WorkflowHistory } from "../../../deploy/index.ts";
-import { AT_ONCE } from "../agents.ts";
 import { workflowsIn } from "../project/config.ts";
 import type { NewAgents } from "./agents.ts";
 import { type NewCode, NoAnswerError } from "./new-code.ts";
 import type { NotChecked, Problem } from "./problems.ts";
 import type { NewProject } from "./project.ts";
 import type { AgentWork, Snapshot } from "./snapshot.ts";
+import { asContinued } from "./versions.ts";
 
 /** No further replay begins after it. */
 const REPLAYS_MS = 600_000;
@@ -84,28 +83,32 @@ export async function askRunning(code: Code, { histories, needs }: Questions): P
     }
   }
   const deadline = Date.now() + REPLAYS_MS;
-  await eachOf(histories, AT_ONCE, async (each) => {
+  // One at a time: a replay that takes long delays no other one beyond its limit.
+  for (const each of histories) {
     const { agent, history } = each;
     const gap = (why: string) => {
       notChecked.push({ agent: agent.agent, name: agent.name, id: history.workflowId, why });
     };
     if (history.isCut !== undefined) gap(`its history is not complete: ${history.isCut}`);
-    if (Date.now() > deadline)
-      return gap(`the replays of others took ${REPLAYS_MS / 60_000} minutes`);
     try {
+      if (Date.now() > deadline)
+        throw new NoAnswerError(`the replays of others took ${REPLAYS_MS / 60_000} minutes`);
       problems.push(...(await replayProblems(code, each)));
       replayed++;
     } catch (error) {
       if (!(error instanceof NoAnswerError)) throw error;
       gap(`it was not replayed: ${error.message}`);
     }
-  });
+  }
   return { problems, notChecked, histories: replayed, classes };
 }
 
 async function replayProblems(code: Code, { agent, history }: Replayed): Promise<Problem[]> {
-  const { problems } = await code.replay(history);
-  const { workflowId, version } = history;
+  const { workflowId } = history;
+  const item = agent.work.find(({ kind, id }) => kind === "workflow" && id === workflowId);
+  const continued = asContinued(history, item);
+  const { version } = continued;
+  const { problems } = await code.replay(continued);
   return problems.map(({ problem, severity, text, remedy }) => ({
     ...{ agent: agent.agent, name: agent.name, kind: "workflow", id: workflowId, version },
     ...{ problem, severity, text, remedy },

@@ -1,6 +1,6 @@
 /** `perdure check` and `perdure migrate` with a real project in a real `wrangler dev`. */
 
-import { existsSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { NewCode } from "../../../../src/operator/cli/deploy/new-code.ts";
@@ -14,6 +14,13 @@ afterEach(removeProjects);
 
 const ROOT = path.join(import.meta.dirname, "../../../..");
 const NOWHERE = "http://127.0.0.1:9/perdure";
+
+/** Where the entries of the package are. */
+function sources(): Record<string, string> {
+  const { compilerOptions } = JSON.parse(readFileSync(path.join(ROOT, "tsconfig.json"), "utf8"));
+  const paths = Object.entries<string[]>(compilerOptions.paths);
+  return Object.fromEntries(paths.map(([name, [file = ""]]) => [name, path.join(ROOT, file)]));
+}
 
 const CONFIG = {
   name: "desk",
@@ -30,17 +37,17 @@ const CONFIG = {
   triggers: { crons: ["* * * * *"] },
   ai: { binding: "AI" },
   assets: { directory: "public" },
-  // Until the package is built.
-  alias: { "perdure/testing": "./src/replay.ts" },
+  // The package is not built here.
+  alias: { ...sources(), "perdure/testing": "./src/replay.ts" },
 };
 
 const WORKER = `
-import { DurableObject, WorkflowEntrypoint } from "cloudflare:workers";
-export class Desk extends DurableObject {
-  callKernel(name, needs) {
-    if (name !== "deployments.lacks") throw new Error(name);
-    return needs.filter((need) => need.name === "refund");
-  }
+import { WorkflowEntrypoint } from "cloudflare:workers";
+import { DurableAgent } from "perdure/agent";
+import { deployments } from "perdure/deploy";
+export class Desk extends DurableAgent {
+  static features = [deployments({ version: "8" })];
+  onShipped() {}
 }
 export class Tickets extends WorkflowEntrypoint {}
 export default { fetch: () => new Response("the app") };
@@ -86,10 +93,9 @@ it("replays the histories with the new code, and asks a new object of each class
     itemOf("workflow", "good"),
     itemOf("workflow", "bad"),
     itemOf("workflow", "throws"),
-    itemOf("submission", "s-1", [
-      { what: "tool", name: "refund" },
-      { what: "tool", name: "search" },
-    ]),
+    itemOf("delivery", "d-1", [{ what: "method", name: "onShipped" }]),
+    itemOf("delivery", "d-2", [{ what: "method", name: "onPaid" }]),
+    itemOf("submission", "s-1", [{ what: "feature", name: "limits" }]),
   ];
   const histories = ["good", "bad", "throws"].map((id) => historyOf("TICKETS", id));
   writeFileSync(
@@ -105,13 +111,14 @@ it("replays the histories with the new code, and asks a new object of each class
   expect(code, err).toBe(1);
   expect(JSON.parse(out)).toEqual({
     problems: [
-      expect.objectContaining({ kind: "submission", id: "s-1", problem: "tool-gone" }),
+      expect.objectContaining({ kind: "delivery", id: "d-2", problem: "method-gone" }),
+      expect.objectContaining({ kind: "submission", id: "s-1", problem: "feature-gone" }),
       expect.objectContaining({
         ...{ agent: "Desk", name: "main", kind: "workflow", id: "bad", version: "7" },
         ...{ problem: "renamed-or-removed", severity: "error", text: "Tickets has no step ask." },
       }),
     ],
-    checked: { agents: 1, items: 4, histories: 2, classes: 1 },
+    checked: { agents: 1, items: 6, histories: 2, classes: 1 },
     notChecked: [
       {
         ...{ agent: "Desk", name: "main", id: "throws" },

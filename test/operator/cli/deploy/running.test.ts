@@ -1,0 +1,108 @@
+/** What `check` makes of the answers of the running new code. */
+
+import { expect, it } from "vitest";
+import type { Replay, WorkflowHistory } from "../../../../src/deploy/index.ts";
+import { NoAnswerError } from "../../../../src/operator/cli/deploy/new-code.ts";
+import { askRunning } from "../../../../src/operator/cli/deploy/running.ts";
+import { agentWork, historyOf, itemOf } from "./snapshots.ts";
+
+const FINE: Replay = { problems: [], replayed: [], at: "waits" };
+const begun = (version: string | null) => ({
+  ...({
+    name: "perdure:version",
+    count: 1,
+    kind: "do",
+    status: "completed",
+    startedAt: 1,
+  } as const),
+  output: { version, changes: ["tax"] },
+});
+
+it("replays a run as the version that continues it, also after a migration", async () => {
+  const asked: WorkflowHistory[] = [];
+  const histories = [
+    historyOf("TICKETS", "migrated", { version: "6", platform: [begun("6")] }),
+    historyOf("TICKETS", "as-begun", { version: "7", platform: [begun("7")] }),
+    // Its class has no versions: that of the item is its agent's.
+    historyOf("TICKETS", "plain", { version: null, platform: [] }),
+  ];
+  const agent = agentWork(
+    "Desk",
+    "main",
+    histories.map(({ workflowId }) => itemOf("workflow", workflowId)),
+    histories,
+  );
+  const code = {
+    replay: async (history: WorkflowHistory) => {
+      asked.push(history);
+      return FINE;
+    },
+    lacks: async () => [],
+  };
+  const questions = {
+    histories: histories.map((history) => ({ agent, history })),
+    needs: new Map(),
+  };
+  expect(await askRunning(code, questions)).toMatchObject({ problems: [], histories: 3 });
+  expect(asked).toEqual([
+    { ...histories[0], version: "7", platform: [begun("7")] },
+    histories[1],
+    histories[2],
+  ]);
+});
+
+it("says which histories are not complete, and goes on after one that has no answer", async () => {
+  const histories = [
+    historyOf("TICKETS", "cut", { isCut: "the platform has not answered in time" }),
+    historyOf("TICKETS", "silent"),
+    historyOf("TICKETS", "fine"),
+  ];
+  const agent = agentWork("Desk", "main", [], histories);
+  const found = await askRunning(
+    {
+      replay: async ({ workflowId }) => {
+        if (workflowId === "silent") throw new NoAnswerError("no answer within 30 seconds");
+        return FINE;
+      },
+      lacks: async () => {
+        throw new NoAnswerError("FeatureNotInstalledError: Add deployments() to the class Desk.");
+      },
+    },
+    {
+      histories: histories.map((history) => ({ agent, history })),
+      needs: new Map([
+        ["Desk", [{ agent, item: itemOf("task", "t"), need: { what: "task", name: "t" } }]],
+      ]),
+    },
+  );
+  expect(found).toMatchObject({ problems: [], histories: 2, classes: 0 });
+  expect(found.notChecked.map(({ id, why }) => [id, why])).toEqual([
+    [undefined, expect.stringContaining("Add deployments() to the class Desk.")],
+    ["cut", "its history is not complete: the platform has not answered in time"],
+    ["silent", "it was not replayed: no answer within 30 seconds"],
+  ]);
+});
+
+it("asks for each need once, in parts, and names each item that needs what is gone", async () => {
+  const calls: number[] = [];
+  const agent = agentWork("Desk", "main", []);
+  const needed = Array.from({ length: 1_200 }, (_, nth) => ({
+    ...{ agent, item: itemOf("delivery", `d-${nth}`) },
+    need: { what: "method", name: `on${nth % 600}` } as const,
+  }));
+  const found = await askRunning(
+    {
+      replay: async () => FINE,
+      lacks: async (_, needs) => {
+        calls.push(needs.length);
+        return needs.filter(({ name }) => name === "on7");
+      },
+    },
+    { histories: [], needs: new Map([["Desk", needed]]) },
+  );
+  expect(calls).toEqual([500, 100]);
+  expect(found.problems.map(({ id, problem }) => `${problem} ${id}`)).toEqual([
+    "method-gone d-7",
+    "method-gone d-607",
+  ]);
+});
