@@ -67,6 +67,7 @@ declare namespace Cloudflare {
     OtherObject: DurableObjectNamespace<import("./contract/hosts/offer-object.ts").OtherObject>;
     CONTRACT_WORKFLOW: Workflow;
     OBJECT_WORKFLOW: Workflow;
+    OBJECT_VERSIONED: Workflow;
     OFFER_WORKFLOW: Workflow;
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;

@@ -43,7 +43,7 @@ const VERBS: Readonly<Record<string, (stub: Stub) => Promise<unknown>>> = {
 };
 
 /** Of modules that an object needs at its start: without one of them it does not start. */
-const AT_START = ["alerts", "outbox", "scheduler", "submissions", "waits"] as const;
+const AT_START = ["alerts", "deployments", "outbox", "scheduler", "submissions", "waits"] as const;
 const ALL = Object.keys(VERBS);
 
 /** Of other modules, the verbs that are refused, and their tables. */

@@ -3,13 +3,15 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Page } from "../../src/core/page.ts";
+import type { DeployedVersion } from "../../src/deploy/index.ts";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { resetModelCalls } from "../../src/testing/index.ts";
 import type { OriginParams } from "../../src/workflow/durable-workflow.ts";
 import { until } from "../support/given.ts";
 import { arrival, call } from "../support/inbound.ts";
 import { charges, steps } from "./hosts/app.ts";
-import { ALERTED, held, ran } from "./hosts/stored-object.ts";
+import { ALERTED, held, ran, VERSION } from "./hosts/stored-object.ts";
 import { agents, dumpOf, fileOf, keepers, load } from "./stored/dumps.ts";
 import {
   ask,
@@ -62,13 +64,23 @@ async function loaded(file: string) {
 
 /** The engine does not have the workflows of the database. These ask again, and get the stored waits. */
 async function resumeWorkflows(stub: Stub, ids: ReadonlyMap<string, string>) {
-  const perdure = { workflow: "OBJECT_WORKFLOW", binding: "StoredObject", name: stub.name ?? "" };
+  const { items } = await capabilitiesOf(stub).operations.listWorkflows();
   const started = Object.entries(WORKFLOWS).map(async ([stored, params]) => {
     const id = ids.get(stored) ?? "";
+    // The first databases have no run with a version.
+    const tracked = items.find(({ workflowId }) => workflowId === id);
+    const workflow =
+      tracked?.workflow === "OBJECT_VERSIONED" ? "OBJECT_VERSIONED" : "OBJECT_WORKFLOW";
+    const perdure = { workflow, binding: "StoredObject", name: stub.name ?? "" };
     const origin: OriginParams = { perdure, params };
-    return [stored, await env.OBJECT_WORKFLOW.create({ id, params: origin })] as const;
+    return [stored, await env[workflow].create({ id, params: origin })] as const;
   });
   return new Map(await Promise.all(started));
+}
+
+async function deploymentOf(stub: Stub): Promise<DeployedVersion | undefined> {
+  const deployed: unknown = await stub.callKernel("deployments.list");
+  return (deployed as Page<DeployedVersion>).items[0];
 }
 
 const endOf = (stub: Stub, id: string) =>
@@ -88,6 +100,7 @@ async function goesOn(stub: Stub, ids: ReadonlyMap<string, string>, requests: st
   expect(await endOf(stub, "completed")).toMatchObject({ output: "done" });
   expect(await endOf(stub, "cancelled")).toMatchObject({ status: "aborted" });
   if (!isFirst) await turnsGoOn(stub);
+  expect(await deploymentOf(stub)).toMatchObject({ version: VERSION, isCurrent: true });
   await until(async () => (await of.outbox.stats()).waiting === 0);
   expect(requests.filter((url) => url === HOOK)).toHaveLength(1);
   if (!isFirst) expect(requests).toContain(ALERTED);

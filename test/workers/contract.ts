@@ -19,7 +19,7 @@ export { OfferChild, OfferThink } from "../contract/hosts/offer-think.ts";
 export { StoredObject } from "../contract/hosts/stored-object.ts";
 export { SwapHost } from "../contract/hosts/swap-host.ts";
 export * from "../contract/hosts/workflow-classes.ts";
-export { ContractWorkflow, ObjectWorkflow } from "../contract/hosts/workflows.ts";
+export { ContractWorkflow, ObjectVersioned, ObjectWorkflow } from "../contract/hosts/workflows.ts";
 export { VariantChat } from "../hosts/chat/chat-app.ts";
 
 export const ChatApp = crashable(App);

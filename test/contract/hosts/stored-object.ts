@@ -2,6 +2,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
+import { deployments } from "perdure/deploy";
 import { inbound, signedLinks } from "perdure/inbound";
 import { operations } from "perdure/operator";
 import { replies } from "perdure/replies";
@@ -14,6 +15,8 @@ import { LINKS } from "../../support/features.ts";
 import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 export const SECRET = { secret: "HOOK_SECRET" };
+/** Of the app that writes a database. A later one keeps it. */
+export const VERSION = "1";
 export const ALERTED = "https://alerts.example.com/hook";
 
 /** What the tasks of the object with this name wait for, before they return. */
@@ -26,6 +29,7 @@ export class StoredObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
     features: [
+      deployments({ version: VERSION }),
       operations({ alerts: { to: webhook(ALERTED, SECRET), after: "2 seconds" } }),
       followers(),
       replies(),

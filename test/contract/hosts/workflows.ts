@@ -3,6 +3,7 @@
 import type { WorkflowEvent } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
+import { versions } from "../../../src/deploy/index.ts";
 import {
   DurableWorkflow,
   type DurableWorkflowStep,
@@ -40,6 +41,8 @@ export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
     return play(payload, step);
   }
 }
+
+export class ObjectVersioned extends versions({ "1": ObjectWorkflow }) {}
 
 type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "webhook" | "agentTool">;
 

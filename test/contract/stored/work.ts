@@ -95,8 +95,12 @@ export async function work(stub: Stub): Promise<void> {
 
 async function startWorkflows(stub: Stub): Promise<void> {
   for (const [id, params] of Object.entries(WORKFLOWS))
-    await stub.runWorkflow("OBJECT_WORKFLOW", params, { id });
+    await stub.runWorkflow(bindingOf(id), params, { id });
 }
+
+/** One of them is of a class that `versions()` has made. */
+export const bindingOf = (id: string) =>
+  id === "stored-webhook" ? "OBJECT_VERSIONED" : "OBJECT_WORKFLOW";
 
 /** Paused, run, and begun by a run that has not ended. */
 async function runTasks(stub: Stub): Promise<void> {
