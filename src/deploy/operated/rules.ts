@@ -40,7 +40,7 @@ const versionGone: Rule = ({ lost }, now) => {
     const count = runs.length;
     const since = Math.min(...runs.map(({ endedAt }) => endedAt));
     const name = version === undefined || version === null ? "" : ` ${line(version)}`;
-    const [it, them] = [verb(count, "it", "them"), verb(count, "it", "each of them")];
+    const [it, them] = [verb(count, "it begins", "they begin"), verb(count, "it", "each of them")];
     return [
       {
         code: "version-gone",
@@ -53,7 +53,7 @@ const versionGone: Rule = ({ lost }, now) => {
         },
         cause: "A deploy has removed the version from versions(), or a rollback came before it.",
         fix: {
-          text: `Add the version to versions() and deploy, or migrate ${it} to a version that is there. Then restart ${them}.`,
+          text: `Restart ${them}: ${it} with the newest version. To continue instead, add the version to versions(), or migrate to one that is there, and restart from the last step.`,
           action: { do: "restart-workflow", workflowId },
         },
         link: { view: "workflows", id: workflowId },

@@ -9,6 +9,11 @@ const LIMIT_MS = 10_000;
 /** As `durableTool()` marks a tool: its records have this name. */
 const DURABLE = Symbol.for("perdure.durableTool");
 
+type Declared = {
+  readonly getTools?: () => object | Promise<object>;
+  readonly durable?: unknown;
+};
+
 export type Declaring = Pick<Kernel, "object" | "submissions">;
 
 /**
@@ -21,8 +26,9 @@ export async function toolsOf({
   object,
   submissions,
 }: Declaring): Promise<ReadonlySet<string> | undefined> {
-  const { getTools } = object as { getTools?: () => object | Promise<object> };
-  if (typeof getTools !== "function") return undefined;
+  const { getTools, durable } = object as Declared;
+  // A chat has other tools in its own conversation: what `onChatMessage()` gives to `this.durable()`.
+  if (typeof getTools !== "function" || typeof durable === "function") return undefined;
   const { inHostContext } = submissions.ledger.loop;
   const declared = inHostContext(async () => getTools.call(object));
   const tools = await withTimeout(declared, LIMIT_MS).catch((error: unknown) => {

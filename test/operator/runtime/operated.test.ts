@@ -16,6 +16,8 @@ const LISTS = [
   "workflows",
   "threads",
   "limits",
+  "versions",
+  "work",
   "actions",
 ] as const satisfies (keyof Collections)[];
 

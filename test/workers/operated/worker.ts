@@ -7,6 +7,7 @@ import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { dashboard } from "perdure/dashboard";
+import { deployments } from "perdure/deploy";
 import { inbound } from "perdure/inbound";
 import { limit, limits } from "perdure/limits";
 import type { Identity } from "perdure/operator";
@@ -62,6 +63,7 @@ const say = (text: string) => ({
 export class ShopAgent extends DurableThink<Env> {
   static override readonly features = [
     operations(),
+    deployments({ version: "2026.11.1" }),
     inbound(),
     limits({
       limits: [

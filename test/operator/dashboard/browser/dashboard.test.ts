@@ -15,6 +15,8 @@ const VIEWS = {
   endpoints: "Endpoints",
   tasks: "Schedules",
   threads: "Threads",
+  versions: "Versions",
+  work: "Open work",
   actions: "Audit log",
 } as const;
 
@@ -147,6 +149,24 @@ describe("the dashboard", () => {
     expect(Number(width)).toBeGreaterThan(80);
     expect(await waterfall.locator(".cut").count()).toBeGreaterThan(1);
     expect(await waterfall.locator("i").count()).toBe(0);
+    await end(visited);
+  });
+
+  it("versions are beside their open work, of which each item shows its version and its needs", async () => {
+    const visited = await open("?view=versions");
+    const { page } = visited;
+    await row(page, "2026.11.1")
+      .getByText(/submission \d+/)
+      .waitFor();
+    await row(page, "2026.11.1").getByText("active").waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("k");
+    await page.getByRole("heading", { level: 1, name: "Open work" }).waitFor();
+    await row(page, "night-shift").click();
+    const details = page.locator("aside");
+    await details.getByText("2026.11.1").waitFor();
+    await details.getByText("task", { exact: true }).first().waitFor();
+    expect(await axeFindings(page)).toEqual([]);
     await end(visited);
   });
 

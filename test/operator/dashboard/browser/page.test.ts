@@ -8,7 +8,7 @@ import { Operated, TOKENS } from "../../../support/operated.ts";
 
 const VIEWS = [
   ...["submissions", "workflows", "approvals", "inbound", "deliveries"],
-  ...["dead-letters", "endpoints", "tasks", "threads", "limits", "actions"],
+  ...["dead-letters", "endpoints", "tasks", "threads", "limits", "versions", "work", "actions"],
 ];
 
 describe("the page", () => {
@@ -411,8 +411,9 @@ describe("the page", () => {
   it("an agent without work says in each view what would be there", async () => {
     const visited = await open("?agent=Shop%2Fempty&view=submissions");
     const { page } = visited;
-    // Tasks are those of the code, and limits those of all agents.
-    for (const view of VIEWS.filter((each) => each !== "tasks" && each !== "limits")) {
+    // Tasks and versions are those of the code, and limits those of all agents.
+    const others = ["tasks", "work", "versions", "limits"];
+    for (const view of VIEWS.filter((each) => !others.includes(each))) {
       await page.goto(`${app.operatorUrl}?agent=Shop%2Fempty&view=${view}`);
       await page.getByText(/appear here|is recorded here|appears here/).waitFor();
     }
