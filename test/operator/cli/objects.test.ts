@@ -167,3 +167,29 @@ export class Shop extends DurableAgent {
     },
   );
 });
+
+describe("a project with deployments()", () => {
+  const METADATA =
+    "deployments() needs the binding CF_VERSION_METADATA, which wrangler.jsonc does not have";
+  const agent = (options: string) => `import { DurableAgent } from "perdure/agent";
+import { deployments } from "perdure/deploy";
+export class Shop extends DurableAgent {
+  static override readonly features = [deployments(${options})];
+}
+`;
+  const found = (options: string, config = CONFIG) =>
+    problemsOf(checked(shop({ "src/index.ts": agent(options), "wrangler.jsonc": config })));
+
+  it("does not start without a version: neither the Worker's metadata nor its own", () => {
+    expect(found("")).toEqual([METADATA]);
+    expect(
+      found("", CONFIG.replace("{", '{ "version_metadata": { "binding": "VERSION" },')),
+    ).toEqual([METADATA]);
+  });
+
+  it("is complete with the binding, or with a version of its own", () => {
+    const bound = '{ "version_metadata": { "binding": "CF_VERSION_METADATA" },';
+    expect(found("", CONFIG.replace("{", bound))).toEqual([]);
+    expect(found('{ version: "7" }')).toEqual([]);
+  });
+});

@@ -23,6 +23,9 @@ import { featureObjects } from "../project/objects.ts";
 import { localSecrets } from "../project/source.ts";
 import { roleOfBound, unbound } from "./hosts.ts";
 
+/** The default version of deployments(). */
+const VERSION_METADATA = "CF_VERSION_METADATA";
+
 export type CheckResult = {
   readonly check:
     | "node"
@@ -95,7 +98,7 @@ export function checkBindings(project: Project): CheckResult[] {
     return [{ check, level: "error", text, remedy }];
   }
   const main = textOf(settings.main);
-  const results = [...unbound(project), ...objectProblems(project)];
+  const results = [...unbound(project), ...objectProblems(project), ...versionProblems(project)];
   const exports = main === undefined ? undefined : sources.exportsOf(path.resolve(folder, main));
   if (exports === undefined) {
     const text = `"main" is ${JSON.stringify(main)}, which is no file`;
@@ -153,6 +156,17 @@ function objectProblems(project: Project): CheckResult[] {
     }
     return results;
   });
+}
+
+/** An agent with `deployments()` does not start without a version. Options that are no literal are not known. */
+function versionProblems({ settings, file, sources }: Project): CheckResult[] {
+  const { version_metadata: metadata } = settings;
+  const isBound = isPlainObject(metadata) && metadata.binding === VERSION_METADATA;
+  const calls = sources.argumentsOf([["perdure/deploy", "deployments"]]);
+  if (isBound || !calls.some((given) => given.length === 0)) return [];
+  const text = `deployments() needs the binding ${VERSION_METADATA}, which ${path.basename(file)} does not have`;
+  const remedy = `Add "version_metadata": { "binding": "${VERSION_METADATA}" } to it, in each environment, or pass a version to deployments().`;
+  return [{ check: "bindings", level: "error", text, remedy }];
 }
 
 /** Whether workflows find this class by the name of its binding. They find a plain object by its id. */
