@@ -10,7 +10,8 @@ import type { InstalledOperated } from "./installed.ts";
 type Operated = { readonly capabilities: Pick<Kernel, "features"> };
 
 const of = ({ capabilities: { features } }: Operated) =>
-  (features.get("deployments", "It") as { readonly operated: InstalledOperated }).operated;
+  (features.get("deployments", "migrate-workflow") as { readonly operated: InstalledOperated })
+    .operated;
 
 export const PARTS = {
   deployments: {

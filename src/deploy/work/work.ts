@@ -99,7 +99,10 @@ export function versionsOfRows(rows: readonly Open[], recorded: RecordedVersions
   return rows.map(({ kind, id, since, isCurrent }) => {
     const own = kind === "workflow" ? reported.get(id) : undefined;
     if (own !== undefined) return own;
-    const found = isCurrent ? deployments[0] : deployments.find((one) => one.since <= since);
+    // The SDK stores the second: a workflow that began in it is of the version that ran at its end.
+    const isSecond = kind === "workflow" && since % 1_000 === 0;
+    const time = isSecond ? since + 999 : since;
+    const found = isCurrent ? deployments[0] : deployments.find((one) => one.since <= time);
     return found?.version ?? null;
   });
 }

@@ -338,7 +338,7 @@ describe("pages of open work", () => {
       host.getWorkflows();
       sql.exec(
         `INSERT INTO perdure_workflows (workflow_id, workflow_name, status, created_at, updated_at)
-         ${numbers} SELECT 'wf-' || (i % 7) || '-' || i, 'W', 'running', i / 5 * 20, 0 FROM n`,
+         ${numbers} SELECT 'wf-' || (i % 7) || '-' || i, 'W', 'running', i / 5 * 20 + 1, 0 FROM n`,
         tracked,
       );
       sql.exec(
@@ -409,6 +409,23 @@ describe("pages of open work", () => {
     );
     expect(rest).toMatchObject({ items: [{ version: null }] });
     expect(rest.cursor).toBeUndefined();
+  });
+
+  it("say the version of a workflow whose start is known to the second, also in the first second of an agent", async () => {
+    const agent = givenAgent();
+    await within(agent, async ({ submissions, agent: host }, _, { storage: { sql } }) => {
+      await submissions.ready();
+      host.getWorkflows();
+      sql.exec(
+        `INSERT INTO perdure_workflows (workflow_id, workflow_name, status, created_at, updated_at)
+         VALUES ('second', 'W', 'running', 7000, 0), ('exact', 'W', 'running', 7001, 0)`,
+      );
+    });
+    const recorded = { ...NOTHING, deployments: () => [{ version: "1", since: 7_500 }] };
+    expect((await workOf(agent, {}, recorded)).items).toMatchObject([
+      { id: "second", version: "1" },
+      { id: "exact", version: null },
+    ]);
   });
 
   it("say that there is more than is counted", async () => {
