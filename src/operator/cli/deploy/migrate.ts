@@ -2,6 +2,7 @@
 
 import type { Replay, WorkflowHistory } from "../../../deploy/index.ts";
 import { definitionOf } from "../../catalog.ts";
+import { quoted } from "../../command-line.ts";
 import type { Action } from "../../protocol.ts";
 import { agentWith } from "../agents.ts";
 import { act } from "../commands/act.ts";
@@ -27,8 +28,11 @@ export async function migrate(workflowId: string, options: MigrateOptions): Prom
   const place = { collection: "workflows", id: workflowId } as const;
   const ref = await agentWith(client, options, place, true);
   const history = await historyOf(client, ref, workflowId);
-  if (history === null)
-    throw new CliError(EXIT.notFound, `No open workflow has the id ${JSON.stringify(workflowId)}.`);
+  if (history === null) {
+    const remedy = `If it has ended with an UnknownVersionError, use npx perdure migrate-workflow ${quoted(workflowId)} ${quoted(to)}, and restart it from a step.`;
+    const text = `No open workflow has the id ${JSON.stringify(workflowId)}. ${remedy}`;
+    throw new CliError(EXIT.notFound, text);
+  }
   if (history.isCut !== undefined) note(`Its history is not complete: ${history.isCut}.`);
   note("Replaying it in wrangler dev...");
   const { problems } = await replayed(project, asVersion(history, to));

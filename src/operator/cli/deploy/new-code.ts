@@ -39,7 +39,7 @@ export class NewCode {
   /**
    * Starts it. Call `stop()` at the end; a signal that ends this process stops it, too.
    *
-   * @throws CliError with the end of Wrangler's output
+   * @throws CliError with what Wrangler has printed of it
    */
   static async start(project: NewProject, limits = LIMITS): Promise<NewCode> {
     const { folder, settings, environment } = project;
@@ -107,7 +107,7 @@ export class NewCode {
     const deadline = Date.now() + limits.startMs;
     let brokenAt: number | undefined;
     const failed = (what: string) => {
-      const lines = program.outputEnd.split("\n").map((line) => `  ${plain(line)}`);
+      const lines = program.outputShown.split("\n").map((line) => `  ${plain(line)}`);
       const text = `The new code does not start: wrangler dev ${what}. Its output:`;
       return new CliError(EXIT.found, [text, ...lines].join("\n"));
     };

@@ -6,8 +6,8 @@ import path from "node:path";
 import { stripVTControlCharacters } from "node:util";
 
 /** Lines and characters of the output that errors show. */
-const TAIL_LINES = 30;
-const TAIL_CHARACTERS = 4_000;
+const SHOWN_LINES = 30;
+const SHOWN_CHARACTERS = 4_000;
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
 export class Program {
@@ -43,10 +43,12 @@ export class Program {
     return stripVTControlCharacters(readFileSync(this.#log, "utf8"));
   }
 
-  /** The end of what it has printed. */
-  get outputEnd(): string {
-    const lines = this.output.trimEnd().split("\n").slice(-TAIL_LINES);
-    return lines.join("\n").slice(-TAIL_CHARACTERS);
+  /** What it has printed from its first error on; without one, the end. */
+  get outputShown(): string {
+    const lines = this.output.trimEnd().split("\n");
+    const error = lines.findIndex((line) => line.includes("[ERROR]"));
+    const shown = error < 0 ? lines.slice(-SHOWN_LINES) : lines.slice(error, error + SHOWN_LINES);
+    return shown.join("\n").slice(0, SHOWN_CHARACTERS);
   }
 
   /** Kills it with all processes that it has started, and removes its folder. */

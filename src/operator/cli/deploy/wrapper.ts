@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { isPlainObject } from "../../../core/options/options.ts";
-import type { ClassBinding, Settings } from "../project/config.ts";
+import { type ClassBinding, objectsIn, type Settings, storageOf } from "../project/config.ts";
 
 /** The header of each request, so that nobody else on this machine calls it. */
 export const KEY_HEADER = "x-perdure-check";
@@ -95,6 +95,7 @@ export function configOf(
   return {
     ...kept,
     ...Object.fromEntries(blobs),
+    ...storageFor(settings, isThere),
     main,
     durable_objects: { bindings: exported(bindings) },
     workflows: exported(workflows),
@@ -111,6 +112,23 @@ export function configOf(
     ...(isPlainObject(queues) && { queues: { producers: queues.producers ?? [] } }),
     assets: assetsOf(assets, folder),
   };
+}
+
+/** Creates the classes that are there. Wrangler starts nothing where a migration has created one that is gone. */
+function storageFor(settings: Settings, isThere: (className: string) => boolean): Settings {
+  if (isPlainObject(settings.exports)) {
+    const exported = Object.entries(settings.exports).filter(([name]) => isThere(name));
+    return { exports: Object.fromEntries(exported) };
+  }
+  const { sqlite, other } = storageOf(settings);
+  const bound = objectsIn(settings).map(({ className }) => className);
+  const created = [...new Set([...sqlite, ...bound])].filter((name) => !other.has(name));
+  const migration = {
+    tag: "check",
+    new_sqlite_classes: created.filter(isThere),
+    new_classes: [...other].filter(isThere),
+  };
+  return { migrations: [migration] };
 }
 
 /** Files never answer before the wrapper. Those that are not built yet are left out. */

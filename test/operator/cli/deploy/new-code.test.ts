@@ -1,26 +1,19 @@
 /** `perdure check` and `perdure migrate` with a real project in a real `wrangler dev`. */
 
-import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { NewCode } from "../../../../src/operator/cli/deploy/new-code.ts";
 import { newProject } from "../../../../src/operator/cli/deploy/project.ts";
 import { given as deployed, json, perdure, run, servers, withCommandLine } from "../deployment.ts";
 import { project, removeProjects } from "../fixtures.ts";
+import { entries, expectClean, realProject } from "./real-project.ts";
 import { agentWork, historyOf, itemOf, snapshotOf } from "./snapshots.ts";
 
 withCommandLine();
 afterEach(removeProjects);
 
-const ROOT = path.join(import.meta.dirname, "../../../..");
 const NOWHERE = "http://127.0.0.1:9/perdure";
-
-/** Where the entries of the package are. */
-function sources(): Record<string, string> {
-  const { compilerOptions } = JSON.parse(readFileSync(path.join(ROOT, "tsconfig.json"), "utf8"));
-  const paths = Object.entries<string[]>(compilerOptions.paths);
-  return Object.fromEntries(paths.map(([name, [file = ""]]) => [name, path.join(ROOT, file)]));
-}
 
 const CONFIG = {
   name: "desk",
@@ -37,8 +30,7 @@ const CONFIG = {
   triggers: { crons: ["* * * * *"] },
   ai: { binding: "AI" },
   assets: { directory: "public" },
-  // The package is not built here.
-  alias: { ...sources(), "perdure/testing": "./src/replay.ts" },
+  alias: { ...entries(), "perdure/testing": "./src/replay.ts" },
 };
 
 const WORKER = `
@@ -68,8 +60,7 @@ export async function replayWorkflow(Class, history) {
 `;
 
 function given(changes: Readonly<Record<string, string>> = {}): string {
-  const folder = project({
-    "package.json": '{ "name": "desk", "type": "module" }',
+  return realProject({
     "wrangler.jsonc": JSON.stringify(CONFIG),
     "src/worker.ts": WORKER,
     "src/replay.ts": REPLAY,
@@ -77,14 +68,6 @@ function given(changes: Readonly<Record<string, string>> = {}): string {
     "public/health": "not this",
     ...changes,
   });
-  symlinkSync(path.join(ROOT, "node_modules"), path.join(folder, "node_modules"));
-  return folder;
-}
-
-/** Nothing of a check stays in the project. */
-function expectClean(folder: string): void {
-  const scratch = path.join(folder, ".wrangler", "perdure");
-  expect(existsSync(scratch) ? readdirSync(scratch) : []).toEqual([]);
 }
 
 it("replays the histories with the new code, and asks a new object of each class what it lacks", async () => {
