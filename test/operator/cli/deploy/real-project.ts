@@ -11,9 +11,7 @@ const ROOT = path.join(import.meta.dirname, "../../../..");
 export function entries(): Record<string, string> {
   const { compilerOptions } = JSON.parse(readFileSync(path.join(ROOT, "tsconfig.json"), "utf8"));
   const paths = Object.entries<string[]>(compilerOptions.paths);
-  return Object.fromEntries(
-    paths.map(([name, [file = ""]]) => [name, path.join(ROOT, file)]),
-  );
+  return Object.fromEntries(paths.map(([name, [file = ""]]) => [name, path.join(ROOT, file)]));
 }
 
 /** @returns its folder */
