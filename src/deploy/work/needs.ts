@@ -1,19 +1,30 @@
 /** What open work needs of the code, by what the rows say. Pure. */
 
 import type { Kernel } from "../../kernel/index.ts";
-import type { Destination } from "../../kernel/outbox/index.ts";
-import { bindingsOf, FEATURES_OF_KINDS, isAlike, NAMESPACE } from "../../kernel/outbox/internal.ts";
+import {
+  bindingsOf,
+  FEATURES_OF_KINDS,
+  isAlike,
+  NAMESPACE,
+  type OpenTarget,
+} from "../../kernel/outbox/internal.ts";
 import type { Need } from "../types.ts";
 
+/** What each kind of destination names in the code. */
+const NAMED: ReadonlyMap<string, readonly [field: string, what: Need["what"]]> = new Map([
+  ["method", ["method", "method"]],
+  ["agent", ["agent", "binding"]],
+  ["queue", ["queue", "binding"]],
+  ["workflow", ["workflow", "workflow"]],
+  ["workflow-start", ["workflow", "workflow"]],
+]);
+
 /** The code that delivers to a destination. Secrets are left out: a check runs where there are others. */
-export function needsOf(destination: Destination | undefined): Need[] {
-  if (!destination) return [];
-  if (destination.kind === "method") return [{ what: "method", name: destination.method }];
-  if (destination.kind === "agent") return [{ what: "binding", name: destination.agent }];
-  if (destination.kind === "queue") return [{ what: "binding", name: destination.queue }];
-  if (destination.kind === "workflow" || destination.kind === "workflow-start")
-    return [{ what: "workflow", name: destination.workflow }];
-  const [feature] = FEATURES_OF_KINDS.get(destination.kind) ?? [];
+export function needsOf(target: OpenTarget | undefined): Need[] {
+  const [field, what] = NAMED.get(target?.kind ?? "") ?? [];
+  const name = field && target?.[field];
+  if (what && name) return [{ what, name }];
+  const [feature] = FEATURES_OF_KINDS.get(target?.kind) ?? [];
   return feature === undefined ? [] : [{ what: "feature", name: feature }];
 }
 

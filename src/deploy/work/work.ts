@@ -110,7 +110,7 @@ export function versionsOfRows(rows: readonly Open[], recorded: RecordedVersions
 /** A page of rows, once the object has started. Reads each source once, and those that are open in it. */
 function readOpen(kernel: OpenOf, limit: number, place: Place = START) {
   const [since, source, id] = place;
-  const tracked = workflowsAfter(kernel, place);
+  const tracked = workflowsAfter(kernel, limit, place);
   const others = SOURCES.flatMap((read, at) => {
     const position = at + 1;
     // Of the sources before that of the last item, all of its time were in the page.
@@ -118,29 +118,24 @@ function readOpen(kernel: OpenOf, limit: number, place: Place = START) {
     const found = read(kernel, [after, position === source ? id : ""], limit + 1);
     return found.map((row) => ({ row, position }));
   });
-  const all = [...tracked.rows.map((row) => ({ row, position: WORKFLOWS })), ...others].sort(
+  const workflows = tracked.flatMap(({ rows }) => rows);
+  const all = [...workflows.map((row) => ({ row, position: WORKFLOWS })), ...others].sort(
     (one, other) => one.row.since - other.row.since || one.position - other.position,
   );
-  // What is older than the last workflow of the SDK's page is complete.
-  const end = all.findLastIndex(({ position }) => position === WORKFLOWS) + 1;
-  const page = all.slice(0, Math.min(limit, tracked.next === null ? all.length : end));
-  const last = page.at(-1);
-  const isWhole = page.length === all.length && tracked.next === null;
+  const page = all.slice(0, limit);
   const rows = page.map(({ row }) => row);
-  if (!last || isWhole) return { rows, next: undefined };
-  const left = tracked.rows.length - page.filter(({ position }) => position === WORKFLOWS).length;
-  const isOver = left === 0 && tracked.next !== null;
-  const workflows = isOver ? tracked.next : tracked.cursor;
-  const isFresh = isOver || (tracked.isFresh && left === tracked.rows.length);
-  const next: Place = [last.row.since, last.position, last.row.id, workflows, isFresh];
+  const last = page.at(-1);
+  if (!last || page.length === all.length) return { rows, next: undefined };
+  const count = page.filter(({ position }) => position === WORKFLOWS).length;
+  const next: Place = [last.row.since, last.position, last.row.id, ...rest(tracked, count)];
   return { rows, next };
 }
 
-/** All open rows page by page, until so many were read, Returns whether that was all. */
+/** All open rows page by page, until so many were read. Returns whether that was all. */
 export function* eachOpen(kernel: OpenOf, most: number): Generator<readonly Open[], boolean> {
   let place: Place | undefined;
   for (let left = most; left > 0; ) {
-    const { rows, next } = readOpen(kernel, Math.min(MOST_READ, left), place);
+    const { rows, next } = readOpen(kernel, left, place);
     yield rows;
     if (!next) return true;
     place = next;
@@ -160,12 +155,39 @@ function findOpen(kernel: OpenOf, id: string): Open[] {
   return [];
 }
 
-/** The rest of the SDK's page of workflows, or the next one. */
-function workflowsAfter(kernel: OpenOf, [since, source, id, cursor, isFresh]: Place) {
-  const { rows, next } = openWorkflows(kernel, cursor);
+/** A page of the SDK's list of workflows: its cursor, and what is left of it. */
+type Tracked = {
+  readonly cursor: string | null;
+  readonly rows: readonly Open[];
+  readonly isFresh: boolean;
+};
+
+/** The SDK's pages, until there are more workflows than the limit, or no more. */
+function workflowsAfter(kernel: OpenOf, limit: number, place: Place): Tracked[] {
+  const [since, source, id, first, isFresh] = place;
   const isAfter = (row: Open) =>
     row.since > since || (row.since === since && source === WORKFLOWS && row.id > id);
-  const left = isFresh ? rows : rows.filter(isAfter);
-  if (left.length > 0 || next === null) return { rows: left, cursor, isFresh, next };
-  return { ...openWorkflows(kernel, next), cursor: next, isFresh: true };
+  const { rows, next } = openWorkflows(kernel, first);
+  const pages: Tracked[] = [
+    { cursor: first, rows: isFresh ? rows : rows.filter(isAfter), isFresh },
+  ];
+  let found = pages[0]?.rows.length ?? 0;
+  for (let cursor = next; cursor !== null && found <= limit; ) {
+    const page = openWorkflows(kernel, cursor);
+    pages.push({ cursor, rows: page.rows, isFresh: true });
+    found += page.rows.length;
+    cursor = page.next;
+  }
+  return pages;
+}
+
+/** Where the SDK's list continues after so many of these workflows. */
+function rest(pages: readonly Tracked[], count: number): [cursor: string | null, isFresh: boolean] {
+  let left = count;
+  for (const { cursor, rows, isFresh } of pages) {
+    if (left < rows.length) return [cursor, isFresh && left === 0];
+    left -= rows.length;
+  }
+  // All of them: the last page is read again, for workflows that begin meanwhile.
+  return [pages.at(-1)?.cursor ?? null, false];
 }

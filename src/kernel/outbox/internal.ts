@@ -37,4 +37,4 @@ export {
   UndeliverableError,
 } from "./errors.ts";
 export { deliveryIdOf } from "./event.ts";
-export { openDeliveries } from "./store/open-work.ts";
+export { type OpenTarget, openDeliveries, TARGET } from "./store/open-work.ts";

@@ -1,7 +1,7 @@
 /** Open submissions and batches, with what they need of the code. Reads only. A file of its own, because only `deployments()` needs it. */
 
 import type { Position } from "../../../core/page.ts";
-import type { Destination } from "../../outbox/index.ts";
+import { type OpenTarget, TARGET } from "../../outbox/internal.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
 
 export type OpenSubmission = {
@@ -9,23 +9,23 @@ export type OpenSubmission = {
   /** When it was accepted. */
   readonly since: number;
   /** What hears of its end. */
-  readonly notify: readonly Destination[];
+  readonly notify: readonly OpenTarget[];
   /** The tools whose calls have begun and have no outcome. */
   readonly tools: readonly string[];
 };
 
-type Row = { id: string; since: number; notify: string | null; tools: string };
+type Row = { id: string; since: number; notify: string; tools: string };
 
 const COLUMNS = "seq, submission_id AS id, created_at AS since";
 
-/** Those after a place, the oldest first. The large columns are read of the page alone. */
+/** Those after a place, the oldest first. The large columns are read of the page alone, and stay in SQLite. */
 export function openSubmissions(
   sql: SqlStorage,
   [since, id]: Position,
   limit: number,
 ): OpenSubmission[] {
   const rows = sql.exec<Row>(
-    `SELECT id, since, notify, (SELECT json_group_array(DISTINCT tool) FROM perdure_tool_calls
+    `SELECT id, since, (SELECT json_group_array(${TARGET("value")}) FROM json_each(notify)) AS notify, (SELECT json_group_array(DISTINCT tool) FROM perdure_tool_calls
          WHERE seq = page.seq AND outcome IS NULL) AS tools
      FROM (SELECT * FROM (SELECT ${COLUMNS} ${QUEUED} UNION ALL SELECT ${COLUMNS} ${SCHEDULED})
        WHERE (since, id) > (?, ?) ORDER BY since, id LIMIT ?) AS page
@@ -36,7 +36,7 @@ export function openSubmissions(
   );
   return Array.from(rows, ({ notify, tools, ...row }) => ({
     ...row,
-    notify: JSON.parse(notify ?? "[]") as Destination[],
+    notify: JSON.parse(notify) as OpenTarget[],
     tools: JSON.parse(tools) as string[],
   }));
 }
