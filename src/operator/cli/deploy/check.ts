@@ -31,7 +31,13 @@ export async function check({ from, snapshot: file, env, json }: CheckOptions): 
   const project = newProject(process.cwd(), env);
   const snapshot = file === undefined ? await takeSnapshot(clientOf(from)) : readSnapshot(file);
   const found = await checked(project, snapshot);
-  process.exitCode = found.problems.some(isError) ? EXIT.found : EXIT.ok;
+  // A file says the same each time. A deployment may answer later.
+  const isSilent = file === undefined && snapshot.notRead.some(({ id }) => id === undefined);
+  process.exitCode = found.problems.some(isError)
+    ? EXIT.found
+    : isSilent
+      ? EXIT.unreachable
+      : EXIT.ok;
   if (json) return printJson(found);
   for (const line of [...problemLines(found.problems), ...gapLines(found.notChecked)]) print(line);
   print(summaryOf(found));

@@ -37,6 +37,11 @@ export function checkConfiguration(
       const why = "its class was not found: name it, or its binding, like the agent of operator()";
       notChecked.push({ agent: agent.agent, name: agent.name, why });
     }
+    if (found?.isElsewhere) {
+      const why = "its class is that of another Worker: check it there";
+      notChecked.push({ agent: agent.agent, name: agent.name, why });
+    }
+    notChecked.push(...workflowsElsewhere(project, agent, bound));
     problems.push(...bindingProblems(project, agent, bound));
   }
   return { problems, notChecked };
@@ -132,6 +137,21 @@ function bindingProblems(
       return [{ ...about, problem: "class-gone", severity: "error", text, remedy }];
     });
   });
+}
+
+/** Workflows whose binding leads to another Worker. */
+function workflowsElsewhere(
+  { settings }: NewProject,
+  { agent, name, histories }: AgentWork,
+  bound: ReadonlySet<string>,
+): NotChecked[] {
+  const here = new Set(workflowsIn(settings).map(({ binding }) => binding));
+  return histories
+    .filter(({ workflow }) => bound.has(workflow) && !here.has(workflow))
+    .map(({ workflow, workflowId: id }) => {
+      const why = `its Workflow ${workflow} has no class in this Worker: check it in the one that has it`;
+      return { agent, name, id, why };
+    });
 }
 
 /** The bindings that an item needs. */

@@ -115,3 +115,17 @@ it("says where it does not know the class of an agent, and asks nothing of agent
   });
   expect(found(CONFIG, SOURCE, "support", [])).toMatchObject({ problems: [], notChecked: [] });
 });
+
+it("says which classes are those of another Worker", () => {
+  const script_name = "other";
+  const { problems, notChecked } = found({
+    ...CONFIG,
+    durable_objects: { bindings: [{ name: "Desk", class_name: "Desk", script_name }] },
+    workflows: [{ name: "tickets", binding: "TICKETS", class_name: "Tickets", script_name }],
+  });
+  expect(problems).toEqual([]);
+  expect(notChecked).toEqual([
+    "its class is that of another Worker: check it there",
+    "its Workflow TICKETS has no class in this Worker: check it in the one that has it",
+  ]);
+});

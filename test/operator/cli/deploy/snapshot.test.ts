@@ -148,6 +148,26 @@ it.each([
   expect(err).toContain(problem);
 });
 
+it("check ends with 4 where an agent did not answer, and says which, unless it finds an error", async () => {
+  const config = {
+    main: "main.js",
+    durable_objects: { bindings: [{ name: "Shop", class_name: "Shop" }] },
+  };
+  const migrations = [{ tag: "v1", new_sqlite_classes: ["Shop"] }];
+  const answers = {
+    agents: refs("a", "b"),
+    ...working("a", [itemOf("submission", "s-1")]),
+    "agents/Shop/b/work": silent,
+  };
+  const main = { "main.js": "export class Shop {}" };
+  const right = project({ ...main, "wrangler.jsonc": JSON.stringify({ ...config, migrations }) });
+  const unsure = await run(await given(answers), ["check"], {}, right);
+  expect(unsure).toMatchObject({ code: 4 });
+  expect(unsure.out).toContain("Not checked:\n  Shop/b: The agent did not answer.\n");
+  const wrong = project({ ...main, "wrangler.jsonc": JSON.stringify(config) });
+  expect(await run(await given(answers), ["check"], {}, wrong)).toMatchObject({ code: 1 });
+}, 30_000);
+
 it("drain counts the open work of each version over all agents, and says which is safe to delete", async () => {
   const answers = {
     agents: refs("a", "b", "c"),
