@@ -5,6 +5,6 @@ import type { Needs } from "../../core/operated/needs.ts";
 export const NEEDS = {
   deployments: {
     from: "perdure/deploy",
-    written: { method: "deployments.work", why: "calls deployments.work()" },
+    step: { method: "step.version", name: "step.version()" },
   },
 } as const satisfies Needs;

@@ -555,23 +555,26 @@ export class Nightly extends AgentWorkflow<Desk> {}`,
 
 it("doctor misses the features that the steps of a workflow need in its agent", () => {
   const folder = project({
-    "wrangler.jsonc": configOf(["With", "Without"], ["Tools", "Code", "Both"]),
+    "wrangler.jsonc": configOf(["With", "Without"], ["Tools", "Code", "Changed", "Both"]),
     "src/index.ts": `
 import { agentTools } from "perdure/agent-tools";
+import { deployments } from "perdure/deploy";
 import { DurableAgent } from "perdure/agent";
 import { codemode, runCode as exec } from "perdure/codemode";
 import { ThinkWorkflow } from "perdure/workflow";
-export class With extends DurableAgent { static override readonly features = [agentTools(), codemode()]; }
+export class With extends DurableAgent { static override readonly features = [agentTools(), codemode(), deployments({ version: "1" })]; }
 export class Without extends DurableAgent {}
 export class Tools extends ThinkWorkflow<Without> { run(_, step) { return step.agentTool("a", With, {}); } }
 export class Code extends ThinkWorkflow<Without> { run(_, step) { return exec(step, "a", { code }); } }
+export class Changed extends ThinkWorkflow<Without> { async run(_, step) { semver.version("1"); return step.version("new"); } }
 export class Both extends ThinkWorkflow<With> {
-  async run(_, step) { await step.agentTool("a", With, {}); return exec(step, "a", { code }); }
+  async run(_, step) { semver.version("1"); await step.version("new"); await step.agentTool("a", With, {}); return exec(step, "a", { code }); }
 }`,
   });
   expect(problemsOf(checked(folder))).toEqual([
-    "Tools (src/index.ts:8) calls step.agentTool(), but its agent Without installs no agentTools()",
-    "Code (src/index.ts:9) calls runCode(), but its agent Without installs no codemode()",
+    "Tools (src/index.ts:9) calls step.agentTool(), but its agent Without installs no agentTools()",
+    "Code (src/index.ts:10) calls runCode(), but its agent Without installs no codemode()",
+    "Changed (src/index.ts:11) calls step.version(), but its agent Without installs no deployments()",
   ]);
 });
 
