@@ -1,8 +1,10 @@
 /** Where open work is stored, each with its rows in the order of their beginnings. Reads only. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { preview } from "../../core/json.ts";
 import { storedVersion } from "../../core/lifecycle/migrations.ts";
-import type { Position } from "../../core/page.ts";
+import { invalidMessage } from "../../core/options/options.ts";
+import { invalidFilter, type Position } from "../../core/page.ts";
 import { openArrivals } from "../../inbound/internal.ts";
 import type { Kernel } from "../../kernel/index.ts";
 import { openDeliveries } from "../../kernel/outbox/internal.ts";
@@ -99,11 +101,20 @@ export type Workflows = { readonly rows: readonly Open[]; readonly next: string 
 
 /** Tracked workflows that have not ended as far as the agent knows, the oldest first. Their times may be whole seconds. */
 export function openWorkflows(kernel: OpenOf, cursor: string | null): Workflows {
-  const { workflows, nextCursor } = kernel.agent.getWorkflows({
-    ...{ status: NOT_OVER, orderBy: "asc", limit: MOST_TRACKED },
-    ...(cursor !== null && { cursor }),
-  });
+  const { workflows, nextCursor } = trackedPage(kernel, cursor);
   return { rows: workflows.map(workflowRow(kernel)).sort(byTime), next: nextCursor };
+}
+
+/** @throws InvalidFilterError for a cursor that the SDK does not know */
+function trackedPage({ agent }: OpenOf, cursor: string | null) {
+  const all = { status: NOT_OVER, orderBy: "asc" as const, limit: MOST_TRACKED };
+  try {
+    return agent.getWorkflows({ ...all, ...(cursor !== null && { cursor }) });
+  } catch (error) {
+    if (cursor === null || !/cursor/i.test((error as Error).message)) throw error;
+    const expected = "expected the cursor of an earlier page of this list";
+    throw invalidFilter("cursor", invalidMessage("cursor", preview(cursor), expected));
+  }
 }
 
 /** One of them. */

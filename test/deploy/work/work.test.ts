@@ -470,6 +470,9 @@ describe("pages of open work", () => {
     { limit: 1_001 },
     { cursor: "tasks:1" },
     { cursor: "work:[]" },
+    { cursor: 'work:[1e300,0,"",null,true]' },
+    { cursor: 'work:[0,9,"",null,true]' },
+    { cursor: 'work:[0,0,"","forged",false]' },
     { id: null },
   ])("are refused for %j", async (options) => {
     const name = await within(givenAgent(), (kernel) =>
