@@ -2,11 +2,12 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import type { OnOne } from "../../core/operated/catalog.ts";
-import { done, type Effect, NOT_FOUND, UNCHANGED } from "../../core/operated/effect.ts";
+import { done, type Effect, failed, NOT_FOUND, UNCHANGED } from "../../core/operated/effect.ts";
 import { type Health, healthOf } from "../../core/operated/part.ts";
 import type { Kernel } from "../../kernel/index.ts";
 import { interruptedSubmissions } from "../../kernel/submissions/internal.ts";
 import type { DeployStore } from "../store.ts";
+import type { Version } from "../types.ts";
 import type { ACTIONS } from "./catalog.ts";
 import { DEPLOY_RULES, type LostRun, MOST_DEPLOYS } from "./rules.ts";
 
@@ -16,6 +17,9 @@ const MOST_READ = 1_000;
 const MOST_FAILED = 100;
 /** Operators have seen older ones, and have not restarted them. */
 const WINDOW_MS = 24 * 3_600_000;
+
+/** Characters of a version. */
+const MOST_VERSION = 100;
 
 const IS_UNKNOWN_VERSION = /\bUnknownVersionError\b/;
 
@@ -55,7 +59,10 @@ export function operatedDeployments(
       const run = agent.getWorkflow(workflowId);
       if (!run) return NOT_FOUND;
       const of = { workflow: run.workflowName, instance: workflowId };
-      return store.versionOfRun(of) === version ? UNCHANGED : done();
+      const recorded = store.versionOfRun(of);
+      const problem = problemOf(version, recorded);
+      if (problem !== undefined) return failed(workflowId, new Error(problem));
+      return recorded === version ? UNCHANGED : done();
     },
     async act({ workflowId, version }) {
       const run = agent.getWorkflow(workflowId);
@@ -64,6 +71,14 @@ export function operatedDeployments(
       return true;
     },
   };
+}
+
+function problemOf(version: string, recorded: Version | undefined): string | undefined {
+  const { length } = version;
+  if (length > MOST_VERSION)
+    return `Invalid version of ${length} characters: expected at most ${MOST_VERSION}.`;
+  if (recorded !== undefined) return undefined;
+  return "The run has reported no version: versions() does not export its class, or the run has not begun. Export the class by versions() of perdure/deploy.";
 }
 
 function lostRun(

@@ -130,13 +130,24 @@ it("the report names runs that ended because their version is gone, with a resta
 it("an operator migrates a run to another version, once, and an unknown run is not found", async () => {
   const agent = givenAgent("1");
   const id = await inside(agent, ({ durable }) => durable.runWorkflow("WAITING_WORKFLOW", {}));
-  const migrate = (workflowId: string) =>
+  const migrate = (workflowId: string, version = "8") =>
     inside(agent, ({ durable }) =>
       durable.operations.operate({
-        action: { do: "migrate-workflow", workflowId, version: "8" },
+        action: { do: "migrate-workflow", workflowId, version },
         ...{ by: "ann", reason: "the fix is in 8" },
       }),
     );
+  const failure = (error: string) => ({
+    outcome: "failed",
+    failed: [{ id, error: expect.stringContaining(error) }],
+  });
+  expect(await migrate(id)).toMatchObject(failure("versions() does not export its class"));
+  expect((await workOf(agent)).items).toMatchObject([{ version: "1" }]);
+  await inside(agent, (_, { storage: { sql } }) => {
+    const query = "INSERT INTO perdure_workflow_versions VALUES ('WAITING_WORKFLOW', ?, '7', 1)";
+    sql.exec(query, id);
+  });
+  expect(await migrate(id, "x".repeat(101))).toMatchObject(failure("expected at most 100"));
   expect(await migrate(id)).toMatchObject({ outcome: "done", count: 1 });
   expect((await workOf(agent)).items).toMatchObject([{ kind: "workflow", id, version: "8" }]);
   expect(await migrate(id)).toMatchObject({ outcome: "unchanged" });
