@@ -9,7 +9,10 @@ import { addProject } from "./commands/project.ts";
 import { addReads } from "./commands/read.ts";
 import { allowHttp, EXIT, endOf, usageError } from "./context.ts";
 import { addDeploys } from "./deploy/commands.ts";
+import { completeNode20 } from "./node20.ts";
 import { jsonText, plain } from "./print/text.ts";
+
+completeNode20();
 
 /** A reader that has enough closes the pipe, e.g. `| head`. */
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {

@@ -243,6 +243,16 @@ it("a report begins with the worst of all pages, and --fail-on says which findin
 // Every control character but the line breaks that it prints itself.
 const CONTROL = /[^\P{Cc}\n]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 
+it("runs in Node 20, which has no Map.groupBy()", async () => {
+  const url = await given({
+    report: json({ ...HEALTHY, verdict: "findings", findings: [FINDING] }),
+  });
+  const old = "--import=data:text/javascript,delete%20Map.groupBy";
+  const { code, out, err } = await run(url, ["report"], { NODE_OPTIONS: old });
+  expect({ code, err }).toEqual({ code: 1, err: "" });
+  expect(out).toContain("2 dead letters");
+});
+
 it("prints data of the deployment so that it cannot control a terminal, also as JSON", async () => {
   const found = { ...HEALTHY, verdict: "findings", findings: [FINDING] };
   const url = await given({
