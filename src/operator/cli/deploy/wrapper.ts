@@ -60,6 +60,8 @@ const LEFT_OUT = new Set([
   ...["route", "routes", "workers_dev", "preview_urls", "triggers", "observability", "placement"],
   ...["tail_consumers", "streaming_tail_consumers", "send_metrics", "upload_source_maps"],
 ]);
+/** Wrangler starts no Hyperdrive without a database. A check connects to none. */
+const NOWHERE = "postgres://user:password@127.0.0.1:9/none";
 /** Modules by their names in the code, with files. */
 const BLOBS = ["text_blobs", "data_blobs", "wasm_modules"];
 
@@ -78,7 +80,16 @@ export function configOf(
   const kept = Object.fromEntries(Object.entries(settings).filter(([name]) => !LEFT_OUT.has(name)));
   const absolute = (value: unknown) =>
     typeof value === "string" ? path.resolve(folder, value) : value;
-  const { tsconfig, base_dir, build, alias, assets, queues, durable_objects: objects } = settings;
+  const {
+    tsconfig,
+    base_dir,
+    build,
+    alias,
+    assets,
+    queues,
+    hyperdrive,
+    durable_objects: objects,
+  } = settings;
   const mainFolder = path.dirname(path.resolve(folder, String(settings.main)));
   const blobs = BLOBS.filter((name) => isPlainObject(settings[name])).map((name) => [
     name,
@@ -110,6 +121,12 @@ export function configOf(
       alias: mapped(alias, (value) => (String(value).startsWith(".") ? absolute(value) : value)),
     }),
     ...(isPlainObject(queues) && { queues: { producers: queues.producers ?? [] } }),
+    ...(Array.isArray(hyperdrive) && {
+      hyperdrive: hyperdrive.map((each: unknown) => ({
+        localConnectionString: NOWHERE,
+        ...Object(each),
+      })),
+    }),
     assets: assetsOf(assets, folder),
   };
 }

@@ -29,6 +29,9 @@ const CONFIG = {
   routes: ["example.com/*"],
   triggers: { crons: ["* * * * *"] },
   ai: { binding: "AI" },
+  hyperdrive: [{ binding: "DB", id: "none" }],
+  containers: [{ class_name: "Desk", image: "./Dockerfile" }],
+  secrets: { required: ["API_KEY"] },
   assets: { directory: "public" },
   alias: { ...entries(), "perdure/testing": "./src/replay.ts" },
 };
