@@ -34,8 +34,13 @@ export async function migrate(workflowId: string, options: MigrateOptions): Prom
     throw new CliError(EXIT.notFound, text);
   }
   if (history.isCut !== undefined) note(`Its history is not complete: ${history.isCut}.`);
+  const asked = asVersion(history, to);
+  if (!asked) {
+    const why = "versions() does not export its class, or it has not started since then";
+    throw new CliError(EXIT.found, `The workflow has reported no version: ${why}.`);
+  }
   note("Replaying it in wrangler dev...");
-  const { problems } = await replayed(project, asVersion(history, to));
+  const { problems } = await replayed(project, asked);
   const found = problems.map(({ problem, severity, text, remedy }) => ({
     ...{ ...ref, kind: "workflow", id: workflowId, version: history.version },
     ...{ problem, severity, text, remedy },

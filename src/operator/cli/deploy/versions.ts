@@ -1,25 +1,22 @@
 /** The version in the history of a run: that of the class that continues it. */
 
 import { isPlainObject } from "../../../core/options/options.ts";
-import type { OpenItem, PlatformStep, Version, WorkflowHistory } from "../../../deploy/index.ts";
+import type { OpenItem, Version, WorkflowHistory } from "../../../deploy/index.ts";
 
 /** The step of the platform that records a run's version. */
 const VERSION_STEP = "perdure:version";
 
-const stepIn = ({ platform }: WorkflowHistory) =>
-  platform.find(({ name }) => name === VERSION_STEP);
-
-/** The history as it would be, had the run begun with this version. */
-export function asVersion(history: WorkflowHistory, version: Version): WorkflowHistory {
-  const recorded = stepIn(history);
-  const { startedAt, platform } = history;
-  const changes = isPlainObject(recorded?.output) ? recorded.output.changes : undefined;
-  const step: PlatformStep = {
-    ...(recorded ?? { name: VERSION_STEP, count: 1, kind: "do", startedAt }),
-    status: "completed",
-    output: { version, changes: changes ?? [] },
-  };
-  return { ...history, version, platform: [step, ...platform.filter((each) => each !== recorded)] };
+/**
+ * The history as it would be, had the run begun with this version. Undefined for a run that has recorded none: no class goes by its
+ * version.
+ */
+export function asVersion(history: WorkflowHistory, version: Version): WorkflowHistory | undefined {
+  const { platform } = history;
+  const at = platform.findIndex(({ name }) => name === VERSION_STEP);
+  const step = platform[at];
+  if (step?.status !== "completed" || !isPlainObject(step.output)) return undefined;
+  const changed = { ...step, output: { ...step.output, version } };
+  return { ...history, version, platform: platform.with(at, changed) };
 }
 
 /** The history with the version that continues the run: an operator may have migrated it. */
@@ -27,8 +24,6 @@ export function asContinued(
   history: WorkflowHistory,
   item: Pick<OpenItem, "version"> | undefined,
 ): WorkflowHistory {
-  // The version of a run without such a step is that of its agent, which no class goes by.
-  if (!item || stepIn(history)?.status !== "completed" || item.version === history.version)
-    return history;
-  return asVersion(history, item.version);
+  if (!item || item.version === history.version) return history;
+  return asVersion(history, item.version) ?? history;
 }

@@ -168,6 +168,10 @@ it("migrate replays the run as the other version, refuses what would strand it, 
   const url = await deployed({
     agents: json({ items: [{ agent: "Desk", name: "main" }] }),
     [`${at}/work/workflow%2Fgood`]: json(item),
+    [`${at}/work/workflow%2Fplain`]: json({
+      ...itemOf("workflow", "plain"),
+      history: historyOf("TICKETS", "plain"),
+    }),
     [`${at}/actions`]: json({ outcome: "done", count: 1, failed: [] }),
   });
   const posted: unknown[] = [];
@@ -193,6 +197,9 @@ it("migrate replays the run as the other version, refuses what would strand it, 
   expect(posted).toEqual([
     { action: { do: "migrate-workflow", workflowId: "good", version: "8" }, reason: "r" },
   ]);
+  const plain = await run(url, ["migrate", "plain", "--to", "8"], {}, folder);
+  expect(plain).toMatchObject({ code: 1 });
+  expect(plain.err).toContain("The workflow has reported no version");
   const unknown = await run(url, ["migrate", "other", "--to", "8"], {}, folder);
   expect(unknown).toMatchObject({ code: 5 });
 }, 120_000);
