@@ -23,7 +23,7 @@ describe("the report of deploys", () => {
     expect(found({ deploys: [NOW - HOUR] })).toEqual([]);
   });
 
-  it("names the runs whose version is gone, by Workflow and version, and how one is restarted", () => {
+  it("version-gone: runs whose version is gone are found by Workflow and version, with a restart", () => {
     const findings = found({ lost: [lost("a"), lost("b"), lost("c", null)] });
     expect(findings).toMatchObject([
       {
@@ -56,7 +56,7 @@ describe("the report of deploys", () => {
   /** An attempt that began a minute before a deploy, and was found interrupted after it. */
   const across = (deploy = 0) => [deploy - 60_000, deploy + 2_000] as const;
 
-  it("names open submissions that deploys have interrupted more than twice", () => {
+  it("deploys-interrupt: open submissions that deploys have interrupted more than twice are found", () => {
     const [finding, ...others] = found({
       deploys: DEPLOYS,
       interrupted: [
