@@ -99,7 +99,7 @@ async function startWorkflows(stub: Stub): Promise<void> {
 }
 
 /** One of them is of a class that `versions()` has made. */
-export const bindingOf = (id: string) =>
+const bindingOf = (id: string) =>
   id === "stored-webhook" ? "OBJECT_VERSIONED" : "OBJECT_WORKFLOW";
 
 /** Paused, run, and begun by a run that has not ended. */
