@@ -33,6 +33,7 @@ const PROJECTS = {
     "test/{workflow,codemode}/steps/**/*.test.ts",
     "test/peers/*.test.ts",
     "test/deploy/*.test.ts",
+    "test/testing/replay/*.test.ts",
     "test/operator/*.test.ts",
     "test/operator/{actions,api,mcp,report,trace}/**/*.test.ts",
   ],

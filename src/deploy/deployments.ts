@@ -8,9 +8,18 @@ import type { Page, PageOptions } from "../core/page.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
 import { hasEnded } from "../kernel/outbox/internal.ts";
 import { isFresh } from "./fresh.ts";
+import { historyOf } from "./history/history.ts";
 import { type InstalledOperated, operatedDeployments } from "./operated/installed.ts";
 import { DeployStore, type RunName } from "./store.ts";
-import type { BegunRun, DeployedVersion, Need, OpenItem, RunStart, Version } from "./types.ts";
+import type {
+  BegunRun,
+  DeployedVersion,
+  Need,
+  OpenItem,
+  RunStart,
+  Version,
+  WorkflowHistory,
+} from "./types.ts";
 import { lacks } from "./work/lacks.ts";
 import { versionsOf } from "./work/versions.ts";
 import { type ListWorkOptions, openWork } from "./work/work.ts";
@@ -88,7 +97,7 @@ export class Deployments extends LifecycleCapability {
     super("perdure.deployments");
     this.store = new DeployStore(kernel.storage);
     this.operated = operatedDeployments(kernel, this.store);
-    for (const verb of ["begin", "continues", "list", "work", "lacks"] as const)
+    for (const verb of ["begin", "continues", "list", "work", "lacks", "history"] as const)
       kernel.calls.set(`deployments.${verb}`, this[verb].bind(this));
   }
 
@@ -153,6 +162,16 @@ export class Deployments extends LifecycleCapability {
    */
   lacks(needs: readonly Need[]): Promise<Need[]> {
     return lacks(this.kernel, needs);
+  }
+
+  /**
+   * What is known of a run that the agent tracks, or null: its steps as the platform has recorded them, and what they have asked
+   * the agent. For `replayWorkflow()`. At most 1,000 steps of each and 4,000,000 characters; `isCut` says what is left out.
+   *
+   * @throws InvalidOptionError
+   */
+  async history(workflowId: string): Promise<WorkflowHistory | null> {
+    return historyOf(this.kernel, readOptions(VERSION, workflowId, "workflowId"));
   }
 
   #isOver({ instance }: RunName, now: number): boolean {

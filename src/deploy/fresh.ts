@@ -24,14 +24,20 @@ export async function isFresh(env: object, { workflow, instance }: RunName): Pro
     );
   }
   const filter = ["workflow_queued" as const, ...STARTS];
-  using events = await withTimeout(found.subscribe({ filter }), TIMEOUT_MS);
-  for (let isNew = true; ; ) {
-    const { value, done } = await withTimeout(events.next(), TIMEOUT_MS);
-    if (done || !value) throw new Error(`The events of workflow ${preview(instance)} have ended.`);
-    const name = "stepName" in value ? value.stepName : undefined;
-    // After a restart the instance begins anew.
-    if (name === undefined) isNew = true;
-    else if (name.startsWith("perdure:version")) return isNew;
-    else if (!name.startsWith("perdure:")) isNew = false;
+  // Not by `using`, which bundlers replace by more code than all of this.
+  const events = await withTimeout(found.subscribe({ filter }), TIMEOUT_MS);
+  try {
+    for (let isNew = true; ; ) {
+      const { value, done } = await withTimeout(events.next(), TIMEOUT_MS);
+      if (done || !value)
+        throw new Error(`The events of workflow ${preview(instance)} have ended.`);
+      const name = "stepName" in value ? value.stepName : undefined;
+      // After a restart the instance begins anew.
+      if (name === undefined) isNew = true;
+      else if (name.startsWith("perdure:version")) return isNew;
+      else if (!name.startsWith("perdure:")) isNew = false;
+    }
+  } finally {
+    events[Symbol.dispose]();
   }
 }

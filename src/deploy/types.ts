@@ -55,7 +55,9 @@ export type PlatformStep = {
   readonly kind: "do" | "sleep" | "event";
   readonly status: "open" | "completed" | "failed" | "expired";
   readonly startedAt: number;
-  /** Of a completed `do`. The platform does not tell that of an event. Left out where it was too large. */
+  /** Unset while it is open. */
+  readonly endedAt?: number;
+  /** Of a completed `do`; unset where that was undefined, or is left out. The platform does not tell that of an event. */
   readonly output?: Json;
   readonly error?: Failure;
 };
@@ -65,14 +67,13 @@ export type AskedStep = {
   /** `prompt`, `batch`, `approval`, `webhook`, `agent-tool`, `codemode`. */
   readonly kind: string;
   readonly step: string;
-  readonly idempotencyKey: string;
   /** The wait, or the submission. */
   readonly waitId: string;
   readonly startedAt: number;
   /** As the step has asked, without what is not needed to compare it: the schema, the thread, the options. */
   readonly request: Json;
   /** How it has ended, as the agent answers `checkWait()`, with the whole result. Left out while it is open. */
-  readonly end?: Json;
+  readonly end?: Json | undefined;
 };
 
 /** All that is known of a run, for `replayWorkflow()`. */
@@ -83,13 +84,14 @@ export type WorkflowHistory = {
   readonly version: Version;
   readonly status: string;
   readonly startedAt: number;
-  /** The params as the platform has them: those of the app, and where the agent is. */
+  /** The params as the platform has them: those of the app, and where the agent is. Null where it has not told them. */
   readonly params: Json;
-  /** In the order of their starts. */
+  /** In the order of their starts, up to 1,000. */
   readonly platform: readonly PlatformStep[];
+  /** In the order of their starts, up to 1,000. */
   readonly asked: readonly AskedStep[];
   /** Why it is not all, e.g. because the platform has not answered in time. */
-  readonly isCut?: string;
+  readonly isCut?: string | undefined;
 };
 
 /** A problem that new code has with a run that old code began. */
