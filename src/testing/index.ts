@@ -2,6 +2,7 @@
 
 export type { Duration } from "../core/options/duration.ts";
 export type { Instant } from "../core/options/instant.ts";
+export type { Replay, ReplayProblem, WorkflowHistory } from "../deploy/index.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
 export { crashable } from "./crashable.ts";
 export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";
@@ -9,6 +10,9 @@ export type { CrashPoint, Moment } from "./instance.ts";
 export type { SaidMessage } from "./invariants/conversation.ts";
 export { type InvariantOptions, invariantsOf } from "./invariants/invariants.ts";
 export { type Count, Meter, metered, type StorageObserver } from "./meter.ts";
+export type { WorkflowClass } from "./replay/entrypoint.ts";
+export { InvalidHistoryError } from "./replay/errors.ts";
+export { type ReplayOptions, replayWorkflow } from "./replay/replay.ts";
 export type { CrashRun, CrashScenario } from "./scenario.ts";
 export { type LongText, longText, type Script } from "./script.ts";
 export {

@@ -3,7 +3,15 @@
 export { type OriginParams, objectAt, type WorkflowOrigin } from "./durable-workflow.ts";
 export { keyPrefix } from "./names.ts";
 export { KEY, outputOf, readStep, TIMEOUT } from "./options.ts";
-export { callOf, durably, isRefusal, type StepAgent, type StepCall, useName } from "./step-call.ts";
+export {
+  AGENT_CALL_RETRIES,
+  callOf,
+  durably,
+  isRefusal,
+  type StepAgent,
+  type StepCall,
+  useName,
+} from "./step-call.ts";
 export { isOrigin } from "./think-workflow.ts";
 export { CHANGES } from "./version.ts";
 export { type PassedWait, passWait } from "./wait.ts";

@@ -109,8 +109,11 @@ export async function reportingEnd<Result>(
   return result;
 }
 
-/** A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. */
-const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
+/**
+ * A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. A
+ * replay recognizes the calls of the agent by this object.
+ */
+export const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
 
 /**
  * `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses.

@@ -1,0 +1,57 @@
+/**
+ * Makes an instance of a workflow class outside of the engine. The platform's base class takes only a context of the platform,
+ * which nobody can make, so the app's class gets a parent that is the same for any other context.
+ */
+
+import { WorkflowEntrypoint } from "cloudflare:workers";
+import { AgentWorkflow } from "agents/workflows";
+import { preview } from "../../core/json.ts";
+import { DurableWorkflow } from "../../workflow/index.ts";
+import { InvalidHistoryError } from "./errors.ts";
+
+type Run = (event: unknown, step: unknown) => Promise<unknown>;
+
+/** A class that the Worker exports as a Workflow: of `perdure/workflow`, of agents, or of the platform. */
+export type WorkflowClass = abstract new (
+  ctx: never,
+  env: never,
+) => { run: (...args: never[]) => unknown };
+
+/** Contexts of replays. */
+const replayed = new WeakSet<object>();
+
+const Parent = new Proxy(WorkflowEntrypoint, {
+  construct(target, args: [object, unknown], newTarget) {
+    const [ctx, env] = args;
+    if (!replayed.has(ctx)) return Reflect.construct(target, args, newTarget);
+    return Object.assign(Object.create(newTarget.prototype as object), { ctx, env }) as object;
+  },
+});
+
+/** @throws InvalidHistoryError for what is no workflow class; whatever its constructor throws */
+export function workflowOf(Class: WorkflowClass, env: object): { run: Run } {
+  // That of versions() makes instances of further classes, each of which extends one of these.
+  for (const each of [Class, AgentWorkflow, DurableWorkflow]) adopt(each);
+  const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} };
+  replayed.add(ctx);
+  return Reflect.construct(Class, [ctx, env]) as { run: Run };
+}
+
+function adopt(Class: unknown): void {
+  let at = Class;
+  for (let parent = parentOf(at); parent !== WorkflowEntrypoint; parent = parentOf(at)) {
+    if (parent === Parent) return;
+    if (parent === null) {
+      throw new InvalidHistoryError(
+        "WorkflowClass",
+        `Invalid workflow class ${preview(Class)}: expected a class that extends ThinkWorkflow, DurableWorkflow, AgentWorkflow or WorkflowEntrypoint.`,
+      );
+    }
+    at = parent;
+  }
+  Object.setPrototypeOf(at, Parent);
+}
+
+function parentOf(value: unknown): unknown {
+  return typeof value === "function" ? Object.getPrototypeOf(value) : null;
+}

@@ -1,0 +1,199 @@
+/** `replayWorkflow()`: runs the code of a workflow against the history of a run that other code has made. */
+
+import { env as workerEnv } from "cloudflare:workers";
+import * as z from "zod";
+import type { Duration } from "../../core/options/duration.ts";
+import { duration, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
+import type { Replay, ReplayProblem, WorkflowHistory } from "../../deploy/index.ts";
+import { anything } from "./bindings.ts";
+import type { WorkflowClass } from "./entrypoint.ts";
+import { InvalidHistoryError } from "./errors.ts";
+import { Findings } from "./findings.ts";
+import { type Play, type PlayOptions, play } from "./play.ts";
+import { Recorded, readHistory } from "./record.ts";
+import type { Answers } from "./step.ts";
+import * as texts from "./texts.ts";
+
+export type ReplayOptions = {
+  /**
+   * The bindings that the workflow's code sees. Those that could have an effect are replaced.
+   * @default those of the Worker
+   */
+  readonly env?: object;
+  /**
+   * How long the replay may take, at most 60 seconds.
+   * @default "10 seconds"
+   */
+  readonly timeout?: Duration;
+};
+
+const OPTIONS = optionsOf<ReplayOptions>()({
+  env: z
+    .custom<object>((env) => typeof env === "object" && env !== null, {
+      error: "expected an object",
+    })
+    .optional(),
+  timeout: duration({ max: "60 seconds" }).default(10_000),
+});
+
+/**
+ * Runs `run()` of a workflow class against the history of a run, as a deploy of the class would continue it. Steps are answered
+ * from the history, and nothing is executed: no code of a step, no call of the agent, no binding.
+ *
+ * @param history as `deployments.history()` of the agent returns it, e.g. from a file of `npx perdure snapshot`
+ * @returns what the new code cannot take of the run; no problems where it can
+ * @throws InvalidHistoryError for what is no history, no workflow class, or an invalid option
+ * @example
+ * const { problems } = await replayWorkflow(TicketWorkflow, history);
+ * expect(problems).toEqual([]);
+ */
+export async function replayWorkflow(
+  WorkflowClass: WorkflowClass,
+  history: WorkflowHistory,
+  options: ReplayOptions = {},
+): Promise<Replay> {
+  const refuse = (field: string, message: string) => new InvalidHistoryError(field, message);
+  const { env = workerEnv, timeout } = readOptions(
+    OPTIONS,
+    options,
+    "options of replayWorkflow()",
+    refuse,
+  );
+  const record = new Recorded(readHistory(history));
+  const { platform, params, isCut } = record.history;
+  if (platform.length === 0) {
+    const isBegun = isCut !== undefined || record.history.asked.length > 0;
+    return stopped(
+      isBegun
+        ? [texts.notReplayed("run()", cutBy(isCut) ?? "the history has no steps of the platform")]
+        : [],
+    );
+  }
+  if (params === null || params === undefined) {
+    return stopped([texts.notReplayed("run()", cutBy(isCut) ?? "the history has no params")]);
+  }
+  const deadline = performance.now() + timeout;
+  return new Replaying({ Class: WorkflowClass, record, env, deadline }).replay();
+}
+
+function stopped(problems: readonly ReplayProblem[]): Replay {
+  return { problems, replayed: [], at: problems.length > 0 ? "stopped" : "waits" };
+}
+
+function cutBy(isCut: string | undefined): string | undefined {
+  return isCut === undefined ? undefined : `the history is not complete (${isCut})`;
+}
+
+const NOTHING = () => undefined;
+const REJECTED = () => ({ approved: false });
+const DATE = /"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/;
+
+type Played = { readonly play: Play; readonly findings: Findings };
+
+class Replaying {
+  constructor(private readonly options: Omit<PlayOptions, "answers">) {}
+
+  async replay(): Promise<Replay> {
+    const first = await this.#best();
+    const { play: played, findings } = first;
+    const problems = findings.isClean
+      ? [...findings.changes(), ...findings.reorders()]
+      : await this.#problems(first);
+    const names = findings.units.filter(({ isAsked }) => isAsked).map(({ name }) => name);
+    const { at } = played.end;
+    return {
+      problems: unique(problems),
+      replayed: [...new Set(names)],
+      at: at === "returned" || at === "threw" ? "ended" : at,
+    };
+  }
+
+  async #play(answers: Answers): Promise<Played> {
+    const played = await play({ ...this.options, answers });
+    return { play: played, findings: new Findings(this.options.record, played) };
+  }
+
+  /** What the history does not tell is tried in several ways: where one of them agrees with it, the code does. */
+  async #best(): Promise<Played> {
+    const first = await this.#play({ isWaiting: true, unknown: NOTHING, hasDates: false });
+    if (first.findings.isClean) return first;
+    const hasDates = DATE.test(JSON.stringify(this.options.record.history));
+    const isUnknown = first.play.unknown.length > 0;
+    const unknowns = isUnknown ? [anything, REJECTED] : [];
+    const tries = [
+      ...unknowns.map((unknown) => ({ unknown, hasDates: false })),
+      ...(hasDates ? [NOTHING, ...unknowns].map((unknown) => ({ unknown, hasDates })) : []),
+    ];
+    for (const one of tries) {
+      const other = await this.#play({ isWaiting: true, ...one });
+      if (other.findings.isClean) return other;
+    }
+    return first;
+  }
+
+  async #problems({ play: { end, unknown }, findings }: Played): Promise<ReplayProblem[]> {
+    const changes = findings.changes();
+    const refusals = findings.refusals();
+    if (refusals.length > 0) return [...changes, ...refusals];
+    if (end.at === "stopped") return [...changes, texts.notReplayed(end.step, end.why)];
+    const { isCut } = this.options.record.history;
+    if (isCut !== undefined) return [...changes, texts.notReplayed("run()", String(cutBy(isCut)))];
+    if (unknown.length > 0) {
+      const why = `it depends on ${unknown.slice(0, 3).join(", ")}, which no history has`;
+      return [...changes, texts.notReplayed("run()", why)];
+    }
+    const failures = findings.failure();
+    // The code has not come to the other steps.
+    if (failures.length > 0 && findings.fresh.length === 0) return [...changes, ...failures];
+    const random = await this.#randomNames(findings);
+    if (random) return [...changes, texts.notReplayed(random, RANDOM)];
+    const later = findings.fresh.length > 0 ? await this.#later() : findings;
+    const kinds = later.kindChanges();
+    const renames = findings.renames(later);
+    return [...changes, ...kinds, ...renames, ...later.reorders(), ...failures];
+  }
+
+  /** With an answer for each new step, so that the code behind it is looked at as well. */
+  async #later(): Promise<Findings> {
+    const plain = await this.#play({ isWaiting: false, unknown: NOTHING, hasDates: false });
+    if (plain.findings.gone.length === 0) return plain.findings;
+    const other = await this.#play({ isWaiting: false, unknown: anything, hasDates: false });
+    const isBetter = other.findings.gone.length < plain.findings.gone.length;
+    return isBetter ? other.findings : plain.findings;
+  }
+
+  /** The name of a step that is another one at another time. */
+  async #randomNames(findings: Findings): Promise<string | undefined> {
+    if (findings.fresh.length === 0) return undefined;
+    using _ = shiftedDate();
+    const other = await this.#play({ isWaiting: true, unknown: NOTHING, hasDates: false });
+    const names = new Set(other.findings.fresh.map(({ id }) => id));
+    return findings.fresh.find(({ id }) => !names.has(id))?.name;
+  }
+}
+
+const RANDOM =
+  "its name is another one in each run of the code, as one with a time or a random number in it. Steps are found by their names";
+/** A day, an hour, a minute and a second: each part of a time is another one. */
+const SHIFT_MS = 32 * 86_400_000 + 3_661_000;
+
+/** `Date` is ahead, until it is disposed. */
+function shiftedDate(): Disposable {
+  const real = globalThis.Date;
+  const now = () => real.now() + SHIFT_MS;
+  globalThis.Date = new Proxy(real, {
+    construct: (target, args, newTarget) =>
+      Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget) as Date,
+    get: (target, key) => (key === "now" ? now : Reflect.get(target, key)),
+  });
+  return {
+    [Symbol.dispose]() {
+      globalThis.Date = real;
+    },
+  };
+}
+
+function unique(problems: readonly ReplayProblem[]): ReplayProblem[] {
+  const byText = new Map(problems.map((problem) => [problem.text, problem]));
+  return [...byText.values()];
+}

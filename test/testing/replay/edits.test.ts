@@ -1,0 +1,325 @@
+/** What a replay says of each kind of edit, at each state of a run that the old code has made in the real engine. */
+
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import type { WorkflowHistory } from "../../../src/deploy/types.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { ask, replayWorkflow } from "../../../src/testing/index.ts";
+import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { until } from "../../support/given.ts";
+import { codeOf, historyAt, historyIn, problemsOf } from "../../support/histories.ts";
+import {
+  givenScriptedWorkflow,
+  type WorkflowBody,
+} from "../../support/workflows/scripted-workflow.ts";
+
+const Ticket = z.object({ title: z.string() });
+const Refund = z.object({ amount: z.number() });
+const never = new Promise<never>(() => {});
+
+/** The history of a run of that code, once a step is open. */
+async function givenRun(body: WorkflowBody, step: string): Promise<WorkflowHistory> {
+  await using workflow = await givenScriptedWorkflow(body);
+  await workflow.start();
+  return await historyAt(workflow.agent, workflow.id, step);
+}
+
+describe("steps of the platform", () => {
+  const old: WorkflowBody = async (step) => {
+    await step.do("charge", async () => "receipt");
+    await step.do("mail", async () => "sent");
+    await step.waitForEvent("answer", { type: "answer" });
+    await step.do("close", async () => 1);
+  };
+  const given = () => givenRun(old, "answer");
+  const wait = (step: ThinkWorkflowStep) => step.waitForEvent("answer", { type: "answer" });
+
+  it.each<[string, string[], WorkflowBody]>([
+    ["the same code", [], old],
+    [
+      "a completed step with another name would run again",
+      ["error renamed-or-removed: charge"],
+      async (step) => {
+        await step.do("charge card", async () => 1);
+        await step.do("mail", async () => 1);
+        await wait(step);
+      },
+    ],
+    [
+      "an open event with another name is lost",
+      ["error renamed-or-removed: answer"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await step.do("mail", async () => 1);
+        await step.waitForEvent("reply", { type: "answer" });
+      },
+    ],
+    [
+      "a new step before recorded ones runs after them",
+      ["warning inserted: check"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        const { isOk } = await step.do("check", async () => ({ isOk: true }));
+        if (isOk !== null) await step.do("mail", async () => 1);
+        await wait(step);
+      },
+    ],
+    [
+      "a new step after the open one is no problem",
+      [],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await step.do("mail", async () => 1);
+        await wait(step);
+        await step.do("more", async () => 1);
+      },
+    ],
+    [
+      "a removed step that was made",
+      ["warning renamed-or-removed: mail"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await wait(step);
+      },
+    ],
+    [
+      "an open event that is gone",
+      ["error renamed-or-removed: answer"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await step.do("mail", async () => 1);
+      },
+    ],
+    [
+      "steps in another order",
+      ["warning reordered: charge"],
+      async (step) => {
+        await step.do("mail", async () => 1);
+        await step.do("charge", async () => 1);
+        await wait(step);
+      },
+    ],
+    [
+      "a step of another kind",
+      ["error kind-changed: mail"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await step.sleep("mail", 1_000);
+        await wait(step);
+      },
+    ],
+    [
+      "code that throws",
+      ["error would-fail: run()"],
+      async (step) => {
+        await step.do("charge", async () => 1);
+        await step.do("mail", async () => 1);
+        throw new TypeError("not a function");
+      },
+    ],
+    [
+      "a name with the time in it",
+      [`warning not-replayed: at ${new Date().getUTCDate()}`],
+      async (step) => {
+        await step.do(`at ${new Date().getUTCDate()}`, async () => 1);
+        await wait(step);
+      },
+    ],
+  ])("%s", async (_, expected, body) => {
+    expect(await problemsOf(body, await given())).toEqual(expected);
+  });
+
+  it("a run that has not begun has no problems", async () => {
+    const history = await given();
+    const queued = { ...history, status: "queued", platform: [], asked: [] };
+    expect(await problemsOf(async (step) => step.do("other", async () => 1), queued)).toEqual([]);
+  });
+
+  it("code that throws before its first await", async () => {
+    const body = () => {
+      throw new RangeError("too soon");
+    };
+    expect(await problemsOf(body, await given())).toEqual(["error would-fail: run()"]);
+  });
+});
+
+describe("steps that ask the agent", () => {
+  const approval =
+    (schema: z.ZodType, rest = {}): WorkflowBody =>
+    async (step) => {
+      await step.approval("refund", { schema, title: "Refund?", ...rest } as never);
+      await step.do("pay", async () => 1);
+    };
+  const given = () => givenRun(approval(Refund), "refund:approval-wait");
+
+  it.each<[string, string[], WorkflowBody]>([
+    ["the same code", [], approval(Refund)],
+    ["another title", [], approval(Refund, { title: "Please refund" })],
+    [
+      "a new required property may refuse the decision",
+      ["error request-changed: refund"],
+      approval(z.object({ amount: z.number(), note: z.string() })),
+    ],
+    [
+      "a narrower type may refuse the decision",
+      ["error request-changed: refund"],
+      approval(z.object({ amount: z.number().max(100) })),
+    ],
+    [
+      "a new optional property is no problem",
+      [],
+      approval(z.object({ amount: z.number(), note: z.string().optional() })),
+    ],
+    [
+      "a wider type is no problem",
+      [],
+      approval(z.object({ amount: z.union([z.number(), z.string()]) })),
+    ],
+    [
+      "a default is no problem",
+      [],
+      approval(z.object({ amount: z.number(), note: z.string().default("") })),
+    ],
+    [
+      "another name leaves the approval open",
+      ["error renamed-or-removed: refund"],
+      async (step) => {
+        await step.approval("pay back", { schema: Refund });
+      },
+    ],
+    [
+      "a prompt in its place",
+      ["error kind-changed: refund"],
+      async (step) => {
+        await step.prompt("refund", { prompt: "How much?" });
+      },
+    ],
+    ["no approval any more", ["error renamed-or-removed: refund"], async () => 1],
+  ])("an open approval: %s", async (_, expected, body) => {
+    expect(await problemsOf(body, await given())).toEqual(expected);
+  });
+
+  const prompt =
+    (output: z.ZodType, rest: object = {}): WorkflowBody =>
+    async (step) => {
+      await step.prompt("file", { prompt: ask({ answer: { title: "fire" } }), output, ...rest });
+      await step.waitForEvent("answer", { type: "answer" });
+    };
+
+  it.each<[string, string[], WorkflowBody]>([
+    ["the same code", [], prompt(Ticket)],
+    ["a schema that takes the answer", [], prompt(z.object({ title: z.string().max(5) }))],
+    [
+      "a schema that refuses the answer",
+      ["error answer-refused: file"],
+      prompt(z.object({ title: z.string(), severity: z.string() })),
+    ],
+    [
+      "a refinement that refuses the answer",
+      ["error answer-refused: file"],
+      prompt(Ticket.refine(({ title }) => title !== "fire")),
+    ],
+    [
+      "a refinement that refuses the answer, with repairs",
+      ["error answer-refused: file"],
+      prompt(
+        Ticket.refine(({ title }) => title !== "fire"),
+        { repair: 2 },
+      ),
+    ],
+    ["another thread", ["warning request-changed: file"], prompt(Ticket, { thread: "mails" })],
+    ["options that have no effect any more", [], prompt(Ticket, { repair: 3, timeout: "1 hour" })],
+    [
+      "another name asks the model again",
+      ["error renamed-or-removed: file"],
+      async (step) => {
+        await step.prompt("file it", { prompt: ask({}), output: Ticket });
+        await step.waitForEvent("answer", { type: "answer" });
+      },
+    ],
+    [
+      "a prompt before it runs after it",
+      ["warning inserted: look"],
+      async (step) => {
+        await step.prompt("look", { prompt: ask({}), output: Refund });
+        await prompt(Ticket)(step, undefined as never);
+      },
+    ],
+  ])("a prompt that was answered: %s", async (_, expected, body) => {
+    expect(await problemsOf(body, await givenRun(prompt(Ticket), "answer"))).toEqual(expected);
+  });
+
+  it("an open prompt: a narrower schema, other options, another thread", async () => {
+    const open =
+      (output: z.ZodType, rest: object = {}): WorkflowBody =>
+      async (step) => {
+        await step.prompt("file", { prompt: ask({ delayMs: 3_000 }), output, ...rest });
+      };
+    const history = await givenRun(open(Ticket), "file:wait");
+    expect(await problemsOf(open(Ticket), history)).toEqual([]);
+    const narrow = z.object({ title: z.string(), severity: z.string() });
+    expect(await problemsOf(open(narrow), history)).toEqual(["error request-changed: file"]);
+    expect(await problemsOf(open(Ticket, { maxSteps: 3 }), history)).toEqual([
+      "warning request-changed: file",
+    ]);
+    expect(await problemsOf(open(Ticket, { thread: "mails" }), history)).toEqual([
+      "warning request-changed: file",
+    ]);
+  });
+
+  it("a decision that the new schema refuses", async () => {
+    const body =
+      (schema: z.ZodType): WorkflowBody =>
+      async (step) => {
+        await step.approval("refund", { schema } as never);
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+    await using workflow = await givenScriptedWorkflow(body(Refund));
+    await workflow.start();
+    const { asked } = await historyAt(workflow.agent, workflow.id, "refund:approval-wait");
+    await capabilitiesOf(workflow.agent).approvals.grant(asked[0]?.waitId ?? "", {
+      payload: { amount: 50 },
+    });
+    const history = await historyAt(workflow.agent, workflow.id, "answer");
+    expect(await problemsOf(body(Refund), history)).toEqual([]);
+    const narrow = z.object({ amount: z.number().max(10) });
+    expect(await problemsOf(body(narrow), history)).toEqual(["error answer-refused: refund"]);
+  });
+
+  it("a batch: the same, half done, renamed, refused", async () => {
+    const body =
+      (name: string, output: z.ZodType = Ticket): WorkflowBody =>
+      async (step) => {
+        await step.promptAll(name, ["a", "b"], {
+          prompt: (item) => ask({ answer: { title: item }, delayMs: item === "b" ? 2_000 : 0 }),
+          output,
+        });
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+    await using workflow = await givenScriptedWorkflow(body("moods"));
+    await workflow.start();
+    const half = await until(async () => {
+      const history = await historyIn(workflow.agent, workflow.id);
+      return history.asked.filter(({ end }) => end).length === 1 && history;
+    });
+    expect(await problemsOf(body("moods"), half)).toEqual([]);
+    expect(await problemsOf(body("tempers"), half)).toEqual(["error renamed-or-removed: moods"]);
+    const history = await historyAt(workflow.agent, workflow.id, "answer");
+    expect(await problemsOf(body("moods"), history)).toEqual([]);
+    expect(await problemsOf(body("tempers"), history)).toEqual(["error renamed-or-removed: moods"]);
+    const narrow = Ticket.refine(({ title }) => title !== "a");
+    expect(await problemsOf(body("moods", narrow), history)).toEqual([
+      "error answer-refused: moods",
+    ]);
+  });
+
+  it("a run that waits for something that is no step is not replayed further", async () => {
+    const history = await given();
+    const replay = await replayWorkflow(
+      codeOf(() => never),
+      history,
+      { timeout: 300 },
+    );
+    expect(replay).toMatchObject({ at: "stopped", problems: [{ problem: "not-replayed" }] });
+  });
+});
