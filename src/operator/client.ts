@@ -3,6 +3,7 @@
 import { bytesUpTo } from "../core/bytes-up-to.ts";
 import { parsedJson } from "../core/json.ts";
 import type {
+  AgentPage,
   AgentRef,
   AgentReport,
   Collections,
@@ -60,7 +61,7 @@ export class OperatorClient {
     return session;
   }
 
-  agents(page: PageOptions = {}): Promise<Page<AgentRef>> {
+  agents(page: PageOptions = {}): Promise<AgentPage> {
     return this.#page("agents", page);
   }
 

@@ -3,16 +3,21 @@
 import type { OperatorClient } from "./client.ts";
 import type { AgentRef, OperateRequest, OperateResult } from "./protocol.ts";
 
-/** @param most no further page is read above it */
+/**
+ * @param most no further page is read above it
+ * @param unlisted gets the agents whose names could not be listed
+ */
 export async function allAgents(
   client: OperatorClient,
   most = Number.POSITIVE_INFINITY,
+  unlisted: string[] = [],
 ): Promise<AgentRef[]> {
   const all: AgentRef[] = [];
   let cursor: string | undefined;
   do {
     const page = await client.agents({ limit: 100, cursor });
     all.push(...page.items);
+    unlisted.push(...(page.unlisted ?? []));
     cursor = page.cursor;
   } while (cursor !== undefined && all.length <= most);
   return all;

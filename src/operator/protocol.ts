@@ -21,6 +21,9 @@ export type { Page, PageOptions, Trace, TraceSpan };
 /** An agent that the app names: the key of `agents` in `operator()`, and the name of the instance. */
 export type AgentRef = { readonly agent: string; readonly name: string };
 
+/** `unlisted` are keys of `agents` in `operator()` whose `names()` failed. */
+export type AgentPage = Page<AgentRef> & { readonly unlisted?: readonly string[] };
+
 // --- What can be listed -------------------------------------------------------------------------------------------
 
 /** The items of each list of an agent. */

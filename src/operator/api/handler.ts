@@ -166,11 +166,12 @@ export async function answerAs<Env>(
   }
   if (root === "agents" && agent === undefined) {
     const { nameless, ...page } = await agentsOf(options, env, queryOf(searchParams));
-    for (const { error } of nameless) {
+    const unlisted = nameless.map(({ agent: key, error }) => {
       const failed = httpErrorOf(error); // which is logged
       if (page.items.length === 0) throw failed;
-    }
-    return answer(page);
+      return key;
+    });
+    return answer({ ...page, ...(unlisted.length > 0 && { unlisted }) });
   }
   if (root !== "agents" || agent === undefined || name === undefined || rest.length === 0) {
     throw notFound(`The path ${pathname}`);

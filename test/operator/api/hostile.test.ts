@@ -279,7 +279,9 @@ describe("names and agents", () => {
     const client = clientOf(
       operator<Cloudflare.Env>({ agents, authorize: () => ({ id: "ops", can: "act" }) }),
     );
-    expect(await client.agents()).toEqual({ items: [{ agent: "Second", name: "main" }] });
+    expect(await client.agents()).toEqual({
+      ...{ items: [{ agent: "Second", name: "main" }], unlisted: ["First", "Third"] },
+    });
     log.mockClear();
     const report = await client.report();
     expect(report.cursor).toBeUndefined();

@@ -20,7 +20,7 @@ import {
 import { table } from "../print/table.ts";
 import { jsonText, paint, plain, time } from "../print/text.ts";
 import { versionsOf } from "./deployed.ts";
-import type { NotRead } from "./snapshot.ts";
+import { type NotRead, notListed } from "./snapshot.ts";
 
 const WATCH_MS = 30_000;
 const MAX_AGENTS = 10_000;
@@ -76,8 +76,9 @@ async function drainedOf(client: OperatorClient): Promise<Drained> {
   const at = Date.now();
   const versions = new Map<Version, VersionOfAll>();
   const notInstalled: NotRead[] = [];
-  const notRead: NotRead[] = [];
-  const refs = await allAgents(client, MAX_AGENTS);
+  const unlisted: string[] = [];
+  const refs = await allAgents(client, MAX_AGENTS, unlisted);
+  const notRead = unlisted.map(notListed);
   for (const ref of refs.slice(MAX_AGENTS))
     notRead.push({ ...ref, why: `only ${MAX_AGENTS} agents are asked` });
   await eachOf(refs.slice(0, MAX_AGENTS), AT_ONCE, async (ref) => {

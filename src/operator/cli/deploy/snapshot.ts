@@ -46,6 +46,11 @@ export type Snapshot = {
   readonly isCut?: string;
 };
 
+/** Of agents whose names the Worker could not list. */
+export const notListed = (agent: string): NotRead => {
+  return { agent, name: "*", why: "its names() failed, see the log of the Worker" };
+};
+
 /** Limits of a snapshot. A test lowers them. */
 export type Limits = { readonly items: number; readonly bytes: number; readonly agents: number };
 const LIMITS: Limits = { items: MAX_ITEMS, bytes: MAX_BYTES, agents: MAX_AGENTS };
@@ -58,12 +63,13 @@ export async function takeSnapshot(
   limits: Limits = LIMITS,
 ): Promise<Snapshot> {
   const at = Date.now();
-  const refs = await allAgents(client, limits.agents);
+  const unlisted: string[] = [];
+  const refs = await allAgents(client, limits.agents, unlisted);
   const room: Room = { items: limits.items, bytes: limits.bytes, cut: undefined };
   if (refs.length > limits.agents) room.cut = `there are more than ${limits.agents} agents`;
   const agents: AgentWork[] = [];
   const notInstalled: NotRead[] = [];
-  const notRead: NotRead[] = [];
+  const notRead = unlisted.map(notListed);
   await eachOf(refs.slice(0, limits.agents), AT_ONCE, async (ref) => {
     try {
       const { version, work } = await openWorkOf(client, ref, room, limits);

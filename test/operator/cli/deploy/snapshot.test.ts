@@ -110,6 +110,20 @@ it("names agents without deployments() and those that do not answer, and writes 
   });
 }, 30_000);
 
+it("snapshot and drain name agents whose names() failed, of which nothing is known", async () => {
+  const items = [{ agent: "Shop", name: "a" }];
+  const url = await given({
+    agents: json({ items, unlisted: ["Desk"] }),
+    ...working("a", []),
+  });
+  const why = "Desk/*: its names() failed, see the log of the Worker";
+  const snapshot = await run(url, ["snapshot", "--out", path.join(project({}), "open.json")]);
+  expect(snapshot).toMatchObject({ code: 4, err: expect.stringContaining(why) });
+  const drained = await run(url, ["drain"]);
+  expect(drained.err).toContain(why);
+  expect(drained.out).not.toContain("safe to delete");
+});
+
 it("says where it is cut: by items, by bytes, by agents", async () => {
   const url = await given({
     agents: refs("a", "b"),
