@@ -14,6 +14,7 @@ import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import * as codemode from "../src/codemode/index.ts";
 import type { Json } from "../src/core/json.ts";
+import * as deploy from "../src/deploy/index.ts";
 import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
 import * as object from "../src/hosts/object/index.ts";
@@ -338,6 +339,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
   { exported: agent, documentedIn: /hosts\/agent\/durable-agent\.ts$/ },
   { exported: object, documentedIn: /hosts\/object\/durable\.ts$/ },
   { exported: limits, documentedIn: /limits\/(declared\/declarations|controls)\.ts$/ },
+  { exported: deploy, documentedIn: /deploy\/deployments\.ts$/ },
   { exported: streams, documentedIn: /streams\/cursor\.ts$/ },
   { exported: inbound, documentedIn: /inbound\/(links|feature|inbound|calls)\.ts$/ },
   { exported: react, documentedIn: /react\/follow\.ts$/ },
@@ -369,6 +371,7 @@ const INTERNAL: Readonly<Record<string, string>> = {
   UnauthenticatedError: "an e-mail is rejected by it; only its text is shown",
   CliError: "ends the command line with its text",
   ProjectError: "ends the command line with its text",
+  NoAnswerError: "a check before a deploy lists its text",
   HttpError: "the operator API answers with its text",
   NotFoundError: "a tool of the MCP server answers with its text",
   HarnessOperationError: "exported by perdure/harness, which loads the harnesses of the SDK",

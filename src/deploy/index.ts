@@ -1,5 +1,7 @@
 /** `perdure/deploy`: versions of an app, and what a deploy would strand. */
 
+export { InvalidOptionError } from "../core/options/options.ts";
+export { InvalidFilterError } from "../core/page.ts";
 export { type Deployments, type DeploymentsOptions, deployments } from "./deployments.ts";
 export { UnknownVersionError } from "./errors.ts";
 export type {

@@ -162,7 +162,7 @@ export class Features extends LifecycleCapability {
    */
   missing(what: "steps" | "calls", name: string): FeatureNotInstalledError | undefined {
     for (const [feature, { [what]: names = {} }] of ALL) {
-      const isOwn = name.split(".")[0] === feature;
+      const isOwn = name.startsWith(`${feature}.`);
       const usedBy = isOwn ? name : Object.hasOwn(names, name) && names[name];
       if (usedBy) return this.#missing(feature, usedBy);
     }
