@@ -86,8 +86,10 @@ export class Findings {
       waitId?: unknown;
       submissionIds?: unknown;
     };
-    const id = Array.isArray(submissionIds) ? submissionIds[0] : waitId;
-    return this.record.asked(id);
+    const ids = Array.isArray(submissionIds) ? submissionIds : [waitId];
+    const all = ids.map((id: unknown) => this.record.asked(id));
+    // Of a batch that is half done, one that is open has more to compare.
+    return all.find((asked) => asked && asked.end === undefined) ?? all[0];
   }
 
   /** Stored answers that the code refuses, where the old code did not. */

@@ -304,6 +304,9 @@ describe("steps that ask the agent", () => {
     });
     expect(await problemsOf(body("moods"), half)).toEqual([]);
     expect(await problemsOf(body("tempers"), half)).toEqual(["error renamed-or-removed: moods"]);
+    // The first one has ended, and the second one has not.
+    const short = z.object({ title: z.string().max(0) });
+    expect(await problemsOf(body("moods", short), half)).toEqual(["error request-changed: moods"]);
     const history = await historyAt(workflow.agent, workflow.id, "answer");
     expect(await problemsOf(body("moods"), history)).toEqual([]);
     expect(await problemsOf(body("tempers"), history)).toEqual(["error renamed-or-removed: moods"]);
