@@ -5,7 +5,7 @@ import type { AgentWorkflowEvent } from "agents/workflows";
 import { historyOf } from "../../src/deploy/history/history.ts";
 import type { ReplayProblem, WorkflowHistory } from "../../src/deploy/types.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import { replayWorkflow } from "../../src/testing/index.ts";
+import { replayWorkflow, type WorkflowClass } from "../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
 import { until } from "./given.ts";
 import type { ThinkAgent } from "./think-agent.ts";
@@ -90,4 +90,19 @@ export function pointsOf(history: WorkflowHistory): WorkflowHistory[] {
     const asked = history.asked.filter(({ startedAt }) => startedAt <= now);
     return { ...history, status: "running", platform, asked };
   });
+}
+
+/** The problems that a class has with a run at each point of it, each with the last steps of the run there. */
+export async function problemsAtAllPoints(
+  Class: WorkflowClass,
+  history: WorkflowHistory,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const at of [history, ...pointsOf(history)]) {
+    const states = at.platform.map(({ name, status }) => `${name} ${status}`);
+    for (const problem of (await replayWorkflow(Class, at)).problems) {
+      problems.push(`${shown(problem)}: ${problem.text} [${states.slice(-3).join()}]`);
+    }
+  }
+  return problems;
 }
