@@ -64,7 +64,7 @@ async function checked(project: NewProject, snapshot: Snapshot): Promise<Checked
 /** @param isBroken whether the configuration has errors, because of which the code may not start */
 async function ran(project: NewProject, questions: Questions, isBroken: boolean): Promise<Running> {
   const nothing: Running = { problems: [], notChecked: [], histories: 0, classes: 0 };
-  if (questions.histories.length === 0 && questions.needs.size === 0) return nothing;
+  if (questions.histories.length === 0 && questions.classes.size === 0) return nothing;
   note("Starting the new code in wrangler dev...");
   let code: NewCode;
   try {
@@ -76,7 +76,7 @@ async function ran(project: NewProject, questions: Questions, isBroken: boolean)
     const gap = ({ agent, history }: Questions["histories"][number]): NotChecked => {
       return { agent: agent.agent, name: agent.name, id: history.workflowId, why };
     };
-    const classes = [...questions.needs.keys()].map((binding) => {
+    const classes = [...questions.classes.keys()].map((binding) => {
       return { agent: binding, name: "", why: "the new code does not start, see the errors" };
     });
     return { ...nothing, notChecked: [...questions.histories.map(gap), ...classes] };

@@ -14,6 +14,10 @@ const REPLAYS_MS = 600_000;
 /** Needs of one call. */
 const MAX_NEEDS = 500;
 
+/** Errors of Perdure for a class that starts nowhere. Others may come of what is missing here, e.g. a secret. */
+const STARTS_NOT =
+  /^(?:Error: )?(?:InvalidOptionError|FeatureNotInstalledError): (?!deployments\.)/;
+
 type Code = Pick<NewCode, "replay" | "lacks">;
 
 export type Running = {
@@ -28,11 +32,18 @@ export type Running = {
 type Replayed = { readonly agent: AgentWork; readonly history: WorkflowHistory };
 type Needed = { readonly agent: AgentWork; readonly item: OpenItem; readonly need: Need };
 
+/** A class with open work. */
+type Asked = {
+  readonly className: string;
+  readonly agents: AgentWork[];
+  readonly needed: Needed[];
+};
+
 /** What there is to ask of the running code. */
 export type Questions = {
   readonly histories: readonly Replayed[];
   /** By the binding of a class of agents. */
-  readonly needs: ReadonlyMap<string, readonly Needed[]>;
+  readonly classes: ReadonlyMap<string, Asked>;
 };
 
 /** Leaves out what the configuration alone has a problem with. */
@@ -51,35 +62,41 @@ export function questionsOf(
       .filter(({ workflow }) => replayable.has(workflow))
       .map((history) => ({ agent, history })),
   );
-  const needs = new Map<string, Needed[]>();
+  const classes = new Map<string, Asked>();
   for (const agent of snapshot.agents) {
     const found = agents.classOf(agent.agent);
-    if (!found || found.isElsewhere || !exports(found.className)) continue;
-    const own = agent.work.flatMap((item) =>
-      // Bindings are compared with the configuration.
-      item.needs
-        .filter(({ what }) => what !== "binding" && what !== "workflow")
-        .map((need) => ({ agent, item, need })),
-    );
-    if (own.length > 0) needs.set(found.binding, [...(needs.get(found.binding) ?? []), ...own]);
+    if (!found || found.isElsewhere || !exports(found.className) || agent.work.length === 0)
+      continue;
+    const { binding, className } = found;
+    const asked = classes.get(binding) ?? { className, agents: [], needed: [] };
+    classes.set(binding, asked);
+    asked.agents.push(agent);
+    for (const item of agent.work) {
+      for (const need of item.needs) {
+        // Bindings are compared with the configuration.
+        if (need.what === "binding" || need.what === "workflow") continue;
+        asked.needed.push({ agent, item, need });
+      }
+    }
   }
-  return { histories, needs };
+  return { histories, classes };
 }
 
-export async function askRunning(code: Code, { histories, needs }: Questions): Promise<Running> {
+export async function askRunning(code: Code, { histories, classes }: Questions): Promise<Running> {
   const problems: Problem[] = [];
   const notChecked: NotChecked[] = [];
   let replayed = 0;
-  let classes = 0;
-  for (const [binding, needed] of needs) {
+  let started = 0;
+  for (const [binding, asked] of classes) {
     try {
-      problems.push(...(await lackProblems(code, binding, needed)));
-      classes++;
+      problems.push(...(await lackProblems(code, binding, asked.needed)));
+      started++;
     } catch (error) {
       if (!(error instanceof NoAnswerError)) throw error;
-      const [agent] = needed.map((each) => each.agent.agent);
+      if (STARTS_NOT.test(error.message)) problems.push(...startProblems(asked, error.message));
+      const [agent] = asked.agents;
       const why = `what its open work needs was not looked for: ${error.message}`;
-      notChecked.push({ agent: agent ?? binding, name: "", why });
+      notChecked.push({ agent: agent?.agent ?? binding, name: "", why });
     }
   }
   const deadline = Date.now() + REPLAYS_MS;
@@ -100,7 +117,7 @@ export async function askRunning(code: Code, { histories, needs }: Questions): P
       gap(`it was not replayed: ${error.message}`);
     }
   }
-  return { problems, notChecked, histories: replayed, classes };
+  return { problems, notChecked, histories: replayed, classes: started };
 }
 
 async function replayProblems(code: Code, { agent, history }: Replayed): Promise<Problem[]> {
@@ -124,7 +141,8 @@ async function lackProblems(
 ): Promise<Problem[]> {
   const distinct = [...new Map(needed.map(({ need }) => [keyOf(need), need])).values()];
   const lacking = new Set<string>();
-  for (let from = 0; from < distinct.length; from += MAX_NEEDS) {
+  // Also where nothing is needed: the object has to start.
+  for (let from = 0; from === 0 || from < distinct.length; from += MAX_NEEDS) {
     const lacked = await code.lacks(binding, distinct.slice(from, from + MAX_NEEDS));
     for (const need of lacked) lacking.add(keyOf(need));
   }
@@ -136,6 +154,15 @@ async function lackProblems(
       text: `It needs the ${need.what} ${need.name}, which the class of its agent does not have.`,
       remedy: remedyOf(need),
     }));
+}
+
+function startProblems({ className, agents }: Asked, why: string): Problem[] {
+  return agents.map(({ agent, name, version }) => ({
+    ...{ agent, name, kind: "class", id: className, version },
+    ...{ problem: "class-fails", severity: "error" },
+    text: `A new object of the class ${className} does not start: ${why}`,
+    remedy: "Correct the class: no work of its objects would go on.",
+  }));
 }
 
 function remedyOf({ what, name }: Need): string {

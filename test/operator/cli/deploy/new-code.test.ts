@@ -115,6 +115,22 @@ it("replays the histories with the new code, and asks a new object of each class
   expectClean(folder);
 }, 120_000);
 
+it("finds a class whose objects do not start", async () => {
+  const folder = given({
+    "src/worker.ts": WORKER.replace("onShipped() {}", "getScheduledTasks() { return {}; }"),
+    "open.json": JSON.stringify(
+      snapshotOf([agentWork("Desk", "main", [itemOf("submission", "s-1")])]),
+    ),
+  });
+  const words = ["check", "--snapshot", "open.json", "--json"];
+  const { code, out, err } = await run(NOWHERE, words, {}, folder);
+  expect(code, err + out).toBe(1);
+  expect(JSON.parse(out).problems).toMatchObject([
+    { kind: "class", id: "Desk", problem: "class-fails", severity: "error" },
+  ]);
+  expectClean(folder);
+}, 60_000);
+
 it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves nothing behind", async () => {
   const folder = given({ "src/worker.ts": `${WORKER}\nimport "./nowhere.ts";` });
   writeFileSync(

@@ -41,7 +41,7 @@ it("replays a run as the version that continues it, also after a migration", asy
   };
   const questions = {
     histories: histories.map((history) => ({ agent, history })),
-    needs: new Map(),
+    classes: new Map(),
   };
   expect(await askRunning(code, questions)).toMatchObject({ problems: [], histories: 3 });
   expect(asked).toEqual([
@@ -65,22 +65,50 @@ it("says which histories are not complete, and goes on after one that has no ans
         return FINE;
       },
       lacks: async () => {
-        throw new NoAnswerError("FeatureNotInstalledError: Add deployments() to the class Desk.");
+        throw new NoAnswerError(
+          "Error: FeatureNotInstalledError: deployments.lacks needs deployments().",
+        );
       },
     },
     {
       histories: histories.map((history) => ({ agent, history })),
-      needs: new Map([
-        ["Desk", [{ agent, item: itemOf("task", "t"), need: { what: "task", name: "t" } }]],
-      ]),
+      classes: new Map([["Desk", { className: "Desk", agents: [agent], needed: [] }]]),
     },
   );
   expect(found).toMatchObject({ problems: [], histories: 2, classes: 0 });
   expect(found.notChecked.map(({ id, why }) => [id, why])).toEqual([
-    [undefined, expect.stringContaining("Add deployments() to the class Desk.")],
+    [undefined, expect.stringContaining("deployments.lacks needs deployments().")],
     ["cut", "its history is not complete: the platform has not answered in time"],
     ["silent", "it was not replayed: no answer within 30 seconds"],
   ]);
+});
+
+it("a class that does not start is an error of all of its agents, unless it may start elsewhere", async () => {
+  const agents = ["a", "b"].map((name) => agentWork("Desk", name, [itemOf("run", "r")]));
+  const ask = (why: string) =>
+    askRunning(
+      {
+        replay: async () => FINE,
+        lacks: async (_, needs) => {
+          expect(needs).toEqual([]);
+          throw new NoAnswerError(why);
+        },
+      },
+      {
+        histories: [],
+        classes: new Map([["Desk", { className: "HelpDesk", agents, needed: [] }]]),
+      },
+    );
+  const broken = await ask(
+    "Error: FeatureNotInstalledError: getScheduledTasks() needs schedules().",
+  );
+  expect(broken.problems).toMatchObject([
+    { agent: "Desk", name: "a", kind: "class", id: "HelpDesk", problem: "class-fails" },
+    { agent: "Desk", name: "b", severity: "error" },
+  ]);
+  expect(broken.notChecked).toHaveLength(1);
+  const unsure = await ask("Error: Set OPENAI_API_KEY.");
+  expect(unsure).toMatchObject({ problems: [], notChecked: [{ agent: "Desk" }] });
 });
 
 it("asks for each need once, in parts, and names each item that needs what is gone", async () => {
@@ -98,7 +126,7 @@ it("asks for each need once, in parts, and names each item that needs what is go
         return needs.filter(({ name }) => name === "on7");
       },
     },
-    { histories: [], needs: new Map([["Desk", needed]]) },
+    { histories: [], classes: new Map([["Desk", { className: "Desk", agents: [agent], needed }]]) },
   );
   expect(calls).toEqual([500, 100]);
   expect(found.problems.map(({ id, problem }) => `${problem} ${id}`)).toEqual([

@@ -170,7 +170,7 @@ it("check ends with 4 where an agent did not answer, and says which, unless it f
   const migrations = [{ tag: "v1", new_sqlite_classes: ["Shop"] }];
   const answers = {
     agents: refs("a", "b"),
-    ...working("a", [itemOf("submission", "s-1")]),
+    ...working("a", []),
     "agents/Shop/b/work": silent,
   };
   const main = { "main.js": "export class Shop {}" };
@@ -179,7 +179,8 @@ it("check ends with 4 where an agent did not answer, and says which, unless it f
   expect(unsure).toMatchObject({ code: 4 });
   expect(unsure.out).toContain("Not checked:\n  Shop/b: The agent did not answer.\n");
   const wrong = project({ ...main, "wrangler.jsonc": JSON.stringify(config) });
-  expect(await run(await given(answers), ["check"], {}, wrong)).toMatchObject({ code: 1 });
+  const busy = { ...answers, ...working("a", [itemOf("submission", "s-1")]) };
+  expect(await run(await given(busy), ["check"], {}, wrong)).toMatchObject({ code: 1 });
 }, 30_000);
 
 it("drain counts the open work of each version over all agents, and says which is safe to delete", async () => {
