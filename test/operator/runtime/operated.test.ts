@@ -45,6 +45,28 @@ it.each(LISTS)("every page of %s has items, and each item once", async (list) =>
   expect(await all(list, 100)).toHaveLength(one.length);
 });
 
+it("each item of open work is opened by its id, a workflow with its history", async () => {
+  const client = app.client();
+  const { items } = await client.list(MAIN, "work", { limit: 100 });
+  const kinds = new Set(items.map(({ kind }) => kind));
+  expect([...kinds].sort()).toEqual(
+    ["approval", "dead-letter", "delivery", "submission", "task", "workflow"].sort(),
+  );
+  for (const item of items) {
+    const opened = await client.inspect(MAIN, "work", `${item.kind}/${item.id}`);
+    expect(opened).toMatchObject(item);
+    if (item.kind !== "workflow") expect(opened).not.toHaveProperty("history");
+    else {
+      expect(opened?.history).toMatchObject({
+        ...{ workflow: "REFUND_WORKFLOW", workflowId: item.id },
+        asked: [{ kind: "prompt" }, { kind: "approval" }],
+      });
+    }
+  }
+  expect(await client.inspect(MAIN, "work", "workflow/none")).toBeNull();
+  expect(await client.inspect(MAIN, "work", "none")).toBeNull();
+});
+
 it("an agent whose binding is missing is a finding, and the others are reported", async () => {
   const { agents, findings } = await app.client().report();
   expect(agents.map((each) => "report" in each)).toEqual([true, true, false]);

@@ -166,6 +166,9 @@ describe("the dashboard", () => {
     const details = page.locator("aside");
     await details.getByText("2026.11.1").waitFor();
     await details.getByText("task", { exact: true }).first().waitFor();
+    await row(page, "workflow").click();
+    await details.getByText("history").first().waitFor();
+    await details.getByText("REFUND_WORKFLOW").first().waitFor();
     expect(await axeFindings(page)).toEqual([]);
     await end(visited);
   });
