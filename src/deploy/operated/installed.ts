@@ -4,10 +4,10 @@ import type { WorkflowInfo } from "agents/workflows";
 import type { OnOne } from "../../core/operated/catalog.ts";
 import { done, type Effect, failed, NOT_FOUND, UNCHANGED } from "../../core/operated/effect.ts";
 import { type Health, healthOf } from "../../core/operated/part.ts";
+import { readOptions, text } from "../../core/options/option-schemas.ts";
 import type { Kernel } from "../../kernel/index.ts";
 import { interruptedSubmissions } from "../../kernel/submissions/internal.ts";
 import type { DeployStore } from "../store.ts";
-import type { Version } from "../types.ts";
 import type { ACTIONS } from "./catalog.ts";
 import { DEPLOY_RULES, type LostRun, MOST_DEPLOYS } from "./rules.ts";
 
@@ -18,8 +18,9 @@ const MOST_FAILED = 100;
 /** Operators have seen older ones, and have not restarted them. */
 const WINDOW_MS = 24 * 3_600_000;
 
-/** Characters of a version. */
-const MOST_VERSION = 100;
+const VERSION = text({ maxLength: 100 });
+const NO_VERSION =
+  "The run has no version: versions() does not export its class, or it has not begun. Export the class by versions().";
 
 const IS_UNKNOWN_VERSION = /\bUnknownVersionError\b/;
 
@@ -60,8 +61,8 @@ export function operatedDeployments(
       if (!run) return NOT_FOUND;
       const of = { workflow: run.workflowName, instance: workflowId };
       const recorded = store.versionOfRun(of);
-      const problem = problemOf(version, recorded);
-      if (problem !== undefined) return failed(workflowId, new Error(problem));
+      readOptions(VERSION, version, "version");
+      if (recorded === undefined) return failed(workflowId, new Error(NO_VERSION));
       return recorded === version ? UNCHANGED : done();
     },
     async act({ workflowId, version }) {
@@ -71,14 +72,6 @@ export function operatedDeployments(
       return true;
     },
   };
-}
-
-function problemOf(version: string, recorded: Version | undefined): string | undefined {
-  const { length } = version;
-  if (length > MOST_VERSION)
-    return `Invalid version of ${length} characters: expected at most ${MOST_VERSION}.`;
-  if (recorded !== undefined) return undefined;
-  return "The run has reported no version: versions() does not export its class, or the run has not begun. Export the class by versions() of perdure/deploy.";
 }
 
 function lostRun(

@@ -83,9 +83,9 @@ const deploysInterrupt: Rule = ({ interrupted, deploys }, now) => {
       title: `Deploys have interrupted ${plural(count, "open submission")} up to ${times} times since ${at(since, now)}.`,
       evidence: { count, since, ids: found.slice(0, 10).map(({ id }) => id) },
       cause:
-        "Each deploy restarts the object, and its turns take longer than the time between two deploys.",
+        "Each deploy restarts the object, and its turns take longer than the time between deploys.",
       fix: {
-        text: "Make their tools durable, split long turns, deploy less often, or set code_update_strategy to deferred.",
+        text: "Make their tools durable, split long turns, or set code_update_strategy to deferred.",
       },
       link: { view: "submissions", filter: "status:pending" },
     },

@@ -139,7 +139,7 @@ it("an operator migrates a run to another version, once, and an unknown run is n
     );
   const failure = (error: string) => ({
     outcome: "failed",
-    failed: [{ id, error: expect.stringContaining(error) }],
+    failed: [{ id: expect.stringContaining(id), error: expect.stringContaining(error) }],
   });
   expect(await migrate(id)).toMatchObject(failure("versions() does not export its class"));
   expect((await workOf(agent)).items).toMatchObject([{ version: "1" }]);
@@ -147,7 +147,7 @@ it("an operator migrates a run to another version, once, and an unknown run is n
     const query = "INSERT INTO perdure_workflow_versions VALUES ('WAITING_WORKFLOW', ?, '7', 1)";
     sql.exec(query, id);
   });
-  expect(await migrate(id, "x".repeat(101))).toMatchObject(failure("expected at most 100"));
+  expect(await migrate(id, "x".repeat(101))).toMatchObject(failure("1 to 100 characters"));
   expect(await migrate(id)).toMatchObject({ outcome: "done", count: 1 });
   expect((await workOf(agent)).items).toMatchObject([{ kind: "workflow", id, version: "8" }]);
   expect(await migrate(id)).toMatchObject({ outcome: "unchanged" });

@@ -61,6 +61,9 @@ it("each item of open work is opened by its id, a workflow with its history", as
         ...{ workflow: "REFUND_WORKFLOW", workflowId: item.id },
         asked: [{ kind: "prompt" }, { kind: "approval" }],
       });
+      // Whoever has the proof of a wait can send the event that ends it.
+      expect(JSON.stringify(opened)).toContain('"proof":"(hidden)"');
+      expect(JSON.stringify(opened)).not.toMatch(/"proof":"(?!\(hidden\)")/);
     }
   }
   expect(await client.inspect(MAIN, "work", "workflow/none")).toBeNull();
