@@ -121,9 +121,13 @@ export class ReplayedAgent {
     return value === undefined ? null : (partOf(JSON.stringify(value), part) ?? null);
   }
 
-  #sample(waitId: string): object | null {
-    const asked = this.#new.get(waitId);
+  /** An end for a wait whose own end is not in the history. */
+  sampleOf(waitId: string, asked: WaitRequest | undefined): object | null {
     return asked ? sampleEnd(waitId, asked) : null;
+  }
+
+  #sample(waitId: string): object | null {
+    return this.sampleOf(waitId, this.#new.get(waitId));
   }
 }
 

@@ -9,6 +9,9 @@ import type { Ask } from "./step.ts";
 import * as texts from "./texts.ts";
 import { type Unit, unitsOf } from "./units.ts";
 
+const OTHER_ITEMS =
+  "it has other items now. Those with the same keys are found again, and the others are asked";
+
 export class Findings {
   readonly units: readonly Unit[];
 
@@ -29,6 +32,11 @@ export class Findings {
 
   get fresh(): readonly Unit[] {
     return this.units.filter(({ recorded, fresh }) => recorded.length === 0 && fresh.length > 0);
+  }
+
+  /** Whether the code asks for steps that the run has not made, besides parts of those that it has. */
+  get hasFresh(): boolean {
+    return this.units.some(({ isAsked, fresh }) => !isAsked && fresh.length > 0);
   }
 
   /** Whether there is nothing to look at more closely. */
@@ -101,11 +109,13 @@ export class Findings {
         fresh.some(({ calls }) => calls?.refused ?? calls?.opened?.refuses !== undefined),
     );
     const isNew = (unit: Unit) => {
-      if (this.gone.length > 0 || this.record.history.status === "complete") return true;
       const first = asks.find(
         ({ recorded, calls }) => recorded && unit.recorded.includes(recorded) && calls?.opened,
       );
       const asked = first && this.#askedOf(first);
+      // An end that the history does not have was made up.
+      if (asked?.end === undefined && unit.kind !== "batch") return false;
+      if (this.gone.length > 0 || this.record.history.status === "complete") return true;
       return asked !== undefined && !isSameSchema(asked, first?.calls?.opened?.request);
     };
     return refusing.filter(isNew).map(({ name, kind }) => texts.refused(name, kind));
@@ -125,16 +135,14 @@ export class Findings {
 
   /** Steps that were renamed or removed. @param later what the code asks for, where new steps have an answer */
   renames(later: Findings): ReplayProblem[] {
-    const changed = new Set(
-      later
-        .#kindPairs()
-        .flat()
-        .map(({ id }) => id),
-    );
+    const others = later.gone.filter(({ kind, fresh }) => kind === "batch" && fresh.length > 0);
+    const pairs = later.#kindPairs().flat();
+    const changed = new Set([...pairs, ...others].map(({ id }) => id));
     const fresh = later.#freshBefore().filter(({ id }) => !changed.has(id));
     const gone = later.gone.filter(({ id }) => !changed.has(id));
-    if (gone.length > 0) return gone.map((unit) => texts.gone(unit, fresh));
-    return this.gone.length === 0 ? [] : fresh.map(texts.inserted);
+    const items = others.map(({ name }) => texts.changed(name, "warning", OTHER_ITEMS));
+    if (gone.length > 0) return [...items, ...gone.map((unit) => texts.gone(unit, fresh))];
+    return this.gone.length === 0 ? [] : [...items, ...fresh.map(texts.inserted)];
   }
 
   /** New steps before the last one of the history, or all where the code has not come to it. */
@@ -168,6 +176,10 @@ export class Findings {
     const { end } = this.play;
     if (end.at !== "threw" || !this.hasFailed) return [];
     const { name, message } = failureOf(end.error);
+    if (name === "TypeError" && this.record.hasLostTypes) {
+      const why = `run() throws ${message}; the output of a step may have been a Map or another type that JSON does not have`;
+      return [texts.notReplayed("run()", why)];
+    }
     if (name === "UnknownVersionError") return [texts.unknownVersion(message)];
     return [texts.wouldFail(`${name}: ${message}`.slice(0, 1_000))];
   }

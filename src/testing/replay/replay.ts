@@ -144,10 +144,12 @@ class Replaying {
     }
     const failures = findings.failure();
     // The code has not come to the other steps.
-    if (failures.length > 0 && findings.fresh.length === 0) return [...changes, ...failures];
+    if (failures.length > 0 && !findings.hasFresh) return [...changes, ...failures];
     const random = await this.#randomNames(findings);
     if (random) return [...changes, texts.notReplayed(random, RANDOM)];
-    const later = findings.fresh.length > 0 ? await this.#later() : findings;
+    const later = findings.hasFresh ? await this.#later() : findings;
+    if (performance.now() > this.options.deadline)
+      return [...changes, texts.notReplayed("run()", LATE)];
     const kinds = later.kindChanges();
     const renames = findings.renames(later);
     return [...changes, ...kinds, ...renames, ...later.reorders(), ...failures];
@@ -172,6 +174,7 @@ class Replaying {
   }
 }
 
+const LATE = "the replay takes longer than its timeout";
 const RANDOM =
   "its name is another one in each run of the code, as one with a time or a random number in it. Steps are found by their names";
 /** A day, an hour, a minute and a second: each part of a time is another one. */

@@ -35,6 +35,8 @@ export type Answers = {
 
 /** More steps and calls than any run can make: code that never ends. */
 const MOST_ASKS = 20_000;
+/** New steps that have an answer: enough to come to the steps behind them. */
+const MOST_NEW = 500;
 const NEVER = new Promise<never>(() => {});
 
 type Answer = {
@@ -44,7 +46,12 @@ type Answer = {
   readonly place: number;
   readonly give: () => void;
 };
-type Waited = { readonly asked: string; readonly kind: string; readonly proof: unknown };
+type Waited = {
+  readonly asked: string;
+  readonly kind: string;
+  readonly proof: unknown;
+  readonly opened?: Calls["opened"];
+};
 
 export class ReplayedStep {
   readonly asks: Ask[] = [];
@@ -62,6 +69,7 @@ export class ReplayedStep {
   readonly #waited = new Map<string, Waited>();
   #position = 0;
   #made = 0;
+  #new = 0;
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -107,7 +115,7 @@ export class ReplayedStep {
     const isOwn = name.startsWith("perdure:") || config?.retries === AGENT_CALL_RETRIES;
     const own = isOwn && name !== VERSION_STEP ? await this.#own(ask, code) : undefined;
     const { recorded } = ask;
-    if (!recorded) return this.#new(ask, () => (own ? own.result() : this.#newResult(name)));
+    if (!recorded) return this.#answerNew(ask, () => (own ? own.result() : this.#newResult(name)));
     if (recorded.status === "open") return this.#wait();
     return this.#answer(ask, () => {
       if (recorded.status !== "completed") throw errorOf(recorded);
@@ -118,14 +126,14 @@ export class ReplayedStep {
         return this.#stop(name, "its output is not in the history");
       }
       const output = this.#output(recorded.output);
-      this.#noteReceipt(output);
+      this.#noteReceipt(output, ask);
       return output;
     });
   };
 
   readonly sleep = async (name: string, _duration?: unknown): Promise<unknown> => {
     const ask = this.#ask("sleep", name);
-    if (!ask.recorded) return this.#new(ask, () => undefined);
+    if (!ask.recorded) return this.#answerNew(ask, () => undefined);
     return ask.recorded.status === "open" ? this.#wait() : this.#answer(ask, () => undefined);
   };
 
@@ -135,7 +143,8 @@ export class ReplayedStep {
     const ask = this.#ask("event", name);
     const type = String(options?.type ?? "");
     const { recorded } = ask;
-    if (!recorded) return this.#new(ask, () => eventOf(type, this.answers.unknown(), Date.now()));
+    if (!recorded)
+      return this.#answerNew(ask, () => eventOf(type, this.answers.unknown(), Date.now()));
     if (recorded.status === "open") return this.#wait();
     return this.#answer(ask, () => {
       if (recorded.status !== "completed") throw timeoutError();
@@ -185,11 +194,12 @@ export class ReplayedStep {
     return result;
   }
 
-  #new(ask: Ask, result: () => unknown): Promise<unknown> {
-    if (this.answers.isWaiting && ask.name !== VERSION_STEP) return this.#wait();
+  #answerNew(ask: Ask, result: () => unknown): Promise<unknown> {
+    const isWaiting = this.answers.isWaiting || ++this.#new > MOST_NEW;
+    if (isWaiting && ask.name !== VERSION_STEP) return this.#wait();
     return this.#answer(ask, () => {
       const value = result();
-      this.#noteReceipt(value);
+      this.#noteReceipt(value, ask);
       return value;
     });
   }
@@ -226,11 +236,12 @@ export class ReplayedStep {
   }
 
   /** What the agent has answered to a step that asks it: the event of the end has its type and its proof. */
-  #noteReceipt(output: unknown): void {
+  #noteReceipt(output: unknown, { calls }: Ask): void {
     const { waitId, eventType, proof } = Object(output) as Readonly<Record<string, unknown>>;
     if (typeof waitId !== "string" || typeof eventType !== "string") return;
-    const kind = this.record.asked(waitId)?.kind ?? "";
-    this.#waited.set(eventType, { asked: waitId, kind, proof });
+    const opened = calls?.opened;
+    const kind = this.record.asked(waitId)?.kind ?? opened?.kind ?? "";
+    this.#waited.set(eventType, { asked: waitId, kind, proof, opened });
   }
 
   /** The payload of an event that has come. Undefined where the step waits for another one. */
@@ -243,7 +254,7 @@ export class ReplayedStep {
     // The step has asked the agent after the event, so it has not believed it.
     const round = /wait(?:-(\d+))?$/.exec(name)?.[1] ?? "1";
     if (this.record.has(name.replace(/wait(-\d+)?$/, `check-${round}`))) return {};
-    const { asked, kind, proof } = waited;
+    const { asked, kind, proof, opened } = waited;
     if (kind === "batch") return { event: {}, proof };
     const known = this.record.asked(asked);
     // An event can hold more than the result of a step. What it could not hold was read in parts.
@@ -251,8 +262,9 @@ export class ReplayedStep {
     const end = known && (isInParts ? shortEnd(known) : known.end);
     if (typeof end === "object" && end !== null)
       return { event: { data: asDelivered(end, kind) }, proof };
-    void this.#stop(name, "its agent has no end of it, or another agent was asked");
-    return undefined;
+    // It was deleted, or another agent was asked.
+    this.unknown.add(`the end of the step of ${JSON.stringify(name)}`);
+    return { event: { data: this.agent.sampleOf(asked, opened) }, proof };
   }
 
   #output(output: Json | undefined): unknown {

@@ -23,7 +23,9 @@ const LOST: Readonly<Record<string, string>> = {
 export function gone(unit: Unit, instead: readonly Unit[]): ReplayProblem {
   const { name: step, kind } = unit;
   const isOpen = unit.recorded.some(({ status }) => status === "open");
-  const names = instead.slice(0, 3).map((one) => preview(one.name));
+  const names = instead
+    .slice(0, 3)
+    .map((one) => (one.name === step ? `it with another key` : preview(one.name)));
   const asks = names.length > 0 ? ` and asks for ${names.join(", ")} instead` : "";
   const says = (then: string) =>
     `The run has ${isOpen ? "an open" : "made a"} step ${preview(step)} (${kind}), and the new code no longer asks for it${asks}: ${then}.`;

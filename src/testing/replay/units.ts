@@ -19,6 +19,8 @@ export type Unit = {
 
 const PART = /^(.*):(?:(approval|agent-tool|webhook|codemode)-)?([a-z]+(?:-[\w-]+)?)$/s;
 const SUBMIT = /submit(-\d+)?$/;
+/** The parts of `sleepUntilNext()`. */
+const SLEEP = /^(.*?)(?:~[\w-]+)?:sleep-(?:next|hop-\d+)$/s;
 /** Steps that Perdure makes for itself. */
 const INTERNAL = /^perdure:|^__agent_/;
 
@@ -29,13 +31,11 @@ export function unitsOf(record: Recorded, asks: readonly Ask[]): Unit[] {
   const owners = ownersOf(record, asks);
   const units = new Map<string, Unit>();
   const unitOf = (step: Pick<PlatformStep, "kind" | "name" | "count">): Unit => {
-    const owner = owners.get(prefixOf(step.name)) ?? {
-      id: idOf(step),
-      name: step.name,
-      kind: step.kind,
-    };
-    const unit = units.get(owner.id) ?? { ...owner, recorded: [], fresh: [], isAsked: false };
-    units.set(owner.id, unit);
+    const owner = owners.get(prefixOf(step.name)) ??
+      sleepOf(step.name) ?? { ...step, id: idOf(step) };
+    const { id, name, kind } = owner;
+    const unit = units.get(id) ?? { id, name, kind, recorded: [], fresh: [], isAsked: false };
+    units.set(id, unit);
     return unit;
   };
   for (const step of record.history.platform) {
@@ -72,6 +72,13 @@ function ownersOf(record: Recorded, asks: readonly Ask[]): ReadonlyMap<string, O
     if (calls?.opened) add(name, calls.opened.workflow.stepName, calls.opened.kind);
   }
   return owners;
+}
+
+function sleepOf(part: string): Owner | undefined {
+  const name = SLEEP.exec(part)?.[1];
+  return name === undefined
+    ? undefined
+    : { id: `sleep ${part.replace(/-[^-:]*(-\d+)?$/, "")}`, name, kind: "sleep" };
 }
 
 function prefixOf(name: string): string {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { WorkflowHistory } from "../../../src/deploy/types.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, replayWorkflow } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { until } from "../../support/given.ts";
@@ -313,6 +314,84 @@ describe("steps that ask the agent", () => {
     const narrow = Ticket.refine(({ title }) => title !== "a");
     expect(await problemsOf(body("moods", narrow), history)).toEqual([
       "error answer-refused: moods",
+    ]);
+  });
+
+  it("a batch with other items finds the answers of the same keys", async () => {
+    const body =
+      (items: string[]): WorkflowBody =>
+      async (step) => {
+        await step.promptAll("moods", items, {
+          prompt: (item) => ask({ answer: { title: item } }),
+          key: (item) => item,
+          output: Ticket,
+        });
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+    const history = await givenRun(body(["a", "b"]), "answer");
+    expect(await problemsOf(body(["b", "a", "c"]), history)).toEqual([
+      "warning request-changed: moods",
+    ]);
+  });
+
+  it("a prompt with another key is asked again", async () => {
+    const body =
+      (key: string): WorkflowBody =>
+      async (step) => {
+        await step.prompt("file", {
+          key,
+          prompt: ask({ answer: { title: "fire" } }),
+          output: Ticket,
+        });
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+    const history = await givenRun(body("a"), "answer");
+    const { problems } = await replayWorkflow(codeOf(body("b")), history);
+    expect(problems).toMatchObject([
+      { severity: "error", problem: "renamed-or-removed", step: "file" },
+    ]);
+    expect(problems[0]?.text).toContain("with another key");
+  });
+
+  it("another schedule sleeps again", async () => {
+    const body =
+      (name: string, schedule: "every 1 hour" | "every 2 hours"): WorkflowBody =>
+      async (step) => {
+        await sleepUntilNext(step, name, schedule);
+      };
+    const history = await givenRun(body("hour", "every 1 hour"), "hour:sleep-hop-0");
+    expect(await problemsOf(body("hour", "every 2 hours"), history)).toEqual([]);
+    expect(await problemsOf(body("hours", "every 2 hours"), history)).toEqual([
+      "warning renamed-or-removed: hour",
+    ]);
+  });
+
+  it("a prompt of another agent is replayed as far as its answer does not matter", async () => {
+    const body =
+      (rest: (step: ThinkWorkflowStep, title: string) => Promise<unknown>): WorkflowBody =>
+      async (step) => {
+        const agent = { binding: "ThinkAgent", name: `other-${crypto.randomUUID()}` };
+        const prompt = ask({ answer: { title: "fire" }, delayMs: 200 });
+        const { title } = await step.prompt("file", { agent, prompt, output: Ticket });
+        await rest(step, title);
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+    const same = body((step) => step.do("save", async () => 1));
+    expect(await problemsOf(same, await givenRun(same, "answer"))).toEqual([]);
+    const named = body((step, title) => step.do(`save ${title}`, async () => 1));
+    expect(await problemsOf(named, await givenRun(named, "answer"))).toEqual([
+      "warning not-replayed: run()",
+    ]);
+  });
+
+  it("an output whose type JSON does not have is no error of the code", async () => {
+    const body: WorkflowBody = async (step) => {
+      const byName = await step.do("load", async () => new Map([["a", 1]]) as never);
+      await step.do(`has ${(byName as Map<string, number>).get("a")}`, async () => 1);
+      await step.waitForEvent("answer", { type: "answer" });
+    };
+    expect(await problemsOf(body, await givenRun(body, "answer"))).toEqual([
+      "warning not-replayed: run()",
     ]);
   });
 
