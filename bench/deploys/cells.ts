@@ -40,8 +40,8 @@ export const STATES = {
 export type State = keyof typeof STATES;
 export type Kind = (typeof STATES)[State]["kind"];
 
-/** Perdure's workflow, or one of the platform alone. */
-export type Flavor = "perdure" | "plain";
+/** Perdure's workflow, the same with `versions()`, or one of the platform alone. */
+export type Flavor = "perdure" | "versioned" | "plain";
 
 export type Cell = { readonly flavor: Flavor; readonly edit: Edit; readonly state: State };
 
@@ -53,14 +53,8 @@ export function cellOf(id: string): Cell {
   return { flavor, edit, state } as Cell;
 }
 
-/** Edits of what the platform alone does not have. */
-const NOT_PLAIN: readonly Edit[] = [
-  "rename-tool",
-  "rename-task",
-  "rename-class",
-  "rename-binding",
-  "thread",
-];
+/** Edits of what is no part of a workflow. */
+const OF_AGENTS: readonly Edit[] = ["rename-tool", "rename-task", "rename-class", "rename-binding"];
 /** States of a step that the platform alone has as a `do` or an event. */
 const PLAIN_STATES: readonly State[] = ["before", "in", "waiting", "after", "batch"];
 
@@ -70,9 +64,13 @@ export function allCells(): Cell[] {
   const of = (flavor: Flavor) =>
     edits.flatMap((edit) => states.map((state): Cell => ({ flavor, edit, state })));
   const plain = of("plain").filter(
-    ({ edit, state }) => !NOT_PLAIN.includes(edit) && PLAIN_STATES.includes(state),
+    ({ edit, state }) =>
+      !OF_AGENTS.includes(edit) && edit !== "thread" && PLAIN_STATES.includes(state),
   );
-  return [...of("perdure"), ...plain];
+  const versioned = of("versioned").filter(
+    ({ edit }) => !OF_AGENTS.includes(edit) && edit !== "rename-workflow",
+  );
+  return [...of("perdure"), ...versioned, ...plain];
 }
 
 /** What operators call the agents of an edit of agents. Each has a class of its own: the edit is the same for all its agents. */
@@ -89,7 +87,7 @@ export const kindOf = ({ edit }: Cell): string =>
 /** The bindings of a cell's agent and workflow in a half of the app. */
 export function bindingsOf({ flavor, edit }: Cell, code: Code) {
   const isNew = code === "new";
-  const workflow = flavor === "plain" ? "PLAIN" : "FLOW";
+  const workflow = { perdure: "FLOW", versioned: "VERSIONED", plain: "PLAIN" }[flavor];
   const renamed = isNew ? `${workflow}_RENAMED` : `${workflow}_NAMED`;
   const agents: Partial<Record<Edit, string>> = {
     "rename-tool": "TOOLED",

@@ -18,15 +18,15 @@ import { CommandLine } from "./command-line.ts";
 import type { Desked } from "./desk.ts";
 import { isHarmed, type Outcome, outcomeOf } from "./outcome.ts";
 import { saidOf } from "./said.ts";
-import { falseAlarms, unsaid, written } from "./table.ts";
+import { falseAlarms, unsaid, unspared, written } from "./table.ts";
 
 const LIMIT_MS = 600_000;
 const POLL_MS = 500;
 /** Runs reach their states, and end, in some seconds. */
-const STATES_MS = 90_000;
+const STATES_MS = 180_000;
 /** Nothing has moved for so long: what has not ended by then does not end. */
-const QUIET_MS = 20_000;
-const SETTLE_MS = 150_000;
+const QUIET_MS = 40_000;
+const SETTLE_MS = 240_000;
 /** Requests at the same time. */
 const CONCURRENCY = 16;
 
@@ -59,24 +59,23 @@ async function prove(): Promise<boolean> {
   return report({ outcomes, said });
 }
 
-/** Returns whether nothing was harmed of which nothing had been said. */
+/** Returns whether nothing was harmed of which no error had been said, or that has to go on in any case. */
 function report(results: Parameters<typeof unsaid>[0]): boolean {
   const { outcomes, said } = results;
-  const found = unsaid(results);
+  const found = [...new Set([...unsaid(results), ...unspared(results)])];
   for (const { id, end, twice, missing, error } of found)
     console.error(`${id}: ${JSON.stringify({ end, twice, missing, error, said: said.get(id) })}`);
   const alarms = falseAlarms(results);
   for (const { id } of alarms)
     console.log(`said, but ended well: ${id}: ${said.get(id)?.problems}`);
   const harmed = [...outcomes.values()].filter(isHarmed).length;
-  const same = [...outcomes.values()].filter((one) => one.id.includes("--none--") && isHarmed(one));
-  for (const { id } of same) console.error(`${id} was harmed without an edit`);
   console.log(
-    `seed ${seed}: ${outcomes.size} runs, ${harmed} harmed, ${found.length} of Perdure's not said before, ` +
-      `${alarms.length} said that ended well`,
+    `seed ${seed}: ${outcomes.size} runs, ${harmed} harmed, ${found.length} against what had been said before, ` +
+      `${alarms.length} that ended well after an error`,
   );
-  if (every <= 1) writeFileSync(PAGE, written(readFileSync(PAGE, "utf8"), results));
-  return found.length === 0 && same.length === 0;
+  const isFine = found.length === 0;
+  if (isFine && every <= 1) writeFileSync(PAGE, written(readFileSync(PAGE, "utf8"), results));
+  return isFine;
 }
 
 let lapped = Date.now();
@@ -178,7 +177,7 @@ function deploy(): void {
 async function sendAll(ids: readonly string[]): Promise<void> {
   const receiving = ids.filter((id) => {
     const { flavor, edit, state } = cellOf(id);
-    if (flavor === "perdure") return state === "webhook";
+    if (flavor !== "plain") return state === "webhook";
     return state === "waiting" || (state === "before" && edit === "change-kind");
   });
   await each(receiving, (id) => tried(id, "receive"));
@@ -206,7 +205,7 @@ async function settled(ids: readonly string[]): Promise<Map<string, Outcome>> {
     );
     await each(open, async (id) => {
       await tried(id, "go");
-      if (cellOf(id).flavor === "perdure") await tried(id, "decide");
+      if (cellOf(id).flavor !== "plain") await tried(id, "decide");
     });
     const statuses = await each(open, (id) => call<Status>(runtime, "status", id, signal));
     const desks = await desk();

@@ -1,6 +1,6 @@
 /** The matrix as tables of docs/deploy.md. */
 
-import { EDITS, type Edit, type Flavor, idOf, STATES, type State } from "./cells.ts";
+import { cellOf, EDITS, type Edit, type Flavor, idOf, STATES, type State } from "./cells.ts";
 import { isHarmed, type Outcome } from "./outcome.ts";
 import type { Said } from "./said.ts";
 
@@ -24,8 +24,17 @@ type Results = {
 export function unsaid({ outcomes, said }: Results): Outcome[] {
   const isSaid = ({ id }: Outcome) => said.get(id)?.severity === "error";
   return [...outcomes.values()].filter(
-    (outcome) => outcome.id.startsWith("perdure") && isHarmed(outcome) && !isSaid(outcome),
+    (outcome) => !outcome.id.startsWith("plain") && isHarmed(outcome) && !isSaid(outcome),
   );
+}
+
+/** Runs without an edit, or with `versions()`, that were harmed or of which an error was said. */
+export function unspared({ outcomes, said }: Results): Outcome[] {
+  return [...outcomes.values()].filter((outcome) => {
+    const { flavor, edit } = cellOf(outcome.id);
+    const isSpared = edit === "none" || flavor === "versioned";
+    return isSpared && (isHarmed(outcome) || said.get(outcome.id)?.severity === "error");
+  });
 }
 
 /** Errors for runs that went on well. */
@@ -35,7 +44,7 @@ export function falseAlarms({ outcomes, said }: Results): Outcome[] {
   );
 }
 
-function cellOf({ outcomes, said }: Results, id: string): string {
+function textOf({ outcomes, said }: Results, id: string): string {
   const outcome = outcomes.get(id);
   if (!outcome) return "";
   const word = wordOf(outcome);
@@ -53,7 +62,7 @@ function tableOf(results: Results, flavor: Flavor): string {
     row(["edit", ...states.map((state) => STATES[state].title)]),
     `|---${"|---".repeat(states.length)}|`,
     ...edits.map((edit) =>
-      row([EDITS[edit], ...states.map((state) => cellOf(results, ids(edit, state)))]),
+      row([EDITS[edit], ...states.map((state) => textOf(results, ids(edit, state)))]),
     ),
   ].join("\n");
 }
@@ -66,6 +75,10 @@ export function written(page: string, results: Results): string {
     throw new Error(`The page has no ${START} and ${END}`);
   const tables = [
     tableOf(results, "perdure"),
+    "",
+    "The same where `versions()` keeps the old class beside the new one:",
+    "",
+    tableOf(results, "versioned"),
     "",
     "The same for workflows of the platform alone, of which nothing is said before:",
     "",

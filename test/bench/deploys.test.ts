@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { allCells, bindingsOf, type Cell, cellOf, idOf } from "../../bench/deploys/cells.ts";
 import { isHarmed, outcomeOf } from "../../bench/deploys/outcome.ts";
 import { saidOf } from "../../bench/deploys/said.ts";
-import { falseAlarms, unsaid, wordOf, written } from "../../bench/deploys/table.ts";
+import { falseAlarms, unsaid, unspared, wordOf, written } from "../../bench/deploys/table.ts";
 
 const EFFECTS = { begin: 1, step: 1, side: 1, end: 1 };
 const cell = (edit: Cell["edit"], state: Cell["state"]) => idOf({ flavor: "perdure", edit, state });
@@ -75,6 +75,20 @@ describe("what was said before", () => {
     expect(falseAlarms(results([well], [problem(AFTER, "warning")]))).toEqual([]);
   });
 
+  it("must be nothing for a run without an edit, or with versions(), which must go on", () => {
+    const spared = [
+      cell("none", "in"),
+      idOf({ flavor: "versioned", edit: "remove", state: "after" }),
+    ];
+    for (const id of spared) {
+      const [well, harmed] = [given(id), given(id, { ...EFFECTS, step: 2 })];
+      expect(unspared(results([well], []))).toEqual([]);
+      expect(unspared(results([well], [problem(id, "error")]))).toEqual([well]);
+      expect(unspared(results([harmed], []))).toEqual([harmed]);
+    }
+    expect(unspared(results([twice], []))).toEqual([]);
+  });
+
   it("has each problem of a run once, those of the worst severity", () => {
     const problems = [
       problem(AFTER, "warning", "reordered"),
@@ -89,7 +103,7 @@ describe("what was said before", () => {
 });
 
 it("the tables replace what stands between the marks", () => {
-  const page = "before\n<!-- matrix:start -->\nold\n<!-- matrix:end -->\nafter\n";
+  const page = "before\n<!-- matrix:start -->\nthe table before\n<!-- matrix:end -->\nafter\n";
   const none = allCells().filter(({ edit }) => edit === "none");
   const all = results(
     none.map((each) => given(idOf(each), {}, "waiting")),
@@ -101,7 +115,7 @@ it("the tables replace what stands between the marks", () => {
   );
   expect(text).toContain("| none | stranded | warning: stranded | stranded |");
   expect(text).toMatch(/<!-- matrix:end -->\nafter\n$/);
-  expect(text).not.toContain("old");
+  expect(text).not.toContain("the table before");
   expect(written(text, all)).toBe(text);
   expect(() => written("no marks", all)).toThrow("has no <!-- matrix:start -->");
 });

@@ -1,5 +1,6 @@
 /** The code that is deployed while the runs are open. */
 
+import { versions } from "perdure/deploy";
 import { operator } from "perdure/operator";
 import { agentOf } from "../agents.ts";
 import { type AppEnv, appOf } from "../app.ts";
@@ -16,6 +17,10 @@ export class MovedOn extends agentOf("new") {}
 
 export class Flow extends flowOf("new") {}
 export class RenamedFlow extends flowOf("new") {}
+export class Versioned extends versions({
+  "1": flowOf("old"),
+  "2": flowOf("new"),
+}) {}
 export class Plain extends plainOf("new") {}
 export class RenamedPlain extends plainOf("new") {}
 

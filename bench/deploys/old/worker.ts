@@ -1,5 +1,6 @@
 /** The code that begins the runs. */
 
+import { versions } from "perdure/deploy";
 import { operator } from "perdure/operator";
 import { agentOf } from "../agents.ts";
 import { type AppEnv, appOf } from "../app.ts";
@@ -16,6 +17,7 @@ export class Moved extends agentOf("old") {}
 
 export class Flow extends flowOf("old") {}
 export class NamedFlow extends flowOf("old") {}
+export class Versioned extends versions({ "1": flowOf("old") }) {}
 export class Plain extends plainOf("old") {}
 export class NamedPlain extends plainOf("old") {}
 
