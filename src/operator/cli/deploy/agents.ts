@@ -22,14 +22,17 @@ export type NewAgents = {
 
 export function newAgents({ sources, settings }: NewProject): NewAgents {
   const named = new Map<string, string>();
-  let isWhole = false;
+  let isWhole = true;
   for (const [options] of sources.argumentsOf(NEEDS.operations.mounts)) {
     const agents = options && propertyIn(options, "agents");
-    if (agents?.type !== "ObjectExpression") continue;
-    isWhole = agents.properties.every((each) => each.type === "ObjectProperty");
+    if (agents?.type !== "ObjectExpression") {
+      isWhole = false;
+      continue;
+    }
     for (const each of agents.properties) {
       const binding = each.type === "ObjectProperty" ? bindingIn(each) : undefined;
-      if (binding !== undefined) named.set(nameOf((each as ObjectProperty).key), binding);
+      if (binding === undefined) isWhole = false;
+      else named.set(nameOf((each as ObjectProperty).key), binding);
     }
   }
   const bindings = bindingsOf(settings).flatMap((each): NewClass[] => {

@@ -106,6 +106,12 @@ it("finds the class of an agent by the options of operator(), whatever the agent
   expect(problems).toEqual(["migration-missing class Desk"]);
   const other = mounted("{ other: { namespace: (env) => env.Desk } }");
   expect(found(CONFIG, other, "support").problems).toEqual(["class-gone class support"]);
+  // Another mount may name it.
+  const open = `${other}\noperator({ agents: agentsOf() });`;
+  expect(found(CONFIG, open, "support")).toMatchObject({
+    problems: [],
+    notChecked: [expect.stringContaining("its class was not found")],
+  });
 });
 
 it("says where it does not know the class of an agent, and asks nothing of agents without open work", () => {
