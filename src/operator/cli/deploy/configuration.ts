@@ -81,7 +81,22 @@ function classProblems(project: NewProject, agent: AgentWork, found: NewClass): 
       : `If ${className} is new, add { "tag": "${nextTag(settings)}", "new_sqlite_classes": ["${className}"] } to "migrations". If it was renamed, add "renamed_classes".`;
     return [{ ...about, problem: isDeleted ? "class-deleted" : "migration-missing", text, remedy }];
   }
-  return [];
+  return replacedProblems(project, agent, found);
+}
+
+/** No error: the migration may be deployed already, and the open work be that of the new class. */
+function replacedProblems(
+  project: NewProject,
+  agent: AgentWork,
+  { binding, className }: NewClass,
+): Problem[] {
+  const deleted = deletedClass(project, agent.agent) ?? deletedClass(project, binding);
+  if (deleted === undefined || deleted === className) return [];
+  const file = path.basename(project.file);
+  const text = `A migration in ${file} deletes the class ${deleted}, and the binding ${binding} leads to ${className}, which starts empty. With this deploy the open work of ${deleted} is gone.`;
+  const remedy = `If that migration is not deployed yet, rename the class instead: "renamed_classes": [{ "from": "${deleted}", "to": "${className}" }].`;
+  const about = { ...ofClass(agent, deleted), severity: "warning" } as const;
+  return [{ ...about, problem: "class-deleted", text, remedy }];
 }
 
 function goneProblem(project: NewProject, agent: AgentWork): Problem {

@@ -32,10 +32,9 @@ function found(config: object, source = SOURCE, agent = "Desk", work: readonly O
   const snapshot = snapshotOf([agentWork(agent, "main", work, [history])]);
   const { problems, notChecked } = checkConfiguration(code, newAgents(code), snapshot);
   return {
-    problems: problems.map(({ problem, kind, id, severity }) => {
-      expect(severity).toBe("error");
-      return `${problem} ${kind} ${id}`;
-    }),
+    problems: problems.map(({ problem, kind, id, severity }) =>
+      [...(severity === "error" ? [] : [severity]), problem, kind, id].join(" "),
+    ),
     texts: problems.map(({ text, remedy }) => `${text} ${remedy}`).join("\n"),
     notChecked: notChecked.map(({ why }) => why),
   };
@@ -81,6 +80,17 @@ it("finds a class that a migration deletes with its open work", () => {
   expect(problems).toEqual(["class-deleted class Desk", "binding-gone workflow w-1"]);
   expect(texts).toContain("Keep Desk until npx perdure drain says that nothing of it is open.");
   expect(found({ ...CONFIG, migrations }).problems).toEqual(["class-deleted class Desk"]);
+});
+
+it("warns of a class that a migration deletes while its binding leads to a new one", () => {
+  const bindings = { bindings: [{ name: "Desk", class_name: "HelpDesk" }] };
+  const replaced = { tag: "v2", deleted_classes: ["Desk"], new_sqlite_classes: ["HelpDesk"] };
+  const migrations = [...CONFIG.migrations, replaced];
+  const source = "export class HelpDesk {}\nexport class Tickets {}";
+  const { problems, texts } = found({ ...CONFIG, durable_objects: bindings, migrations }, source);
+  expect(problems).toEqual(["warning class-deleted class Desk"]);
+  expect(texts).toContain("the binding Desk leads to HelpDesk, which starts empty");
+  expect(texts).toContain('"renamed_classes": [{ "from": "Desk", "to": "HelpDesk" }]');
 });
 
 it("finds a class that no migration creates", () => {
