@@ -53,13 +53,6 @@ export class DeployStore {
     return this.storage.sql.exec<Deployment>(query, limit).toArray();
   }
 
-  /** The version that the object ran with at a time. */
-  versionAt(time: number): Version {
-    const query =
-      "SELECT version FROM perdure_deployments WHERE since <= ? ORDER BY seq DESC LIMIT 1";
-    return valuesOf<string>(this.storage.sql, query, time)[0] ?? null;
-  }
-
   /** A run has begun with a version, or is migrated to it. */
   setRun({ workflow, instance }: RunName, version: Version, now: number): void {
     this.storage.sql.exec(
