@@ -63,7 +63,7 @@ function note(run: Run, event: WorkflowInstanceEvent, budget: Budget): void {
   const [group, what = ""] = type.split(/_(.*)/);
   // Another run of the instance begins.
   if (type === "workflow_queued") run.steps.clear();
-  if (type === "workflow_started") run.params = budget.taken(event.params);
+  if (type === "workflow_started") run.params ??= budget.taken(event.params);
   if (group === "workflow") run.status = what === "completed" ? "complete" : what;
   const kind = KINDS[group as keyof typeof KINDS];
   if (!kind) return;

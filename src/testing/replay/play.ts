@@ -28,8 +28,9 @@ export type PlayOptions = {
 
 /** Turns of the event loop without progress, before the replay takes it that all branches wait. */
 const QUIET_TURNS = 3;
-/** The same where the code has not asked for all steps of the history: a schema may still wait for something. */
+/** The same where the code has not asked for all steps of the history; then where a schema may still wait for something. */
 const PATIENT_TURNS = 25;
+const CHECKING_TURNS = 150;
 const PATIENT_MS = 10;
 
 export async function play({ Class, record, env, answers, deadline }: PlayOptions): Promise<Play> {
@@ -91,7 +92,8 @@ async function quiet(
       continue;
     }
     turns++;
-    const most = step.hasAskedAll || step.stopped ? QUIET_TURNS : PATIENT_TURNS;
+    const missing = step.isChecking ? CHECKING_TURNS : PATIENT_TURNS;
+    const most = step.hasAskedAll || step.stopped ? QUIET_TURNS : missing;
     // Without an open step the code waits for something else, which may still come.
     if (turns >= most && step.waiting > 0) return "quiet";
   }

@@ -90,6 +90,12 @@ export class ReplayedStep {
     return this.record.history.platform.every((step) => asked.has(idOf(step)));
   }
 
+  /** Whether an answer was the last that happened: a schema may still check it. */
+  get isChecking(): boolean {
+    const asked = this.asks.at(-1)?.askedAt ?? 0;
+    return this.#position > asked;
+  }
+
   /** How much has happened, which is more after any progress. */
   get progress(): number {
     return this.#position + this.#made;

@@ -317,6 +317,23 @@ describe("steps that ask the agent", () => {
     ]);
   });
 
+  it("a schema that takes its time is waited for", async () => {
+    const slow = Ticket.refine(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      return true;
+    });
+    const body: WorkflowBody = async (step) => {
+      const other = step.waitForEvent("answer", { type: "answer" });
+      await step.prompt("file", { prompt: ask({ answer: { title: "fire" } }), output: slow });
+      await step.do("save", async () => 1);
+      await other;
+    };
+    await using workflow = await givenScriptedWorkflow(body);
+    await workflow.start();
+    const history = await historyAt(workflow.agent, workflow.id, "save", "completed");
+    expect(await problemsOf(body, history)).toEqual([]);
+  });
+
   it("a batch with other items finds the answers of the same keys", async () => {
     const body =
       (items: string[]): WorkflowBody =>
