@@ -152,7 +152,8 @@ class Replaying {
       return [...changes, texts.notReplayed("run()", LATE)];
     const kinds = later.kindChanges();
     const renames = findings.renames(later);
-    return [...changes, ...kinds, ...renames, ...later.reorders(), ...failures];
+    const all = [...changes, ...later.changes(), ...kinds, ...renames];
+    return [...all, ...later.reorders(), ...failures];
   }
 
   /** With an answer for each new step, so that the code behind it is looked at as well. */

@@ -25,6 +25,24 @@ async function givenRun(body: WorkflowBody, step: string): Promise<WorkflowHisto
   return await historyAt(workflow.agent, workflow.id, step);
 }
 
+describe("two edits", () => {
+  it("are both said, also that of an open step behind a new one", async () => {
+    const old: WorkflowBody = async (step) => {
+      await step.do("charge", async () => "receipt");
+      await step.approval("refund", { schema: Refund });
+    };
+    const history = await givenRun(old, "refund:approval-wait");
+    const edited: WorkflowBody = async (step) => {
+      await step.do("charge card", async () => "receipt");
+      await step.approval("refund", { schema: Refund.extend({ why: z.string() }) });
+    };
+    expect(await problemsOf(edited, history)).toEqual([
+      "error request-changed: refund",
+      "error renamed-or-removed: charge",
+    ]);
+  });
+});
+
 describe("steps of the platform", () => {
   const old: WorkflowBody = async (step) => {
     await step.do("charge", async () => "receipt");
