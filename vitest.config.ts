@@ -47,6 +47,7 @@ export default defineConfig({
       },
       { extends: true, test: { name: "pure", ...patternsOf("pure") } },
       { extends: true, test: { name: "browser", ...patternsOf("browser") } },
+      { extends: true, test: { name: "deploys", ...patternsOf("deploys") } },
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/contract.jsonc" } })],

@@ -11,6 +11,8 @@ const root = path.join(import.meta.dirname, "..");
 const PROJECTS = {
   /** Pages in Chromium: `npm run test:browser`. */
   browser: ["test/**/browser/*.test.ts"],
+  /** The command line with new code in runtimes of its own: `npm run test:deploys`. */
+  deploys: ["test/operator/cli/deploy/{deploys,new-code}.test.ts"],
   /** In Node. */
   pure: [
     "test/scheduler/{calendar,language}/**/*.test.ts",
@@ -107,7 +109,6 @@ const SHORT = 2;
 
 /** Seconds, as measured by `npm test`. Add a line for a long file. */
 const SECONDS: Readonly<Record<string, number>> = {
-  "test/operator/cli/deploy/deploys.test.ts": 60,
   "test/workflow/steps/agent-tools-again.test.ts": 55,
   "test/hosts/think/turns/tools.test.ts": 48,
   "test/testing/replay/edits.test.ts": 45,
@@ -131,7 +132,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/testing/replay/same-code.test.ts": 17,
   "test/peers/peers.test.ts": 18,
   "test/kernel/submissions/crash.test.ts": 17,
-  "test/operator/cli/deploy/new-code.test.ts": 29,
   "test/operator/cli/process.test.ts": 16,
   "test/operator/cli/deploy/snapshot.test.ts": 9,
   "test/codemode/steps/codemode.test.ts": 13,
