@@ -19,7 +19,7 @@ export type LostRun = {
   readonly error: string;
 };
 
-export type DeployFacts = {
+type DeployFacts = {
   readonly lost: readonly LostRun[];
   /** Open submissions with several attempts. */
   readonly interrupted: readonly InterruptedSubmission[];
