@@ -1,14 +1,12 @@
 /** What the report finds of deploys, by facts alone. */
 
 import { describe, expect, it } from "vitest";
-import {
-  DEPLOY_RULES,
-  type DeployFacts,
-  type LostRun,
-} from "../../../src/deploy/operated/rules.ts";
+import { DEPLOY_RULES, type LostRun } from "../../../src/deploy/operated/rules.ts";
 
 const NOW = Date.parse("2026-11-26T12:00:00Z");
 const HOUR = 3_600_000;
+
+type DeployFacts = Parameters<(typeof DEPLOY_RULES)[number]>[0];
 
 const found = (facts: Partial<DeployFacts>) =>
   DEPLOY_RULES.flatMap((rule) => rule({ lost: [], interrupted: [], deploys: [], ...facts }, NOW));
