@@ -45,6 +45,11 @@ export default defineConfig({
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
+      {
+        extends: true,
+        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
+        test: { name: "replays", ...patternsOf("replays") },
+      },
       { extends: true, test: { name: "pure", ...patternsOf("pure") } },
       { extends: true, test: { name: "browser", ...patternsOf("browser") } },
       { extends: true, test: { name: "deploys", ...patternsOf("deploys") } },

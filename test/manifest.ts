@@ -13,6 +13,8 @@ const PROJECTS = {
   browser: ["test/**/browser/*.test.ts"],
   /** The command line with new code in runtimes of its own: `npm run test:deploys`. */
   deploys: ["test/operator/cli/deploy/{deploys,new-code}.test.ts"],
+  /** Replays of runs in the real engine: `npm run test:deploys`. */
+  replays: ["test/testing/replay/{edits,same-code,model}.test.ts"],
   /** In Node. */
   pure: [
     "test/scheduler/{calendar,language}/**/*.test.ts",
@@ -111,7 +113,6 @@ const SHORT = 2;
 const SECONDS: Readonly<Record<string, number>> = {
   "test/workflow/steps/agent-tools-again.test.ts": 55,
   "test/hosts/think/turns/tools.test.ts": 48,
-  "test/testing/replay/edits.test.ts": 45,
   "test/workflow/steps/forged-events.test.ts": 44,
   "test/workflow/steps/prompt-boundaries.test.ts": 40,
   "test/workflow/steps/crash-waits.test.ts": 38,
@@ -129,7 +130,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/hosts/think/workflow-start.test.ts": 21,
   "test/hosts/think/turns/crash-turns.test.ts": 20,
   "test/workflow/steps/prompt.test.ts": 19,
-  "test/testing/replay/same-code.test.ts": 17,
   "test/peers/peers.test.ts": 18,
   "test/kernel/submissions/crash.test.ts": 17,
   "test/operator/cli/process.test.ts": 16,
@@ -140,7 +140,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/kernel/outbox/crash.test.ts": 11,
   "test/operator/actions/bulk.test.ts": 10,
   "test/hosts/think/turns/edges.test.ts": 10,
-  "test/testing/replay/model.test.ts": 9,
   "test/testing/crash.test.ts": 10,
   "test/kernel/submissions/turns/joining.test.ts": 10,
   "test/hosts/think/ids.test.ts": 9,

@@ -21,7 +21,12 @@ it("Vitest runs each test file in one project, and in two where the manifest say
 it("npm test runs each file of its projects in one process", () => {
   const processes = testProcesses();
   const started = new Set(processes.flatMap((one) => one.projects));
-  expect(projects.filter((name) => !started.has(name))).toEqual(["browser", "contract"]);
+  expect(projects.filter((name) => !started.has(name))).toEqual([
+    "browser",
+    "deploys",
+    "replays",
+    "contract",
+  ]);
   const files = [...started].flatMap(filesOf);
   expect(processes.flatMap((one) => one.files).sort()).toEqual(files.sort());
 });

@@ -27,7 +27,7 @@ describe("a call of the agent", () => {
   ])("of an object that is no agent of Perdure is final, and says what to do: %s", async (text) => {
     const error = new TypeError(text);
     await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toThrow(
-      /callKernel.*has to extend DurableThink/,
+      /callKernel.*has to extend a host of Perdure, e\.g\. DurableThink/,
     );
   });
 

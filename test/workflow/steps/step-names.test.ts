@@ -32,7 +32,7 @@ it("W2: runCode() on an agent without codemode() fails at once, with the line to
 
 it("W1: runCode() with a step that is not Perdure's says which one it takes", async () => {
   const refused = runCode({} as never, "book", { code: "async () => 1" });
-  await expect(refused).rejects.toThrow("Extend ThinkWorkflow of perdure/workflow");
+  await expect(refused).rejects.toThrow("Pass on the step that run() of a ThinkWorkflow receives");
 });
 
 describe("W1: step names with control characters", () => {

@@ -68,6 +68,7 @@ const STOPS =
 
 /** The reason for each. */
 export const HARMLESS: Readonly<Record<string, string>> = {
+  "step.version": "reads what the run has recorded at its start",
   inspectSubmission: READS,
   listSubmissions: READS,
   submissionStats: READS,

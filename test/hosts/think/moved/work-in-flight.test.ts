@@ -443,7 +443,7 @@ describe("W1: half a change", () => {
     await app.changeWorkflow();
     await app.start();
     const { message: text } = await refusal(app.output(5_000));
-    expect(text).toContain("has to extend DurableThink of perdure/think");
+    expect(text).toContain("has to extend a host of Perdure, e.g. DurableThink");
   });
 
   it("W2: an answer that an earlier run has received fails the step by name, without another model call", async () => {
