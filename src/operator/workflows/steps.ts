@@ -57,6 +57,7 @@ export async function otherSteps(
 type RestartPoint = {
   readonly name: string;
   readonly count?: number;
+  readonly type?: "do" | "sleep" | "waitForEvent";
   /** When it started, if that is known: what came after it is asked again. */
   readonly startedAt: number | undefined;
 };
@@ -71,7 +72,11 @@ export async function restartPointOf(
     (one, other) => one.startedAt - other.startedAt,
   );
   const found = platform.find((step) => step.name === name && (step.count ?? 1) === count);
-  if (found) return { name, count, startedAt: found.startedAt };
+  if (found) {
+    const { kind, startedAt } = found;
+    const type = kind === "event" ? "waitForEvent" : (kind as "do");
+    return { name, count, type, startedAt };
+  }
   const own = rowSteps(rowsOf(operated, tracked)).find((step) => step.name === name);
   if (!own) return { name, count, startedAt: undefined };
   const first = platform.find((step) => isPartOf(step.name, name));

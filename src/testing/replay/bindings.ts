@@ -17,6 +17,23 @@ export function replayedEnv(
   return Object.fromEntries(entries) as object;
 }
 
+/** Notes of the replays that run. */
+const replaying = new Set<NoteUnknown>();
+const { fetch: realFetch } = globalThis;
+
+/** Requests are not sent, until it is disposed. */
+export function withoutFetch(note: NoteUnknown): Disposable {
+  replaying.add(note);
+  const noted = async () => [...replaying].map((each) => each("fetch()")).at(-1);
+  globalThis.fetch = noted as typeof fetch;
+  return {
+    [Symbol.dispose]() {
+      replaying.delete(note);
+      if (replaying.size === 0) globalThis.fetch = realFetch;
+    },
+  };
+}
+
 /** A variable of the configuration. */
 function isData(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);

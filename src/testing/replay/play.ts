@@ -1,7 +1,7 @@
 /** Runs the code of a workflow once against a history, until it ends, or until all of its branches wait. */
 
 import { ReplayedAgent } from "./agent.ts";
-import { replayedEnv } from "./bindings.ts";
+import { replayedEnv, withoutFetch } from "./bindings.ts";
 import { type WorkflowClass, workflowOf } from "./entrypoint.ts";
 import type { Recorded } from "./record.ts";
 import { type Answers, type Ask, ReplayedStep, revived } from "./step.ts";
@@ -39,6 +39,7 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
   const agent = new ReplayedAgent(record, (what) => note(what));
   const step = new ReplayedStep(record, agent, answers);
   note = step.note;
+  using _ = withoutFetch(step.note);
   const workflow = workflowOf(Class, replayedEnv(env, agent.stub, step.note));
   const event = {
     payload: revived(structuredClone(history.params), answers.hasDates),

@@ -88,7 +88,18 @@ const NOTHING = () => undefined;
 const REJECTED = () => ({ approved: false });
 const DATE = /"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/;
 
-type Played = { readonly play: Play; readonly findings: Findings };
+type Played = {
+  readonly play: Play;
+  readonly findings: Findings;
+  /** Whether it took made-up values for what no history has. */
+  readonly isMadeUp?: boolean;
+};
+
+/** The code agrees with the history by made-up values, and may not by others. */
+function madeUp({ play: { unknown }, isMadeUp }: Played): ReplayProblem[] {
+  if (!isMadeUp || unknown.length === 0) return [];
+  return [texts.notCompared(unknown.slice(0, 3).join(", "))];
+}
 
 class Replaying {
   constructor(private readonly options: Omit<PlayOptions, "answers">) {}
@@ -97,7 +108,7 @@ class Replaying {
     const first = await this.#best();
     const { play: played, findings } = first;
     const problems = findings.isClean
-      ? [...findings.changes(), ...findings.reorders()]
+      ? [...findings.changes(), ...findings.reorders(), ...madeUp(first)]
       : await this.#problems(first);
     const names = findings.units.filter(({ isAsked }) => isAsked).map(({ name }) => name);
     const { at } = played.end;
@@ -126,7 +137,7 @@ class Replaying {
     ];
     for (const one of tries) {
       const other = await this.#play({ isWaiting: true, ...one });
-      if (other.findings.isClean) return other;
+      if (other.findings.isClean) return { ...other, isMadeUp: one.unknown !== NOTHING };
     }
     return first;
   }

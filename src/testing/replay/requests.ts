@@ -61,6 +61,7 @@ function threadChange(old: Request, now: Request, kind: string, isOpen: boolean)
 const OPTIONS: Readonly<Record<string, readonly string[]>> = {
   prompt: ["strategy", "repair", "models", "maxSteps"],
   batch: ["strategy", "repair", "models", "maxSteps"],
+  approval: ["data"],
   webhook: ["from", "types", "match", "url"],
   "agent-tool": ["className"],
   codemode: ["code", "onReject"],

@@ -191,7 +191,9 @@ export class ReplayedStep {
         this.busy--;
         const { waits, opened } = calls;
         const kind = opened?.kind ?? "batch";
-        if (waits) this.#waited.set(waits.eventType, { asked: "", kind, proof: waits.proof });
+        // A wait that was asked after has its receipt already.
+        if (waits && !this.#waited.has(waits.eventType))
+          this.#waited.set(waits.eventType, { asked: "", kind, proof: waits.proof });
       }
     };
     this.busy++;

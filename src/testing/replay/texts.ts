@@ -106,6 +106,12 @@ export function unknownVersion(message: string): ReplayProblem {
   };
 }
 
+export function notCompared(what: string): ReplayProblem {
+  const text = `The run goes on with a made-up value of ${what}, which no history has: what the new code decides by it was not compared.`;
+  const remedy = `Check by hand that the new code decides as the old one. ${KEEP}`;
+  return { step: "run()", problem: "not-replayed", severity: "warning", text, remedy };
+}
+
 export function notReplayed(step: string, why: string): ReplayProblem {
   const text = `The run was not replayed from ${step === "run()" ? step : `the step ${preview(step)}`} on: ${why}.`;
   const remedy =

@@ -294,6 +294,23 @@ describe("workflows", () => {
   });
 });
 
+it("restarts a workflow from an event that it waits for", async () => {
+  const workflow = await givenScriptedWorkflow(async (step) => {
+    await step.waitForEvent("answer", { type: "answer" });
+    return "answered";
+  });
+  await workflow.start();
+  const { agent, id: workflowId } = workflow;
+  using events = await (await workflow.handle()).subscribe({ filter: ["wait_started"] });
+  await events.next();
+  const step = { name: "answer" };
+  const result = await act(agent, { do: "restart-workflow", workflowId, step });
+  expect(result).toMatchObject({ outcome: "done" });
+  await (await workflow.handle()).sendEvent({ type: "answer", payload: {} });
+  expect(await workflow.output()).toBe("answered");
+  await workflow[Symbol.asyncDispose]();
+});
+
 describe("a restart from a step that waits at the agent", () => {
   it("W1: tries a failed prompt again, and keeps the answers before it", async () => {
     const failing = ask({ fail: "not yet" });

@@ -43,6 +43,56 @@ describe("two edits", () => {
   });
 });
 
+describe("what a history does not tell", () => {
+  const old: WorkflowBody = async (step) => {
+    const { payload } = await step.waitForEvent<{ ok: boolean }>("answer", { type: "answer" });
+    await step.do(payload.ok ? "yes" : "no", async () => 1);
+    await step.approval("close", { data: { amount: 5 } });
+  };
+  async function given() {
+    await using workflow = await givenScriptedWorkflow(old);
+    await workflow.start();
+    await historyAt(workflow.agent, workflow.id, "answer");
+    await (await workflow.handle()).sendEvent({ type: "answer", payload: { ok: true } });
+    return await historyAt(workflow.agent, workflow.id, "close:approval-wait");
+  }
+
+  it("is said, where the code decides by it", async () => {
+    expect(await problemsOf(old, await given())).toEqual(["warning not-replayed: run()"]);
+  });
+
+  it("an approval with other data", async () => {
+    const edited: WorkflowBody = async (step) => {
+      const { payload } = await step.waitForEvent<{ ok: boolean }>("answer", { type: "answer" });
+      await step.do(payload.ok ? "yes" : "no", async () => 1);
+      await step.approval("close", { data: { amount: 500 } });
+    };
+    expect(await problemsOf(edited, await given())).toEqual([
+      "warning request-changed: close",
+      "warning not-replayed: run()",
+    ]);
+  });
+
+  it("sends no request", async () => {
+    let isSent = false;
+    const real = globalThis.fetch;
+    globalThis.fetch = async () => {
+      isSent = true;
+      return new Response("");
+    };
+    const asking: WorkflowBody = async (step) => {
+      await fetch("http://127.0.0.1:9/");
+      await old(step, undefined as never);
+    };
+    try {
+      expect(await problemsOf(asking, await given())).toEqual(["warning not-replayed: run()"]);
+    } finally {
+      globalThis.fetch = real;
+    }
+    expect(isSent).toBe(false);
+  });
+});
+
 describe("steps of the platform", () => {
   const old: WorkflowBody = async (step) => {
     await step.do("charge", async () => "receipt");

@@ -9,6 +9,7 @@ import {
   gapLines,
   isError,
   type NotChecked,
+  type Problem,
   problemLines,
   sorted,
   summaryOf,
@@ -48,7 +49,7 @@ async function checked(project: NewProject, snapshot: Snapshot): Promise<Checked
   const agents = newAgents(project);
   const { problems, notChecked } = checkConfiguration(project, agents, snapshot);
   const questions = questionsOf(project, agents, snapshot);
-  const running = await ran(project, questions, problems.some(isError));
+  const running = await ran(project, questions, problems.filter(isError));
   return {
     problems: sorted([...problems, ...running.problems]),
     checked: {
@@ -61,16 +62,22 @@ async function checked(project: NewProject, snapshot: Snapshot): Promise<Checked
   };
 }
 
-/** @param isBroken whether the configuration has errors, because of which the code may not start */
-async function ran(project: NewProject, questions: Questions, isBroken: boolean): Promise<Running> {
+/** @param errors of the configuration, because of which the code may not start. Wrangler waits where a bound class is gone */
+async function ran(
+  project: NewProject,
+  questions: Questions,
+  errors: readonly Problem[],
+): Promise<Running> {
   const nothing: Running = { problems: [], notChecked: [], histories: 0, classes: 0 };
   if (questions.histories.length === 0 && questions.classes.size === 0) return nothing;
   note("Starting the new code in wrangler dev...");
   let code: NewCode;
   try {
+    if (errors.some(({ problem }) => problem === "class-gone"))
+      throw new CliError(EXIT.found, "The new code is not started, because a class is gone.");
     code = await NewCode.start(project);
   } catch (error) {
-    if (!isBroken || !(error instanceof CliError)) throw error;
+    if (errors.length === 0 || !(error instanceof CliError)) throw error;
     note(error.message);
     const why = "it was not replayed: the new code does not start, see the errors";
     const gap = ({ agent, history }: Questions["histories"][number]): NotChecked => {

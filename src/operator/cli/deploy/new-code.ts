@@ -148,14 +148,15 @@ export class NewCode {
       answer = (await response.json()) as typeof answer;
     } catch (cause) {
       // Code that never yields stops the runtime for all.
-      if (!(await this.#isHealthy())) this.#isGone = "the local runtime stopped answering before";
+      const hangs = !(await this.#isHealthy());
+      if (hangs) this.#isGone = "the local runtime stopped answering before";
       const why =
         (cause as Error).name === "TimeoutError"
           ? `no answer within ${this.limits.answerMs / 1_000} seconds`
           : `the local runtime failed: ${(cause as Error).message}`;
-      throw new NoAnswerError(why, { cause });
+      throw new NoAnswerError(why, { cause, hangs });
     }
-    if ("error" in answer) throw new NoAnswerError(answer.error);
+    if ("error" in answer) throw new NoAnswerError(answer.error, { isAnswer: true });
     return answer.found;
   }
 }
@@ -163,6 +164,22 @@ export class NewCode {
 /** The new code has not said what it was asked. */
 export class NoAnswerError extends Error {
   override readonly name = "NoAnswerError";
+  /** Whether the local runtime answers nothing any more since then. */
+  readonly hangs: boolean;
+  /** Whether the new code has answered, by an error. */
+  readonly isAnswer: boolean;
+  constructor(
+    message: string,
+    {
+      hangs = false,
+      isAnswer = false,
+      ...options
+    }: ErrorOptions & { readonly hangs?: boolean; readonly isAnswer?: boolean } = {},
+  ) {
+    super(message, options);
+    this.hangs = hangs;
+    this.isAnswer = isAnswer;
+  }
 }
 
 function wranglerOf(folder: string): string {

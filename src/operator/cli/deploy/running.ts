@@ -14,9 +14,8 @@ const REPLAYS_MS = 600_000;
 /** Needs of one call. */
 const MAX_NEEDS = 500;
 
-/** Errors of Perdure for a class that starts nowhere. Others may come of what is missing here, e.g. a secret. */
-const STARTS_NOT =
-  /^(?:Error: )?(?:InvalidOptionError|FeatureNotInstalledError): (?!deployments\.)/;
+/** The class does not install deployments(), so that it cannot be asked. */
+const IS_NOT_INSTALLED = /\bFeatureNotInstalledError: deployments\./;
 
 type Code = Pick<NewCode, "replay" | "lacks">;
 
@@ -93,7 +92,8 @@ export async function askRunning(code: Code, { histories, classes }: Questions):
       started++;
     } catch (error) {
       if (!(error instanceof NoAnswerError)) throw error;
-      if (STARTS_NOT.test(error.message)) problems.push(...startProblems(asked, error.message));
+      if (IS_NOT_INSTALLED.test(error.message)) problems.push(...routedProblems(asked, histories));
+      else if (error.isAnswer) problems.push(...startProblems(asked, error.message));
       const [agent] = asked.agents;
       const why = `what its open work needs was not looked for: ${error.message}`;
       notChecked.push({ agent: agent?.agent ?? binding, name: "", why });
@@ -114,7 +114,8 @@ export async function askRunning(code: Code, { histories, classes }: Questions):
       replayed++;
     } catch (error) {
       if (!(error instanceof NoAnswerError)) throw error;
-      gap(`it was not replayed: ${error.message}`);
+      if (error.hangs) problems.push(hangProblem(each));
+      else gap(`it was not replayed: ${error.message}`);
     }
   }
   return { problems, notChecked, histories: replayed, classes: started };
@@ -130,6 +131,17 @@ async function replayProblems(code: Code, { agent, history }: Replayed): Promise
     ...{ agent: agent.agent, name: agent.name, kind: "workflow", id: workflowId, version },
     ...{ problem, severity, text, remedy },
   }));
+}
+
+/** The runtime is gone then, so the replays after it are not made. */
+function hangProblem({ agent, history }: Replayed): Problem {
+  const { workflowId, version } = history;
+  return {
+    ...{ agent: agent.agent, name: agent.name, kind: "workflow", id: workflowId, version },
+    ...{ problem: "hangs", severity: "error" },
+    text: "Its run() stopped the local runtime: it loops without an await, or takes too long between two steps.",
+    remedy: "End the loop, then check again: the runs after it were not replayed.",
+  };
 }
 
 const keyOf = ({ what, name }: Need) => `${what} ${name}`;
@@ -156,12 +168,26 @@ async function lackProblems(
     }));
 }
 
+/** Runs that versions() continues ask their agent for their version. */
+function routedProblems({ agents }: Asked, histories: readonly Replayed[]): Problem[] {
+  const need: Need = { what: "feature", name: "deployments" };
+  return histories
+    .filter(({ agent, history }) => agents.includes(agent) && history.version !== null)
+    .map(({ agent, history: { workflowId: id, version } }) => ({
+      ...{ agent: agent.agent, name: agent.name, kind: "workflow", id, version },
+      ...{ problem: "feature-gone", severity: "error" },
+      text: "Its version is asked of deployments(), which the class of its agent does not install.",
+      remedy: remedyOf(need),
+    }));
+}
+
 function startProblems({ className, agents }: Asked, why: string): Problem[] {
   return agents.map(({ agent, name, version }) => ({
     ...{ agent, name, kind: "class", id: className, version },
     ...{ problem: "class-fails", severity: "error" },
-    text: `A new object of the class ${className} does not start: ${why}`,
-    remedy: "Correct the class: no work of its objects would go on.",
+    text: `A new object of the class ${className} does not start here: ${why}`,
+    remedy:
+      "Correct the class, or give it here what it needs, e.g. a secret in .dev.vars. Where it does not start, no work goes on.",
   }));
 }
 

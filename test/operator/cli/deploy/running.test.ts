@@ -75,7 +75,13 @@ it("says which histories are not complete, and goes on after one that has no ans
       classes: new Map([["Desk", { className: "Desk", agents: [agent], needed: [] }]]),
     },
   );
-  expect(found).toMatchObject({ problems: [], histories: 2, classes: 0 });
+  // Each run has a version, which continues it.
+  expect(found.problems.map(({ problem, severity, id }) => [problem, severity, id])).toEqual([
+    ["feature-gone", "error", "cut"],
+    ["feature-gone", "error", "silent"],
+    ["feature-gone", "error", "fine"],
+  ]);
+  expect(found).toMatchObject({ histories: 2, classes: 0 });
   expect(found.notChecked.map(({ id, why }) => [id, why])).toEqual([
     [undefined, expect.stringContaining("deployments.lacks needs deployments().")],
     ["cut", "its history is not complete: the platform has not answered in time"],
@@ -83,7 +89,26 @@ it("says which histories are not complete, and goes on after one that has no ans
   ]);
 });
 
-it("a class that does not start is an error of all of its agents, unless it may start elsewhere", async () => {
+it("a run that stops the local runtime is an error, and the runs after it are not checked", async () => {
+  const histories = [historyOf("TICKETS", "endless"), historyOf("TICKETS", "next")];
+  const agent = agentWork("Desk", "main", [], histories);
+  let isGone = false;
+  const found = await askRunning(
+    {
+      replay: async () => {
+        if (isGone) throw new NoAnswerError("the local runtime stopped answering before");
+        isGone = true;
+        throw new NoAnswerError("no answer within 30 seconds", { hangs: true });
+      },
+      lacks: async () => [],
+    },
+    { histories: histories.map((history) => ({ agent, history })), classes: new Map() },
+  );
+  expect(found.problems).toMatchObject([{ problem: "hangs", severity: "error", id: "endless" }]);
+  expect(found.notChecked).toMatchObject([{ id: "next" }]);
+});
+
+it("a class that does not start is an error of all of its agents", async () => {
   const agents = ["a", "b"].map((name) => agentWork("Desk", name, [itemOf("run", "r")]));
   const ask = (why: string) =>
     askRunning(
@@ -91,7 +116,7 @@ it("a class that does not start is an error of all of its agents, unless it may 
         replay: async () => FINE,
         lacks: async (_, needs) => {
           expect(needs).toEqual([]);
-          throw new NoAnswerError(why);
+          throw new NoAnswerError(why, { isAnswer: true });
         },
       },
       {
@@ -107,8 +132,11 @@ it("a class that does not start is an error of all of its agents, unless it may 
     { agent: "Desk", name: "b", severity: "error" },
   ]);
   expect(broken.notChecked).toHaveLength(1);
-  const unsure = await ask("Error: Set OPENAI_API_KEY.");
-  expect(unsure).toMatchObject({ problems: [], notChecked: [{ agent: "Desk" }] });
+  const alsoHere = await ask("Error: Set OPENAI_API_KEY.");
+  expect(alsoHere.problems).toMatchObject([
+    { problem: "class-fails", remedy: expect.stringContaining(".dev.vars") },
+    { problem: "class-fails" },
+  ]);
 });
 
 it("asks for each need once, in parts, and names each item that needs what is gone", async () => {
