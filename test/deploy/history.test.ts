@@ -5,7 +5,7 @@ import { z } from "zod";
 import { Budget } from "../../src/deploy/history/budget.ts";
 import { platformHistory } from "../../src/deploy/history/platform.ts";
 import { ask } from "../../src/testing/index.ts";
-import { historyAt, historyIn } from "../support/histories.ts";
+import { historyAt, historyIn } from "../support/workflows/histories.ts";
 import { givenScriptedWorkflow } from "../support/workflows/scripted-workflow.ts";
 
 const Ticket = z.object({ title: z.string() });

@@ -1,4 +1,4 @@
-/** Each schema of Perdure's storage has a database that tests open, as test/contract/stored-schemas.test.ts does. */
+/** Each schema of Perdure's storage has a database that tests open, as test/contract/stored/stored-schemas.test.ts does. */
 
 import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -9,7 +9,7 @@ const ROOT = path.join(import.meta.dirname, "../..");
 const STORED = path.join(ROOT, "test/contract/stored");
 const REMEDY =
   "No database in test/contract/stored has these schemas. Let test/contract/stored/work.ts leave rows in the tables, run " +
-  "`npm run test:unit -- --project contract test/contract/stored-schemas.test.ts`, and commit the file that it writes";
+  "`npm run test:unit -- --project contract test/contract/stored/stored-schemas.test.ts`, and commit the file that it writes";
 
 /** The schema versions in src/, by the module. */
 function versionsInSource(): Record<string, number> {

@@ -1,5 +1,6 @@
 /** Runs the code of a workflow once against a history, until it ends, or until all of its branches wait. */
 
+import { withEnv } from "cloudflare:workers";
 import { ReplayedAgent } from "./agent.ts";
 import { replayedEnv, withoutFetch } from "./bindings.ts";
 import { type WorkflowClass, workflowOf } from "./entrypoint.ts";
@@ -40,7 +41,8 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
   const step = new ReplayedStep(record, agent, answers);
   note = step.note;
   using _ = withoutFetch(step.note);
-  const workflow = workflowOf(Class, replayedEnv(env, agent.stub, step.note));
+  const bindings = replayedEnv(env, agent.stub, step.note);
+  const workflow = workflowOf(Class, bindings);
   const event = {
     payload: revived(structuredClone(history.params), answers.hasDates),
     timestamp: new Date(history.startedAt),
@@ -48,7 +50,8 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
     workflowName: history.workflow,
   };
   let end: Play["end"] | undefined;
-  const run = async () => workflow.run(event, step);
+  // Also for code that imports `env`.
+  const run = async () => withEnv(bindings, () => workflow.run(event, step));
   run().then(
     () => {
       end ??= { at: "returned" };

@@ -1,4 +1,4 @@
-/** The object whose storage test/contract/stored-schemas.test.ts writes and opens: every module has rows in it. */
+/** The object whose storage test/contract/stored/stored-schemas.test.ts writes and opens: every module has rows in it. */
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";

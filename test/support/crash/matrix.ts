@@ -150,8 +150,9 @@ export function playMatrix(guarantees: string, plans: Plans, { owners, harmless 
     const accounted = [...played, ...Object.keys(harmless)];
     expect(accounted.toSorted()).toEqual(verbsOf(owners).toSorted());
     expect([...played].filter((verb) => !called.has(verb))).toEqual([]);
-    // The number of writes varies from play to play, so the last points of some scenarios are not reached.
-    expect(total.crashed).toBeGreaterThan(total.points * 0.75);
+    // The number of writes varies from play to play, so the last points of some scenarios are not reached: three of a short one.
+    const missed = total.points - total.crashed;
+    expect(missed).toBeLessThanOrEqual(Math.max(3, Math.floor(total.points / 4)));
   });
 }
 

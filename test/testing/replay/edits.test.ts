@@ -1,5 +1,6 @@
 /** What a replay says of each kind of edit, at each state of a run that the old code has made in the real engine. */
 
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { WorkflowHistory } from "../../../src/deploy/types.ts";
@@ -8,7 +9,7 @@ import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, replayWorkflow } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { until } from "../../support/given.ts";
-import { codeOf, historyAt, historyIn, problemsOf } from "../../support/histories.ts";
+import { codeOf, historyAt, historyIn, problemsOf } from "../../support/workflows/histories.ts";
 import {
   givenScriptedWorkflow,
   type WorkflowBody,
@@ -71,6 +72,16 @@ describe("what a history does not tell", () => {
       "warning request-changed: close",
       "warning not-replayed: run()",
     ]);
+  });
+
+  it("asks no binding, also where the code imports env", async () => {
+    const asking: WorkflowBody = async (step) => {
+      const workflow = Reflect.get(env, "SCRIPTED_WORKFLOW") as Workflow;
+      await workflow.create({ id: "never made" });
+      await old(step, undefined as never);
+    };
+    expect(await problemsOf(asking, await given())).toEqual(["warning not-replayed: run()"]);
+    await expect(env.SCRIPTED_WORKFLOW.get("never made")).rejects.toThrow();
   });
 
   it("sends no request", async () => {

@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
 import { replayWorkflow } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
-import { codeOf, problemsOf, shown } from "../../support/histories.ts";
+import { codeOf, problemsOf, shown } from "../../support/workflows/histories.ts";
 
 const params = { __agentName: "ada", __agentBinding: "ThinkAgent", __workflowName: "W" };
 const done = (name: string, output: unknown = null, count = 1): PlatformStep => ({

@@ -20,15 +20,15 @@ import {
 } from "../../deploy/deployed.ts";
 import { outputOf } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
+import { AgentToolWorkflow } from "../../support/workflows/agent-tool-workflow.ts";
+import { givenTools, input } from "../../support/workflows/agent-tools.ts";
 import {
   codeOf,
   historyAt,
   historyIn,
   problemsAtAllPoints,
   shown,
-} from "../../support/histories.ts";
-import { AgentToolWorkflow } from "../../support/workflows/agent-tool-workflow.ts";
-import { givenTools, input } from "../../support/workflows/agent-tools.ts";
+} from "../../support/workflows/histories.ts";
 import {
   givenScriptedWorkflow,
   ScriptedWorkflow,

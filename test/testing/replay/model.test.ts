@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
-import { pointsOf, problemsOf } from "../../support/histories.ts";
+import { pointsOf, problemsOf } from "../../support/workflows/histories.ts";
 
 /** Steps one after the other, or side by side. */
 type Program =

@@ -9,7 +9,7 @@ import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, replayWorkflow } from "../../../src/testing/index.ts";
 import { restartFrom } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import { historiesOf, historyAt, problemsAtAllPoints } from "../../support/histories.ts";
+import { historiesOf, historyAt, problemsAtAllPoints } from "../../support/workflows/histories.ts";
 import {
   givenScriptedWorkflow,
   ScriptedWorkflow,

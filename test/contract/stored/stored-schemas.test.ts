@@ -1,18 +1,18 @@
-/** Storage that an earlier version of Perdure wrote opens, and its open work goes on. `stored/` has databases of each schema. */
+/** Storage that an earlier version of Perdure wrote opens, and its open work goes on. This folder has databases of each schema. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Page } from "../../src/core/page.ts";
-import type { DeployedVersion } from "../../src/deploy/index.ts";
-import { capabilitiesOf } from "../../src/hosts/public.ts";
-import { resetModelCalls } from "../../src/testing/index.ts";
-import type { OriginParams } from "../../src/workflow/durable-workflow.ts";
-import { until } from "../support/given.ts";
-import { arrival, call } from "../support/inbound.ts";
-import { charges, steps } from "./hosts/app.ts";
-import { ALERTED, held, ran, VERSION } from "./hosts/stored-object.ts";
-import { agents, dumpOf, fileOf, keepers, load } from "./stored/dumps.ts";
+import type { Page } from "../../../src/core/page.ts";
+import type { DeployedVersion } from "../../../src/deploy/index.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { resetModelCalls } from "../../../src/testing/index.ts";
+import type { OriginParams } from "../../../src/workflow/durable-workflow.ts";
+import { until } from "../../support/given.ts";
+import { arrival, call } from "../../support/inbound.ts";
+import { charges, steps } from "../hosts/app.ts";
+import { ALERTED, held, ran, VERSION } from "../hosts/stored-object.ts";
+import { agents, dumpOf, fileOf, keepers, load } from "./dumps.ts";
 import {
   ask,
   delivery,
@@ -25,7 +25,7 @@ import {
   type Stub,
   WORKFLOWS,
   work,
-} from "./stored/work.ts";
+} from "./work.ts";
 
 beforeEach(() => {
   resetModelCalls();
@@ -42,14 +42,14 @@ describe("the schemas of this version have a database", () => {
     await work(stub);
     const { name, text } = fileOf(await dumpIn(stub));
     await end(stub);
-    if (!(name in agents)) await expect(text).toMatchFileSnapshot(`./stored/${name}`);
+    if (!(name in agents)) await expect(text).toMatchFileSnapshot(`./${name}`);
   });
 
   it("of a keeper of limits", async () => {
     const stub = givenKeeper();
     await lend(stub);
     const { name, text } = fileOf(await dumpIn(stub), "keeper-");
-    if (!(name in keepers)) await expect(text).toMatchFileSnapshot(`./stored/${name}`);
+    if (!(name in keepers)) await expect(text).toMatchFileSnapshot(`./${name}`);
   });
 });
 

@@ -2,14 +2,14 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { historyOf } from "../../src/deploy/history/history.ts";
-import type { ReplayProblem, WorkflowHistory } from "../../src/deploy/types.ts";
-import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import { replayWorkflow, type WorkflowClass } from "../../src/testing/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
-import { until } from "./given.ts";
-import type { ThinkAgent } from "./think-agent.ts";
-import type { WorkflowBody } from "./workflows/scripted-workflow.ts";
+import { historyOf } from "../../../src/deploy/history/history.ts";
+import type { ReplayProblem, WorkflowHistory } from "../../../src/deploy/types.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { replayWorkflow, type WorkflowClass } from "../../../src/testing/index.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { until } from "../given.ts";
+import type { ThinkAgent } from "../think-agent.ts";
+import type { WorkflowBody } from "./scripted-workflow.ts";
 
 /** The history of a run, as its agent puts it together. */
 export async function historyIn(stub: DurableObjectStub, id: string): Promise<WorkflowHistory> {

@@ -3,10 +3,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { capabilitiesOf } from "../../src/hosts/public.ts";
-import { message } from "../support/given.ts";
-import { agents, dumpOf, load, versionsIn } from "./stored/dumps.ts";
-import { delivery, end, given, receivers, type Stub } from "./stored/work.ts";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { message } from "../../support/given.ts";
+import { agents, dumpOf, load, versionsIn } from "./dumps.ts";
+import { delivery, end, given, receivers, type Stub } from "./work.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
