@@ -42,7 +42,10 @@ describe("the page of a chat", () => {
     await page.route("**/client.js", (route) =>
       route.fulfill({ contentType: "text/javascript; charset=utf-8", body: script }),
     );
+    const socket = page.waitForEvent("websocket", { timeout });
     await page.goto(`${app.url}/page${hash}`);
+    // A tab that connects while another one speaks may miss the beginning.
+    await (await socket).waitForEvent("framereceived", { timeout });
     return page;
   }
 
