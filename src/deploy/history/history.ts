@@ -1,5 +1,5 @@
 /**
- * The history of a run of a workflow. It is put together when somebody asks for it: the platform has recorded the steps with
+ * The history of a run of a workflow. It is put together at each request: the platform has recorded the steps with
  * their outputs, and the rows of the agent have what the steps of Perdure have asked for. Nothing is stored for it.
  */
 

@@ -5,7 +5,7 @@ import path from "node:path";
 import { isPlainObject } from "../../../core/options/options.ts";
 import { type ClassBinding, objectsIn, type Settings, storageOf } from "../project/config.ts";
 
-/** The header of each request, so that nobody else on this machine calls it. */
+/** The header of each request, so that no other process on this machine calls it. */
 export const KEY_HEADER = "x-perdure-check";
 
 type Wrapped = {
