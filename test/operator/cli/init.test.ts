@@ -36,7 +36,7 @@ it("init leaves a project that runs in an empty folder, and names the next comma
   expect(files["src/support-agent.ts"]).toContain("extends DurableAgent");
   expect(files["src/support-agent.ts"]).toContain("features = [operations()]");
   expect(byHand).toEqual([
-    "npm install perdure agents ai zod",
+    "npm install agents ai zod",
     "npm install -D wrangler typescript @cloudflare/workers-types",
     "npm run dev",
     "curl -d hello http://localhost:8787/ask",
@@ -169,7 +169,7 @@ it("init prints the diff that makes existing classes durable, each on its host, 
     "Counter (src/agents.ts:21) has no getModel(): return the model of its turns there.",
     "Reports (src/reports.ts:4) answers by a scripted model: pass yours to durable().",
     "Mount the dashboard in src/index.ts: see node_modules/perdure/docs/dashboard.md. The command line needs it, too.",
-    "npm install perdure @cloudflare/think @cloudflare/computer just-bash @cloudflare/ai-chat",
+    "npm install @cloudflare/think @cloudflare/computer just-bash @cloudflare/ai-chat",
   ]);
   patched(folder, diff);
   const applied = filesOf(folder);

@@ -52,7 +52,7 @@ it("init adds the flag, a binding, a migration and the agent, and keeps every co
     "Created src/assistant.ts with the agent Assistant on perdure/agent",
     "Added to src/index.ts: the export of Assistant",
   ]);
-  expect(byHand.join("\n")).toContain("npm install perdure agents");
+  expect(byHand.join("\n")).toContain("npm install agents");
   const { "wrangler.jsonc": text = "", "src/index.ts": main } = filesOf(folder);
   for (const comment of [
     "// The shop's Worker.",

@@ -348,14 +348,14 @@ function notesOn({ sources, main, folder }: Project, name: string, isAsked: bool
   return notes;
 }
 
-/** Installs what is missing, and starts a new project. @param hosts of classes that are created or changed */
+/** Installs what is missing, and starts a new project. Perdure itself is installed: this is its command. @param hosts of classes that are created or changed */
 function commandsFor({ manifest, config, sources }: Project, hosts: string[]): string[] {
   const there = dependenciesOf(manifest);
   const entries = new Set([...hosts, ...sources.entries]);
   const ofHosts = Object.entries(HOSTS).filter(([entry]) => entries.has(entry));
   const packages = ofHosts.flatMap(([, host]) => host.packages);
   const missing = (wanted: string[]) => wanted.filter((each) => !there.has(each));
-  const needed = missing(["perdure", "agents", "ai", "zod", ...packages]);
+  const needed = missing(["agents", "ai", "zod", ...packages]);
   const isNew = !config && sources.isEmpty;
   const tools = isNew ? missing(DEV_PACKAGES) : [];
   return [
