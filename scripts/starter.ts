@@ -1,12 +1,12 @@
 /**
- * `npm run starter`: runs the commands of the README's "Start" in an empty folder, with the packed tarball instead of the published
- * package, and the starter's tests and types. Then runs the commands of "Add it to an app" in another one, and what they
- * print, for an agent on each host, and operates the agent that they add. Makes agents of the SDK durable. Prints the time of
- * each step. Run after `npm run build`.
+ * `npm run starter`: runs the commands of the README's "The first agent" word for word in an empty folder, and the starter's tests
+ * and types. Then runs those of "Use it in your app" in another one, and the commands that they print, for an agent on each host,
+ * and operates the agent that they add. Makes agents of the SDK durable. Prints the time of each step. The README's `npm pack`
+ * builds the package.
  */
 import assert from "node:assert/strict";
-import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -68,19 +68,14 @@ const env = {
 };
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 
-const [tarball = ""] = JSON.parse(
-  execFileSync("npm", ["pack", "--json", "--pack-destination", scratch], {
-    cwd: root,
-    encoding: "utf8",
-  }),
-).map(({ filename }: { filename: string }) => path.join(scratch, filename));
+symlinkSync(root, path.join(scratch, "perdure")); // the README's ../perdure
 mkdirSync(folder);
 
-const [install = "", copy = "", dev = ""] = commandsOf("npm install perdure\n");
+const [copy = "", install = "", dev = ""] = commandsOf("cp -r");
 const [post = "", get = ""] = commandsOf("curl -d");
 const startedAt = performance.now();
-run(install.replace(/ perdure$/, ` ${tarball}`));
 run(copy);
+run(install);
 assert.match(readFileSync(path.join(folder, ".gitignore"), "utf8"), /^\.dev\.vars$/m);
 let server = start(dev);
 process.on("exit", stopServer);
@@ -98,8 +93,8 @@ run("npm run types");
 
 folder = path.join(scratch, "project");
 mkdirSync(folder);
-const [packages = "", init = ""] = commandsOf("npm install perdure agents");
-run(packages.replace(" perdure ", ` ${tarball} `));
+const [packages = "", init = ""] = commandsOf("npm pack");
+run(packages);
 await operate(init);
 
 // Each other host, with what its own commands install.
@@ -190,7 +185,7 @@ function seconds(): string {
 }
 
 function step(command: string): void {
-  console.log(`${seconds()} s $ ${command.replace(tarball, path.basename(tarball))}`);
+  console.log(`${seconds()} s $ ${command}`);
 }
 
 /** Runs a command in the folder, and returns its output. */
