@@ -13,8 +13,7 @@ const PROVIDER_KEYS: Record<string, string> = {
   openai: "OPENAI_API_KEY",
   anthropic: "ANTHROPIC_API_KEY",
 };
-const OFFLINE_TIMEOUT_S = 240;
-const PROVIDER_TIMEOUT_S = 900;
+const TIMEOUT_S = 900;
 const LOG_LINES = 25;
 const EXIT_USAGE = 2;
 
@@ -31,7 +30,7 @@ Then every delivery is posted a second time, to show that nothing runs twice.
                        ${FAULTS.slice(5).join(", ")}
   --model <name>       ${OFFLINE} (default: plain rules, no network), or a provider's model with the key in the environment:
                        openai/<model> with OPENAI_API_KEY, anthropic/<model> with ANTHROPIC_API_KEY
-  --timeout <seconds>  give up after this long (default ${OFFLINE_TIMEOUT_S}, with a provider's model ${PROVIDER_TIMEOUT_S})
+  --timeout <seconds>  give up after this long (default ${TIMEOUT_S})
   --help               this text
 
 Exit code: 0 when every workflow completed and nothing ran twice, 1 otherwise, ${EXIT_USAGE} for a wrong option.`;
@@ -63,7 +62,7 @@ function readOptions(): Options | "help" {
   const fault = faultOf(values.fault);
   const open = values.open || fault !== undefined;
   const key = keyFor(model);
-  const timeoutS = Number(timeout ?? (model === OFFLINE ? OFFLINE_TIMEOUT_S : PROVIDER_TIMEOUT_S));
+  const timeoutS = Number(timeout ?? TIMEOUT_S);
   if (timeoutS > 0) return { crash, open, fault, model, key, timeoutS };
   throw new UsageError(`Invalid --timeout "${timeout}": expected a number of seconds.`);
 }
