@@ -5,6 +5,7 @@
  *     npm run bench -- --counts               counts and sizes, which are the same on every machine, in a minute
  *     npm run bench -- --only resume          one measure; --only a --only b for more
  *     npm run bench -- --only slope --steps 1000
+ *     npm run bench -- --only pages --ended 100000
  */
 
 import { writeFileSync } from "node:fs";
@@ -22,6 +23,7 @@ import { occurrences } from "./measures/occurrences.ts";
 import { promptCost } from "./measures/prompt-cost.ts";
 import { reconcile } from "./measures/reconcile.ts";
 import { resume } from "./measures/resume.ts";
+import { firstStart, pages, rows } from "./measures/rows.ts";
 import { size } from "./measures/size.ts";
 import { slopes } from "./measures/slope.ts";
 import { stored } from "./measures/stored.ts";
@@ -34,6 +36,9 @@ const MEASURES: readonly Measure[] = [
   resume,
   promptCost,
   isolatedCost,
+  firstStart,
+  rows,
+  pages,
   latency,
   limitedTurn,
   submitCost,
@@ -53,11 +58,16 @@ const { values } = parseArgs({
     counts: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [] },
     steps: { type: "string", default: "200" },
+    ended: { type: "string", default: "10000" },
   },
 });
 const steps = Number(values.steps);
 if (!(Number.isInteger(steps) && steps >= 2)) {
   refuse(`--steps is ${values.steps}; expected a whole number from 2 on`);
+}
+const ended = Number(values.ended);
+if (!(Number.isInteger(ended) && ended >= 1)) {
+  refuse(`--ended is ${values.ended}; expected a whole number from 1 on`);
 }
 const names = MEASURES.map(({ name }) => name);
 const unknown = values.only.filter((name) => !names.includes(name));
@@ -76,6 +86,7 @@ try {
   const bench: Bench = {
     onlyCounts: values.counts,
     steps,
+    ended,
     worker: lazily(() => start("worker")),
     start,
   };
@@ -94,9 +105,9 @@ try {
   await Promise.all(workers.map((worker) => worker.dispose()));
 }
 
-function isWanted({ name, hasCounts }: Measure): boolean {
+function isWanted({ name, hasCounts, isOnlyByName = false }: Measure): boolean {
   if (values.only.length > 0) return values.only.includes(name);
-  return hasCounts || !values.counts;
+  return hasCounts || !(values.counts || isOnlyByName);
 }
 
 async function foundBy(measure: Measure, bench: Bench): Promise<Found> {

@@ -1,7 +1,8 @@
 /** A measure, and the tools that it gets. */
 
 import type { Result } from "./result.ts";
-import type { Requests } from "./worker/requests.ts";
+import type { RowRequests } from "./rows/requests.ts";
+import type { Requests as WorkerRequests } from "./worker/requests.ts";
 
 export type Measure = {
   readonly name: string;
@@ -9,6 +10,8 @@ export type Measure = {
   readonly does: string;
   /** Whether it has counts or fast sizes, for `--counts`. */
   readonly hasCounts: boolean;
+  /** Whether it takes too long for a whole run, and needs `--only`. */
+  readonly isOnlyByName?: boolean;
   run(bench: Bench): Promise<Result[]>;
 };
 
@@ -17,6 +20,8 @@ export type Bench = {
   readonly onlyCounts: boolean;
   /** The number of timed steps of one workflow. */
   readonly steps: number;
+  /** The number of ended submissions that lists are read over. */
+  readonly ended: number;
   /** The worker of the bench, which starts at the first request. */
   readonly worker: Pick<BenchWorker, "ask">;
   /** Starts another worker, of that folder of the bench, with some of the requests. */
@@ -27,6 +32,8 @@ export type BenchWorker = {
   ask: Ask;
   readonly inspectorUrl: URL;
 };
+
+type Requests = WorkerRequests & RowRequests;
 
 export type Ask = <Name extends keyof Requests>(
   name: Name,

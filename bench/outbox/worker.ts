@@ -2,8 +2,8 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { Outbox, queue } from "../../src/kernel/outbox/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
+import { Outbox, queue } from "perdure/outbox";
+import { Meter, metered } from "perdure/testing";
 import {
   type Crowd,
   type Delays,
@@ -82,7 +82,13 @@ export class LoadedOutbox extends DurableObject<Env> {
       setAlarms: this.#meter.read().setAlarms,
       total: tally(statements),
       statements: mapValues(STATEMENTS, (pattern) => tally(statements, pattern)),
-      left: { ...this.#left(), alarm: await storage.getAlarm() },
+      left: {
+        entries: (await outbox.stats()).waiting,
+        jobs: storage.sql
+          .exec<{ count: number }>("SELECT COUNT(*) AS count FROM cf_agents_jobs")
+          .one().count,
+        alarm: await storage.getAlarm(),
+      },
     };
   }
 
@@ -93,13 +99,6 @@ export class LoadedOutbox extends DurableObject<Env> {
       queue(this.#load.nameOf(index), { policy: { backoff: { base: 50, cap: 200 } } }),
       event,
     );
-  }
-
-  #left(): { entries: number; jobs: number } {
-    const count = (table: string) =>
-      this.ctx.storage.sql.exec<{ count: number }>(`SELECT COUNT(*) AS count FROM ${table}`).one()
-        .count;
-    return { entries: count("perdure_outbox"), jobs: count("cf_agents_jobs") };
   }
 
   #outbox(concurrency: number): Outbox {
