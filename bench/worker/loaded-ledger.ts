@@ -92,7 +92,7 @@ export class LoadedLedger extends DurableObject<Env> {
 }
 
 /** A host without recovery, because a bench has no crashes. */
-export function ledgerOf(run: TurnHost["run"], outbox: Outbox): Submissions {
+function ledgerOf(run: TurnHost["run"], outbox: Outbox): Submissions {
   const host: TurnHost = {
     start: () => {},
     run,
