@@ -19,7 +19,7 @@
  *   SCALE_ROWS             100000, 1000000 submissions stored
  *   SCALE_LOAD             2000, 10000     submissions at once
  *   OUTBOX_LOAD            2000, 10000     entries at once
- *   LIMITS_AGENTS          2000, 10000     agents that share one account; also LIMITS_SEED
+ *   LIMITS_AGENTS          400, 10000      agents that share one account; also LIMITS_SEED
  *   LIMITS_KEYS            10000, 1000000  keys of one keeper
  *   LIMITS_RUNS            300, 20000      sequences for a keeper's book
  *   SCHEDULE_RUNS          500, 10000      schedules; also SCHEDULE_SEED
