@@ -1,20 +1,16 @@
 /**
- * `npm test`: runs every check, the cheap ones first, and stops after the first stage with a failure. Prints a line per check,
- * the output of a failed check, and the counts. A failed check counts as one failed test.
- *
- * With `--fast`, as `npm run test:fast`: types, lint, and the tests that need neither Think nor long waits.
- * With `--strict`, as `npm run prove`: a test that fails beside the others fails the run, also if it passes alone.
+ * `npm test`: runs every check and every test, some at the same time. Prints a line per check and process, the output of a failed
+ * one at once, and the counts. A failed check counts as one failed test. `-- --fast`, as `npm run test:fast`: types, lint, and
+ * the tests that need neither Think nor long waits.
  */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
 import { fastProcesses, type TestProcess, testProcesses } from "../test/manifest.ts";
 import { offline } from "./offline.ts";
-import { repeatOf, resultOf, type TestReport } from "./repeat.ts";
 
-const root = path.join(import.meta.dirname, "..");
 const MEMORY = "/dev/shm";
 const ROOM_BYTES = 2 * 1024 ** 3;
 
@@ -37,19 +33,18 @@ process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
 const isFast = process.argv.includes("--fast");
-const isStrict = process.argv.includes("--strict");
 const PROCESSES = isFast ? fastProcesses() : testProcesses();
 
 /** Runs Vitest with a report file. */
 function tests(run: TestProcess): string[] {
   const chosen = run.projects.flatMap((project) => ["--project", project]);
-  const report = `--outputFile.json=${reportOf(run)}`;
+  const report = `--outputFile.json=${reportOf(run.name)}`;
   const reporters = ["--reporter=default", "--reporter=json", report];
   return ["test:unit", ...chosen, ...reporters, ...run.files];
 }
 
-function reportOf(run: TestProcess): string {
-  return path.join(scratch, `${run.name.replaceAll(" ", "-")}.json`);
+function reportOf(name: string): string {
+  return path.join(scratch, `${name.replaceAll(" ", "-")}.json`);
 }
 
 type Check = readonly [name: string, script: string[]];
@@ -64,54 +59,38 @@ const SLOW_CHECKS: readonly Check[] = [
   ["docs", ["check:docs"]],
 ];
 
-/** The stages. Checks of a stage run in parallel. */
-const STAGES: readonly (readonly Check[])[] = [
-  isFast ? FAST_CHECKS : [...FAST_CHECKS, ...SLOW_CHECKS],
-  PROCESSES.map((run): Check => [run.name, tests(run)]),
-];
+/** Tests wait half of the time: five at once keep two cores busy. More would only slow each other down. */
+const SLOTS = 5;
+/** Of the tests, those that take longest start first, and the others after the checks. */
+const BEFORE_CHECKS = 3;
 
-/** Runs a script of package.json. Returns what it printed, and whether it succeeded. */
-async function run([name, [script = "", ...args]]: Check): Promise<{
-  isOk: boolean;
-  output: string;
-}> {
+const checks = isFast ? FAST_CHECKS : [...FAST_CHECKS, ...SLOW_CHECKS];
+const tested = PROCESSES.map((one): Check => [one.name, tests(one)]);
+const queue = [...tested.slice(0, BEFORE_CHECKS), ...checks, ...tested.slice(BEFORE_CHECKS)];
+
+type End = { readonly name: string; readonly isOk: boolean; readonly output: string };
+
+/** Runs a script of package.json, and prints how it ended. */
+async function run([name, [script = "", ...args]]: Check): Promise<End> {
   const startedAt = performance.now();
   const env = { ...offline, TMPDIR: scratch };
   const child = spawn("npm", ["run", "--silent", script, "--", ...args], { env });
   const closed = new Promise<number | null>((resolve) => child.on("close", resolve));
-  const output = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const printed = await Promise.all([text(child.stdout), text(child.stderr)]);
   const isOk = (await closed) === 0;
+  const output = printed.join("");
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(`${isOk ? "ok  " : "FAIL"} ${name.padEnd(8)} ${seconds.padStart(6)} s`);
-  return { isOk, output: output.join("") };
+  console.log(`${isOk ? "ok  " : "FAIL"} ${name.padEnd(9)} ${seconds.padStart(6)} s`);
+  if (!isOk) console.log(output);
+  return { name, isOk, output };
 }
 
-/** The report of Vitest, or an empty one if there is none. */
-function readReport(run: TestProcess): TestReport {
-  try {
-    return JSON.parse(readFileSync(reportOf(run), "utf8"));
-  } catch {
-    return { numPassedTests: 0, numFailedTests: 0, testResults: [] };
-  }
-}
-
-/**
- * Runs the files with a failed test once more, without the other processes: a test that measures time may fail where eight
- * processes share two cores. A defect fails again.
- * @returns the failed tests, if all have passed now; undefined if the run has failed
- */
-async function passedAlone(
-  tested: TestProcess,
-  output: string,
-): Promise<readonly string[] | undefined> {
-  const repeat = repeatOf(readReport(tested), output, (file) => readFileSync(file, "utf8"));
-  if (!repeat) return undefined;
-  const files = repeat.files.map((file) => path.relative(root, file));
-  const alone: TestProcess = { name: `${tested.name} alone`, projects: tested.projects, files };
-  const end = await run([alone.name, tests(alone)]);
-  if (end.isOk) return repeat.tests;
-  console.log(end.output);
-  return undefined;
+/** Vitest's counts of a process; none of a check, or if the process ended before it wrote them. */
+function readCounts(name: string): { passed: number; failed: number } {
+  const report = reportOf(name);
+  if (!existsSync(report)) return { passed: 0, failed: 0 };
+  const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, "utf8"));
+  return { passed: numPassedTests, failed: numFailedTests };
 }
 
 /** `crash matrix total: 131 points, 0 wrong`, as each file of the crash matrix prints it. */
@@ -124,23 +103,19 @@ function readCrashes(outputs: readonly string[]): string {
   return `crash points tried: ${sum(1)}, found wrong: ${sum(2)}`;
 }
 
-let isOk = true;
-const outputs: string[] = [];
-const late: string[] = [];
-for (const stage of STAGES) {
-  const ends = await Promise.all(stage.map(run));
-  outputs.push(...ends.map(({ output }) => output));
-  for (const [index, end] of ends.entries()) {
-    if (end.isOk) continue;
-    console.log(end.output);
-    const tested = PROCESSES.find(({ name }) => name === stage[index]?.[0]);
-    const names = tested && (await passedAlone(tested, end.output));
-    if (names) late.push(...names);
-    else isOk = false;
-  }
-  if (!isOk) break;
+const ends: End[] = [];
+const workers = Array.from({ length: SLOTS }, async () => {
+  for (let check = queue.shift(); check; check = queue.shift()) ends.push(await run(check));
+});
+await Promise.all(workers);
+
+if (!isFast) console.log(readCrashes(ends.map(({ output }) => output)));
+let passed = 0;
+let failed = 0;
+for (const { name, isOk } of ends) {
+  const counts = readCounts(name);
+  passed += counts.passed;
+  if (!isOk) failed += Math.max(counts.failed, 1);
 }
-if (!isFast) console.log(readCrashes(outputs));
-const { lines, failed } = resultOf(PROCESSES.map(readReport), late, { isOk, isStrict });
-for (const line of lines) console.log(line);
+console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;
