@@ -25,7 +25,7 @@ const sections = pages
   .flatMap((page) => sectionsOf(page, readFileSync(path.join(root, page), "utf8")));
 const text = `// Written by scripts/generate.ts.\n\n/** Page, heading and text of each section. */\nexport const SECTIONS: readonly (readonly [page: string, heading: string, text: string])[] = ${JSON.stringify(sections)};\n`;
 
-writeFileSync(target, text);
+write(target, text);
 
 /**
  * The constants that the files of `operated/` may have, by the file. Agents load no lists, and clients load no parts: a bundler
@@ -85,7 +85,7 @@ const style = await build({
 const css = style.outputFiles[0]?.text.trim() ?? "";
 // A closing tag in a text would end the element.
 const page = `// Written by scripts/generate.ts.\n\nexport const SCRIPT: string = ${JSON.stringify(code.replaceAll("</script", "<\\/script"))};\nexport const STYLE: string = ${JSON.stringify(css)};\n`;
-writeFileSync(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
+write(path.join(root, "src/operator/dashboard/page.generated.ts"), page);
 
 /**
  * Writes a file with constants, each of which joins those of the same name in the sources that have one.
@@ -124,7 +124,7 @@ function join(
     return `export const ${name} = { ${of.join(", ")} };`;
   });
   const lines = ["// Written by scripts/generate.ts.", ...imports, ...constants, joined ?? "", ""];
-  writeFileSync(path.join(root, target), lines.join("\n"));
+  write(path.join(root, target), lines.join("\n"));
 }
 
 /** What agents need of the catalogs, as literals: a bundler drops the texts, which only clients show. */
@@ -140,7 +140,12 @@ async function writeData(): Promise<void> {
     ([name, value]) => `export const ${name} = ${JSON.stringify(value)} as const;\n`,
   );
   const text = `// Written by scripts/generate.ts.\n\n${constants.join("")}`;
-  writeFileSync(path.join(root, "src/operator/data.generated.ts"), text);
+  write(path.join(root, "src/operator/data.generated.ts"), text);
+}
+
+/** Leaves a file alone that is right already: a dev server that watches it would load the Worker again. */
+function write(file: string, text: string): void {
+  if (!existsSync(file) || readFileSync(file, "utf8") !== text) writeFileSync(file, text);
 }
 
 /** The sources of a folder. */

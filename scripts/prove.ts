@@ -1,6 +1,6 @@
 /**
- * `npm run prove`: runs `npm test`, and then the tests that it shortens in full, one after the other. It takes hours. Prints a line
- * with the counts of each file and the output of a failed one, and continues. test/support/sizes.ts lists the variables.
+ * `npm run prove`: runs `npm test`, and then in full what it and `.ci/run` shorten, one after the other. It takes hours. Prints a
+ * line for each with its counts, and the output of a failed one, and continues. test/support/sizes.ts lists the variables.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -21,6 +21,9 @@ const PROOFS: readonly Proof[] = [
     sizes: { CRASH_STRIDE: 1 },
   },
   { file: "test/hosts/think/crash/crash-starts.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/crash/crash-arrivals.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/testing.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/operator/actions/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-turns.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/hosts/think/turns/crash-tools.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/workflow/steps/crash-prompts.test.ts", sizes: { CRASH_STRIDE: 1 } },
@@ -31,6 +34,7 @@ const PROOFS: readonly Proof[] = [
   { file: "test/kernel/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
   { file: "test/scheduler/model.test.ts", sizes: { SCHEDULER_MODEL_RUNS: 200 } },
   { file: "test/kernel/waits/model.test.ts", sizes: { WAITS_RUNS: 1_000 } },
+  { file: "test/streams/thread-followers.test.ts", sizes: { FOLLOWERS_RUNS: 200 } },
   { file: "test/inbound/model.test.ts", sizes: { INBOUND_RUNS: 1_000 } },
   { file: "test/kernel/waits/prompt-batches.test.ts", sizes: { BATCH_RUNS: 200 } },
   { file: "test/workflow/names.test.ts", sizes: { NAMES_RUNS: 400 } },
@@ -49,39 +53,58 @@ const PROOFS: readonly Proof[] = [
   },
 ];
 
+/** Scripts of package.json that `.ci/run` runs with smaller numbers. */
+const SCRIPTS: readonly (readonly [script: string, ...args: string[]])[] = [
+  ["soak", "--seconds", "600"],
+  ["soak:webhooks"],
+  ["soak:limits"],
+  ["batches"],
+  ["deploys"],
+  ["examples", "--crash"],
+];
+
 /** The time limits in the tests are for the short form. */
 const LIMIT_MS = 24 * 3_600_000;
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-prove-"));
 
-async function prove({ file, sizes }: Proof): Promise<{ passed: number; failed: number }> {
+/** Runs a script of package.json, and prints how it ended. */
+async function run(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<boolean> {
   const startedAt = performance.now();
-  const report = path.join(scratch, `${path.basename(file)}.json`);
-  const chosen = Object.entries(sizes).map(([name, value]) => [`VITE_PERDURE_${name}`, `${value}`]);
-  const env = { ...offline, ...Object.fromEntries(chosen), VITE_PERDURE_LIMIT_MS: `${LIMIT_MS}` };
-  const args = ["run", "--silent", "test:unit", "--", file, "--reporter=default"];
-  const child = spawn("npm", [...args, "--reporter=json", `--outputFile.json=${report}`], { env });
+  const child = spawn("npm", ["run", "--silent", ...args], { env: { ...offline, ...env } });
   const closed = new Promise<number | null>((resolve) => child.on("close", resolve));
   const output = await Promise.all([text(child.stdout), text(child.stderr)]);
   const isOk = (await closed) === 0;
-  const counts = isOk ? JSON.parse(readFileSync(report, "utf8")) : undefined;
-  const passed: number = counts?.numPassedTests ?? 0;
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-  const variables = chosen.map((pair) => pair.join("=")).join(" ");
-  console.log(
-    `${isOk ? "ok  " : "FAIL"} ${seconds.padStart(6)} s ${passed} passed: ${file} ${variables}`,
-  );
+  console.log(`${isOk ? "ok  " : "FAIL"} ${seconds.padStart(6)} s ${name}`);
   if (!isOk) console.log(output.join(""));
-  return { passed, failed: isOk ? 0 : 1 };
+  return isOk;
+}
+
+/** @returns how many tests passed; undefined if one failed */
+async function prove({ file, sizes }: Proof): Promise<number | undefined> {
+  const report = path.join(scratch, `${path.basename(file)}.json`);
+  const chosen = Object.entries(sizes).map(([name, value]) => [`VITE_PERDURE_${name}`, `${value}`]);
+  const env = { ...Object.fromEntries(chosen), VITE_PERDURE_LIMIT_MS: `${LIMIT_MS}` };
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
+  const variables = chosen.map((pair) => pair.join("=")).join(" ");
+  const isOk = await run(`${file} ${variables}`, ["test:unit", "--", file, ...reporters], env);
+  return isOk ? JSON.parse(readFileSync(report, "utf8")).numPassedTests : undefined;
 }
 
 const short = spawn("npm", ["test"], { env: offline, stdio: "inherit" });
 let passed = 0;
 let failed = (await new Promise((resolve) => short.on("close", resolve))) === 0 ? 0 : 1;
 for (const proof of PROOFS) {
-  const counts = await prove(proof);
-  passed += counts.passed;
-  failed += counts.failed;
+  const count = await prove(proof);
+  passed += count ?? 0;
+  if (count === undefined) failed++;
 }
+for (const [script, ...args] of SCRIPTS)
+  if (!(await run([script, ...args].join(" "), [script, "--", ...args], {}))) failed++;
 rmSync(scratch, { recursive: true });
 console.log(`${passed} passed, ${failed} runs failed`);
 process.exitCode = failed > 0 ? 1 : 0;
