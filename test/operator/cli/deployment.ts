@@ -1,4 +1,4 @@
-/** `npx perdure` as a process of its own, and deployments whose API answers as a test says. */
+/** `npx perdure`, in this process or one of its own, and deployments whose API answers as a test says. */
 
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -7,7 +7,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { build } from "tsdown";
-import { afterAll, afterEach, beforeAll } from "vitest";
+import { afterAll, afterEach, beforeAll, vi } from "vitest";
+import { runCommand } from "../../../src/operator/cli/program.ts";
 import { cli } from "../../../tsdown.config.ts";
 
 export const folder = mkdtempSync(path.join(tmpdir(), "perdure-cli-"));
@@ -52,6 +53,8 @@ export async function given(answers: Readonly<Record<string, Answer>>): Promise<
       (answer ?? failing(404, "NotFound", `No ${route}.`))(search, response);
     });
   });
+  // Commands in this process share its connections. One that is busy for seconds must find them open.
+  server.keepAliveTimeout = 0;
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/perdure`;
@@ -59,8 +62,15 @@ export async function given(answers: Readonly<Record<string, Answer>>): Promise<
 
 type Ended = { readonly code: number | null; readonly out: string; readonly err: string };
 
+const environment = (url: string, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
+  PATH: process.env.PATH,
+  PERDURE_URL: url,
+  PERDURE_TOKEN: "t0ken",
+  ...env,
+});
+
 /**
- * Runs it without a terminal, as a script or a CI job does.
+ * Starts a process without a terminal, as a script or a CI job does.
  * @param cwd the project's folder, for commands that read one
  */
 export function perdure(
@@ -71,7 +81,7 @@ export function perdure(
 ) {
   const child = spawn(process.execPath, [CLI, ...words], {
     cwd,
-    env: { PATH: process.env.PATH, PERDURE_URL: url, PERDURE_TOKEN: "t0ken", ...env },
+    env: environment(url, env),
     stdio: ["ignore", "pipe", "pipe"],
   });
   const texts = { out: "", err: "" };
@@ -82,4 +92,29 @@ export function perdure(
   );
   return { child, ended };
 }
-export const run = async (...given: Parameters<typeof perdure>) => perdure(...given).ended;
+
+/** Runs a command in this process, which takes a tenth of the time of a process. One at a time. */
+export async function run(
+  url: string,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Ended> {
+  const kept = { argv: process.argv, env: process.env, exitCode: process.exitCode };
+  const texts = { out: "", err: "" };
+  const writes = (["out", "err"] as const).map((name) =>
+    vi.spyOn(process[`std${name}`], "write").mockImplementation((text) => {
+      texts[name] += text;
+      return true;
+    }),
+  );
+  process.argv = [process.execPath, CLI, ...words];
+  process.env = environment(url, env);
+  process.exitCode = undefined;
+  try {
+    await runCommand();
+    return { code: Number(process.exitCode ?? 0), ...texts };
+  } finally {
+    Object.assign(process, kept);
+    for (const write of writes) write.mockRestore();
+  }
+}

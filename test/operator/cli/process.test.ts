@@ -1,4 +1,4 @@
-/** `npx perdure` as a process of its own: exit codes, what it prints, and deployments that misbehave. */
+/** `npx perdure`: exit codes, what it prints, and deployments that misbehave. */
 
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
@@ -138,6 +138,22 @@ it.each([
   expect(ended.out + ended.err).not.toContain("t0ken");
 });
 
+it.each([
+  [0, HEALTHY],
+  [1, { ...HEALTHY, verdict: "findings", findings: [FINDING] }],
+])("a process ends with %d, and prints the result on stdout", async (code, report) => {
+  const url = await given({ report: json(report) });
+  const ended = await perdure(url, ["report", "--json"]).ended;
+  expect(ended).toMatchObject({ code, err: "" });
+  expect(JSON.parse(ended.out)).toEqual(report);
+});
+
+it("a process ends with 2, and prints what was wrong on stderr", async () => {
+  const ended = await perdure("shop.example", ["report"]).ended;
+  expect(ended).toMatchObject({ code: 2, out: "" });
+  expect(ended.err).toMatch(/^perdure: Invalid PERDURE_URL "shop.example"/);
+});
+
 it("ends with 4 where nothing listens", async () => {
   const ended = await run("http://127.0.0.1:19999/perdure", ["report"]);
   expect(ended.code).toBe(4);
@@ -248,7 +264,7 @@ it("runs in Node 20, which has no Map.groupBy()", async () => {
     report: json({ ...HEALTHY, verdict: "findings", findings: [FINDING] }),
   });
   const old = "--import=data:text/javascript,delete%20Map.groupBy";
-  const { code, out, err } = await run(url, ["report"], { NODE_OPTIONS: old });
+  const { code, out, err } = await perdure(url, ["report"], { NODE_OPTIONS: old }).ended;
   expect({ code, err }).toEqual({ code: 1, err: "" });
   expect(out).toContain("2 dead letters");
 });

@@ -5,7 +5,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Runtime } from "../../../../examples/runtime.ts";
-import { run, withCommandLine } from "../deployment.ts";
+import { perdure as started, withCommandLine } from "../deployment.ts";
 import { removeProjects } from "../fixtures.ts";
 import { entries, expectClean, realProject } from "./real-project.ts";
 
@@ -71,7 +71,7 @@ export default {
 let folder: string;
 let runtime: Runtime;
 
-const perdure = (...words: string[]) => run(`${runtime.url}/perdure`, words, {}, folder);
+const perdure = (...words: string[]) => started(`${runtime.url}/perdure`, words, {}, folder).ended;
 const deployed = (code: string) => writeFileSync(path.join(folder, "src/worker.ts"), code);
 
 beforeAll(async () => {

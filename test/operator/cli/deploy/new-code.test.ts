@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { NewCode } from "../../../../src/operator/cli/deploy/new-code.ts";
 import { newProject } from "../../../../src/operator/cli/deploy/project.ts";
-import { given as deployed, json, perdure, run, servers, withCommandLine } from "../deployment.ts";
+import { given as deployed, json, perdure, servers, withCommandLine } from "../deployment.ts";
 import { project, removeProjects } from "../fixtures.ts";
 import { entries, expectClean, realProject } from "./real-project.ts";
 import { agentWork, historyOf, itemOf, snapshotOf } from "./snapshots.ts";
@@ -88,12 +88,12 @@ it("replays the histories with the new code, and asks a new object of each class
     path.join(folder, "open.json"),
     JSON.stringify(snapshotOf([agentWork("Desk", "main", work, histories)])),
   );
-  const { code, out, err } = await run(
+  const { code, out, err } = await perdure(
     NOWHERE,
     ["check", "--snapshot", "open.json", "--json"],
     {},
     folder,
-  );
+  ).ended;
   expect(code, err).toBe(1);
   expect(JSON.parse(out)).toEqual({
     problems: [
@@ -123,7 +123,7 @@ it("finds a class whose objects do not start", async () => {
     ),
   });
   const words = ["check", "--snapshot", "open.json", "--json"];
-  const { code, out, err } = await run(NOWHERE, words, {}, folder);
+  const { code, out, err } = await perdure(NOWHERE, words, {}, folder).ended;
   expect(code, err + out).toBe(1);
   expect(JSON.parse(out).problems).toMatchObject([
     { kind: "class", id: "Desk", problem: "class-fails", severity: "error" },
@@ -141,7 +141,7 @@ it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves 
       ]),
     ),
   );
-  const broken = await run(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder);
+  const broken = await perdure(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder).ended;
   expect(broken).toMatchObject({ code: 1, out: "" });
   expect(broken.err).toContain("The new code does not start: wrangler dev ");
   expect(broken.err).toContain('Could not resolve "./nowhere.ts"');
@@ -197,7 +197,7 @@ it("migrate replays the run as the other version, refuses what would strand it, 
     request.on("end", () => request.method === "POST" && posted.push(JSON.parse(body)));
   });
   const migrate = (...words: string[]) =>
-    run(url, ["migrate", "good", ...words, "--reason", "r"], {}, folder);
+    perdure(url, ["migrate", "good", ...words, "--reason", "r"], {}, folder).ended;
   const refused = await migrate("--to", "9", "--yes");
   expect(refused.code).toBe(1);
   expect(refused.out).toContain("ERROR  Desk, workflow: Tickets has no step ask.");
@@ -213,10 +213,10 @@ it("migrate replays the run as the other version, refuses what would strand it, 
   expect(posted).toEqual([
     { action: { do: "migrate-workflow", workflowId: "good", version: "8" }, reason: "r" },
   ]);
-  const plain = await run(url, ["migrate", "plain", "--to", "8"], {}, folder);
+  const plain = await perdure(url, ["migrate", "plain", "--to", "8"], {}, folder).ended;
   expect(plain).toMatchObject({ code: 1 });
   expect(plain.err).toContain("The workflow has reported no version");
-  const unknown = await run(url, ["migrate", "other", "--to", "8"], {}, folder);
+  const unknown = await perdure(url, ["migrate", "other", "--to", "8"], {}, folder).ended;
   expect(unknown).toMatchObject({ code: 5 });
 }, 120_000);
 
@@ -227,7 +227,8 @@ it("says what is missing: a configuration, the main module, Wrangler", async () 
     ]),
   );
   const files = { "package.json": "{}", "open.json": snapshot };
-  const check = (folder: string) => run(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder);
+  const check = (folder: string) =>
+    perdure(NOWHERE, ["check", "--snapshot", "open.json"], {}, folder).ended;
   const bare = await check(project(files));
   expect(bare).toMatchObject({
     code: 2,

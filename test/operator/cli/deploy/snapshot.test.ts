@@ -156,7 +156,8 @@ it.each([
 ])("check refuses %s as its snapshot", async (_, text, problem) => {
   const main = { "wrangler.jsonc": '{ "main": "main.js" }', "main.js": "export default {};" };
   const folder = project({ ...main, ...(text !== undefined && { "open.json": text }) });
-  const { code, out, err } = await run("", ["check", "--snapshot", "open.json"], {}, folder);
+  const { code, out, err } = await perdure("", ["check", "--snapshot", "open.json"], {}, folder)
+    .ended;
   expect({ code, out }).toEqual({ code: 2, out: "" });
   expect(err).toContain(`Invalid --snapshot "open.json"`);
   expect(err).toContain(problem);
@@ -175,12 +176,12 @@ it("check ends with 4 where an agent did not answer, and says which, unless it f
   };
   const main = { "main.js": "export class Shop {}" };
   const right = project({ ...main, "wrangler.jsonc": JSON.stringify({ ...config, migrations }) });
-  const unsure = await run(await given(answers), ["check"], {}, right);
+  const unsure = await perdure(await given(answers), ["check"], {}, right).ended;
   expect(unsure).toMatchObject({ code: 4 });
   expect(unsure.out).toContain("Not checked:\n  Shop/b: The agent did not answer.\n");
   const wrong = project({ ...main, "wrangler.jsonc": JSON.stringify(config) });
   const busy = { ...answers, ...working("a", [itemOf("submission", "s-1")]) };
-  expect(await run(await given(busy), ["check"], {}, wrong)).toMatchObject({ code: 1 });
+  expect(await perdure(await given(busy), ["check"], {}, wrong).ended).toMatchObject({ code: 1 });
 }, 30_000);
 
 it("drain counts the open work of each version over all agents, and says which is safe to delete", async () => {
@@ -229,7 +230,7 @@ it("drain --watch ends when nothing of older versions is open", async () => {
     agents: refs("a"),
     "agents/Shop/a/versions": json({ items: [versionOf("8", true), versionOf("7", false)] }),
   });
-  const { code, out } = await run(url, ["drain", "--watch", "--json"]);
+  const { code, out } = await perdure(url, ["drain", "--watch", "--json"]).ended;
   expect(code).toBe(0);
   expect(JSON.parse(out).versions).toMatchObject([{}, { version: "7", isSafeToDelete: true }]);
   const busy = await given({
