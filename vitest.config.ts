@@ -1,12 +1,10 @@
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { patternsOf } from "./test/manifest.ts";
+import { HANG_MS } from "./test/support/sizes.ts";
 
 // No request for the `cf` object, so that the tests run without a network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
-
-/** Catches a test that hangs. Each wait in a test has a bound of a minute, which fails with a better message before. */
-const HANGS_MS = 180_000;
 
 export default defineConfig({
   // The public names resolve to the sources, not to a built dist/.
@@ -21,8 +19,9 @@ export default defineConfig({
     },
   ],
   test: {
-    testTimeout: HANGS_MS,
-    hookTimeout: HANGS_MS,
+    // Longer than a wait for a state, which says what it has waited for.
+    testTimeout: 3 * HANG_MS,
+    hookTimeout: 3 * HANG_MS,
     // Files run in the same order on every machine, not in that of an earlier run there: they share a runtime.
     cache: false,
     // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and the pool

@@ -152,7 +152,7 @@ export class Runtime {
 /** The parts of a Wrangler configuration that examples change. */
 export type Config = {
   readonly main: string;
-  readonly vars?: Readonly<Record<string, string>>;
+  readonly vars?: Readonly<Record<string, string>> | undefined;
   readonly durable_objects: { readonly bindings: readonly object[] };
   readonly workflows: readonly object[];
   readonly migrations: readonly object[];

@@ -44,6 +44,12 @@ export function sizeOf(name: string, otherwise: number): number {
   throw new Error(`VITE_PERDURE_${name} is ${JSON.stringify(text)}; expected a number`);
 }
 
+/**
+ * Bound of every wait for a state: it catches a hang, and is no measure of speed. Tests run beside other processes, which
+ * make them several times slower.
+ */
+export const HANG_MS = 60_000;
+
 /** The time limit of a test whose size can be set: `shortMs`, unless LIMIT_MS is set. */
 export function limitMs(shortMs: number): number {
   return sizeOf("LIMIT_MS", shortMs);

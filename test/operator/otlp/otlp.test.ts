@@ -13,6 +13,7 @@ import { traceOf } from "../../../src/core/trace-context.ts";
 import { metricsBody, traceBody } from "../../../src/operator/otlp/encode.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { MAIN, Operated } from "../../support/operated.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: it is what arrives, to be read by the SDK.
 type Body = any;
@@ -194,13 +195,18 @@ describe("a collector", () => {
   let server: Server;
   let app: Operated;
   let hooks = 200;
-  const signal = AbortSignal.timeout(300_000);
+  /** Requests to `/hook`. */
+  let hooked = 0;
+  const signal = AbortSignal.timeout(10 * HANG_MS);
 
   beforeAll(async () => {
     server = createServer(async (request, response) => {
       const body = JSON.parse(await text(request));
       const path = request.url ?? "";
-      if (path === "/hook") return response.writeHead(hooks).end();
+      if (path === "/hook") {
+        hooked++;
+        return response.writeHead(hooks).end();
+      }
       requests.push({ path, headers: request.headers, body });
       response.writeHead(status, { "content-type": "application/json" }).end("{}");
     });
@@ -211,8 +217,9 @@ describe("a collector", () => {
       OTLP_URL: `http://127.0.0.1:${port}/otlp/`,
       OTLP_HEADERS: "x-key=a%20b, x-tenant=shop",
     });
+    app.editConfig((config) => ({ ...config, vars: { MODEL_HANGS: "1" } }));
     await app.start(signal);
-  }, 120_000);
+  });
   afterAll(() => {
     app?.destroy();
     server?.close();
@@ -226,35 +233,38 @@ describe("a collector", () => {
     expect(response.status).toBe(200);
     return ((await response.json()) as { submissionId: string }).submissionId;
   };
+  /** Waits until it passes. */
+  const eventually = <T>(look: () => T | Promise<T>) =>
+    vi.waitFor(look, { timeout: HANG_MS, interval: 100 });
+  /** What of this kind the outbox still has to send. */
+  const waiting = async (kind: string) =>
+    (await app.client().list(MAIN, "deliveries", { state: "waiting", kind })).items;
   const of = (submissionId: string, path: string) =>
     requests.filter(
       (each) => each.path === path && JSON.stringify(each.body).includes(submissionId),
     );
   const tracesOf = (id: string) => of(id, "/otlp/v1/traces");
-  const arrived = (id: string) =>
-    vi.waitFor(() => expect(tracesOf(id).length).toBeGreaterThan(0), {
-      timeout: 60_000,
-      interval: 100,
-    });
+  const arrived = (id: string) => eventually(() => expect(tracesOf(id)).not.toEqual([]));
 
   it("receives the whole tree of a prompt whose runtime was killed, with real times", async () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
     const startedAt = Date.now();
     const id = await submit(
-      { text: "it is on its way", delayMs: 3_000 },
+      { text: "it is on its way" },
       {
         submissionId: "killed",
         thread: "orders",
         notify: { kind: "webhook", url, secrets: ["HOOK_SECRET"] },
       },
     );
-    await vi.waitFor(
-      async () =>
-        expect((await app.client().inspect(MAIN, "submissions", id))?.status).toBe("running"),
-      { timeout: 20_000 },
+    await eventually(async () =>
+      expect(await app.client().inspect(MAIN, "submissions", id)).toMatchObject({
+        status: "running",
+        attempts: 1,
+      }),
     );
-    await new Promise((resolve) => setTimeout(resolve, 700));
     await app.kill();
+    app.editConfig((config) => ({ ...config, vars: undefined }));
     await app.start(signal);
     // A request wakes the agent.
     await app.client().agentReport(MAIN);
@@ -292,8 +302,8 @@ describe("a collector", () => {
     });
     expect(spans.filter(({ name }) => name === "perdure.deliver")).toHaveLength(1);
 
-    await vi.waitFor(() => expect(metricsAfter(0)).toBeGreaterThan(0), { timeout: 60_000 });
-  }, 120_000);
+    await eventually(() => expect(metricsAfter(0)).toBeGreaterThan(0));
+  });
 
   const metricsAfter = (at: number) =>
     requests.slice(at).filter(({ path }) => path === "/otlp/v1/metrics").length;
@@ -302,7 +312,7 @@ describe("a collector", () => {
     const before = requests.length;
     const id = await submit({ text: "done" }, { submissionId: "measured" });
     await arrived(id);
-    await vi.waitFor(() => expect(metricsAfter(before)).toBeGreaterThan(0), { timeout: 20_000 });
+    await eventually(() => expect(metricsAfter(before)).toBeGreaterThan(0));
     const { body } = requests
       .slice(before)
       .find(({ path }) => path === "/otlp/v1/metrics") as Request;
@@ -324,7 +334,7 @@ describe("a collector", () => {
       ["input", 10],
       ["output", 5],
     ]);
-  }, 60_000);
+  });
 
   it("receives a workflow once, when it has ended, with the steps that no prompt has", async () => {
     const id = (await (await fetch(`${app.url}/order`)).json()) as string;
@@ -336,21 +346,18 @@ describe("a collector", () => {
         .filter(({ spanContext }) => spanContext().traceId === traceId);
     const rootsOf = (spans: ReadableSpan[]) =>
       spans.filter(({ parentSpanContext }) => !parentSpanContext);
-    const approvalId = await vi.waitFor(
-      async () => {
-        const { items } = await app.client().list(MAIN, "approvals", { workflowId: id });
-        expect(items).toHaveLength(1);
-        return items[0]?.approvalId ?? "";
-      },
-      { timeout: 20_000 },
-    );
+    const approvalId = await eventually(async () => {
+      const { items } = await app.client().list(MAIN, "approvals", { workflowId: id });
+      expect(items).toHaveLength(1);
+      return items[0]?.approvalId ?? "";
+    });
     // The prompt is sent while the workflow waits.
-    const options = { timeout: 30_000 };
-    await vi.waitFor(() => expect(spansOfTrace().length).toBeGreaterThan(0), options);
+    await eventually(() => expect(spansOfTrace()).not.toEqual([]));
     expect(rootsOf(spansOfTrace())).toEqual([]);
     await app.client().act(MAIN, { reason: "paid", action: { do: "approve", approvalId } });
-    await vi.waitFor(() => expect(rootsOf(spansOfTrace()).length).toBeGreaterThan(0), options);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await eventually(() => expect(rootsOf(spansOfTrace())).not.toEqual([]));
+    // Nothing of it is left to be sent a second time.
+    await eventually(async () => expect(await waiting("otlp")).toEqual([]));
 
     const spans = spansOfTrace();
     const roots = rootsOf(spans);
@@ -380,50 +387,42 @@ describe("a collector", () => {
       "perdure.approval.by": expect.any(String),
     });
     expect(new Set(spans.map(({ spanContext }) => spanContext().spanId)).size).toBe(spans.length);
-  }, 120_000);
+  });
 
   it("waits for a delivery that still fails, and has it in the trace", async () => {
     hooks = 500;
+    const hookedBefore = hooked;
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-    const id = await submit(
-      { text: "done" },
-      { submissionId: "late-hook", notify: { kind: "webhook", url, secrets: ["HOOK_SECRET"] } },
-    );
-    await vi.waitFor(
-      async () =>
-        expect((await app.client().inspect(MAIN, "submissions", id))?.status).toBe("completed"),
-      { timeout: 20_000 },
-    );
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const policy = { backoff: { base: 100, cap: 200 } };
+    const notify = { kind: "webhook", url, secrets: ["HOOK_SECRET"], policy };
+    const id = await submit({ text: "done" }, { submissionId: "late-hook", notify });
+    // The telemetry has been looked at, and waits for a delivery that has failed.
+    await eventually(async () => {
+      const waits = { submissionId: id, attempt: 1, lastError: expect.anything() };
+      expect(await waiting("otlp")).toContainEqual(expect.objectContaining(waits));
+      expect(hooked).toBeGreaterThan(hookedBefore + 1);
+    });
     expect(tracesOf(id)).toEqual([]);
     hooks = 200;
     await arrived(id);
     const [{ body }] = tracesOf(id) as [Request];
     const delivery = spansOf(body).find(({ name }) => name === "perdure.deliver");
     expect(delivery?.attributes["perdure.span.open"]).toBeUndefined();
-  }, 90_000);
+  });
 
   it("that refuses everything leaves no dead letter, and is a problem of its own", async () => {
     // What earlier submissions still send would be refused as well.
-    const waiting = { state: "waiting", kind: "otlp" } as const;
-    await vi.waitFor(
-      async () => expect((await app.client().list(MAIN, "deliveries", waiting)).items).toEqual([]),
-      { timeout: 30_000 },
-    );
+    await eventually(async () => expect(await waiting("otlp")).toEqual([]));
     status = 400;
     const id = await submit({ text: "done" }, { submissionId: "refused" });
     await arrived(id);
+    await eventually(async () => {
+      const refused = { state: "discarded", kind: "otlp" } as const;
+      const { items } = await app.client().list(MAIN, "deliveries", refused);
+      expect(items).toHaveLength(2);
+    });
     const letters = await app.client().list(MAIN, "dead-letters");
     expect(letters.items).toEqual([]);
-    await vi.waitFor(
-      async () => {
-        const { items } = await app
-          .client()
-          .list(MAIN, "deliveries", { state: "discarded", kind: "otlp" });
-        expect(items.length).toBe(2);
-      },
-      { timeout: 20_000 },
-    );
     status = 200;
-  }, 60_000);
+  });
 });

@@ -31,6 +31,8 @@ interface Env extends Cloudflare.Env {
   /** Of a collector. */
   OTLP_URL?: string;
   OTLP_HEADERS?: string;
+  /** Set: the model never replies, so that a turn is running for as long as a test needs it. */
+  MODEL_HANGS?: string;
 }
 
 /** What is planted: how many submissions of the past, and how many dead letters; or so many rows of ended submissions. */
@@ -82,7 +84,7 @@ export class ShopAgent extends DurableThink<Env> {
   }
 
   override getModel() {
-    return new ScriptedModel();
+    return new ScriptedModel(this.env.MODEL_HANGS ? { hangTimes: 1_000 } : undefined);
   }
 
   override getScheduledTasks() {
