@@ -13,13 +13,15 @@ import { givenThink, message, refusal } from "../../support/given.ts";
 import { WITHOUT_LIMITS } from "../../support/limits/options.ts";
 import { declared, type ThinkAgent } from "../../support/think-agent.ts";
 
+/** One agent for all of them: a refused call leaves nothing behind. */
+const REFUSING = crypto.randomUUID();
+declared.set(REFUSING, {
+  tasks: () => ({ daily: { schedule: "every day at 09:00", handler() {} } }),
+});
+
 /** The error of a verb, called by name with any arguments. */
 function errorOf(verb: string, ...args: unknown[]): Promise<Error> {
-  const name = crypto.randomUUID();
-  declared.set(name, {
-    tasks: () => ({ daily: { schedule: "every day at 09:00", handler() {} } }),
-  });
-  return runInDurableObject<ThinkAgent, Error>(givenThink(name), (agent) => {
+  return runInDurableObject<ThinkAgent, Error>(givenThink(REFUSING), (agent) => {
     if (verb.includes(".")) return refusal(agent.callKernel(verb, ...args));
     const method = Reflect.get(agent, verb) as (...given: unknown[]) => unknown;
     return refusal(Promise.resolve().then(() => method.apply(agent, args)));

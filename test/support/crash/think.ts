@@ -22,7 +22,7 @@ import { message } from "../given.ts";
 import { sizeOf } from "../sizes.ts";
 import type { ThinkAgent } from "../think-agent.ts";
 import { type WorkflowBody, workflowBodies } from "../workflows/scripted-workflow.ts";
-import { momentsFrom, playScenarios } from "./matrix.ts";
+import { isCrashedAgain, momentsFrom, playScenarios } from "./matrix.ts";
 import { differs } from "./objects.ts";
 
 export type Run = CrashRun<ThinkAgent>;
@@ -30,7 +30,7 @@ export type Agent = DurableObjectStub<ThinkAgent>;
 /** A crash scenario, and the verbs of an agent or a workflow (`step.prompt`) that it calls. */
 export type ThinkScenario = Omit<CrashScenario<ThinkAgent>, "objects"> & {
   readonly verbs: readonly string[];
-  /** The first write that matches: a crash soon after it is always tried, and a second crash follows on it. */
+  /** The first write that matches: a crash soon after it is always tried, and in every second scenario a second crash follows. */
   readonly soonAfter: RegExp;
   /** `npm test` tries one of so many points: a prime, so that moments and writes vary. */
   readonly stride: number;
@@ -320,7 +320,7 @@ export function playThinkMatrix(
   });
 }
 
-/** One crash in each play, and then two. */
+/** One crash in each play, and then two, if the scenario is one of those that are crashed again. */
 async function crashes(
   { soonAfter, stride, verbs: _, objects = env.ThinkAgent as never, ...scenario }: ThinkScenario,
   index: number,
@@ -335,6 +335,7 @@ async function crashes(
     moments: momentsFrom(index),
   } as const;
   const once = await crashAtEveryWrite({ ...all, stride: chosen });
+  if (!isCrashedAgain(index)) return [once];
   const again = chosen === 1 ? STRIDE_AGAIN : 10_000;
   return [once, await crashAtEveryWrite({ ...all, stride: again, again: soonAfter })];
 }
