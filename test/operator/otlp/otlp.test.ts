@@ -393,13 +393,13 @@ describe("a collector", () => {
     hooks = 500;
     const hookedBefore = hooked;
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-    const policy = { backoff: { base: 100, cap: 200 } };
+    const policy = { maxAttempts: 10_000, backoff: { base: 100, cap: 500 } };
     const notify = { kind: "webhook", url, secrets: ["HOOK_SECRET"], policy };
     const id = await submit({ text: "done" }, { submissionId: "late-hook", notify });
     // The telemetry has been looked at, and waits for a delivery that has failed.
     await eventually(async () => {
-      const waits = { submissionId: id, attempt: 1, lastError: expect.anything() };
-      expect(await waiting("otlp")).toContainEqual(expect.objectContaining(waits));
+      const lastError = expect.stringContaining("still wait");
+      expect(await waiting("otlp")).toContainEqual(expect.objectContaining({ lastError }));
       expect(hooked).toBeGreaterThan(hookedBefore + 1);
     });
     expect(tracesOf(id)).toEqual([]);
