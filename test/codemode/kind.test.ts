@@ -52,7 +52,7 @@ it("L6: code whose record is not kept is run once, and fails", async () => {
     },
   });
   await open(stub, request());
-  await until(async () => (await rowsOf(stub))[0]?.status !== "open", 2_000).catch(() => {});
+  await until(async () => (await rowsOf(stub))[0]?.status !== "open").catch(() => {});
   expect(runs).toBe(1);
   expect(await rowsOf(stub)).toMatchObject([{ status: "failed" }]);
   const [row] = await rowsOf(stub);
@@ -73,7 +73,7 @@ it("L6: code that an earlier version has begun is found by its comment", async (
     executions: async () => (record ? [record] : []),
   });
   await open(stub, request());
-  await until(async () => (await rowsOf(stub))[0]?.status === "completed", 2_000);
+  await until(async () => (await rowsOf(stub))[0]?.status === "completed");
 });
 
 it("L6: an approval that changes nothing is given once, and fails", async () => {
@@ -93,7 +93,7 @@ it("L6: an approval that changes nothing is given once, and fails", async () => 
   await open(stub, request());
   await until(async () => (await rowsOf(stub)).length === 2);
   await inside(stub, (object) => object.approvals.grant("e-0"));
-  await until(async () => (await rowsOf(stub))[0]?.status === "failed", 2_000).catch(() => {});
+  await until(async () => (await rowsOf(stub))[0]?.status === "failed").catch(() => {});
   expect(approvals).toBe(1);
   expect(await rowsOf(stub)).toMatchObject([{ status: "failed" }, { status: "completed" }]);
 });
@@ -111,7 +111,7 @@ it("W2: an action is asked about whatever its arguments are: of those that no ro
     executions: async () => (record ? [record] : []),
   });
   await open(stub, request());
-  await until(async () => (await rowsOf(stub)).length === 2, 2_000);
+  await until(async () => (await rowsOf(stub)).length === 2);
   const {
     items: [approval],
   } = await inside(stub, (object) => object.approvals.list());

@@ -510,7 +510,7 @@ describe("wake", () => {
       await wakeCapability.wake.noLaterThan(Date.now());
     });
     // The queue itself tries three times within about a second. After that, onJobError retries.
-    await until(() => inCapability(stub, ({ drives }) => drives >= 3), 5_000);
+    await until(() => inCapability(stub, ({ drives }) => drives >= 3));
     await sleep(300);
     await inCapability(stub, (_, ctx) => expect(jobOf(WAKE_CAPABILITY, ctx)).not.toBeNull());
   });

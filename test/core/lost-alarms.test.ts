@@ -125,7 +125,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
     await lose(find);
     expect(await isDone()).toBe(false);
     await start(find);
-    await until(isDone, 5_000);
+    await until(isDone);
   });
 
   it(`L1: ${what} is done when its job is overdue and has no alarm`, async () => {
@@ -135,7 +135,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
     await until(() => runInDurableObject(find(), (_, ctx) => isOverdue(capability, ctx)));
     expect(await isDone()).toBe(false);
     await start(find);
-    await until(isDone, 5_000);
+    await until(isDone);
   });
 
   it(`L1: ${what} is done when its alarm is a minute overdue and did not fire`, async () => {
@@ -148,7 +148,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
       storage.getAlarm = async () => past.ms;
     });
     await start(find);
-    await until(isDone, 5_000);
+    await until(isDone);
   });
 });
 
@@ -193,6 +193,6 @@ describe("a sub-agent", () => {
     expect(came).toEqual([]);
     // Starts only the root: no call reaches the sub-agent.
     await find().armed();
-    await until(() => came.length > 0, 5_000);
+    await until(() => came.length > 0);
   });
 });

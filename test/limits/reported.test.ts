@@ -35,10 +35,10 @@ it("a turn of a harness that reports its usage counts with its tokens and its co
     status: "completed",
     usage: { inputTokens: 800, outputTokens: 300, totalTokens: 1_100, cost: 0.41 },
   });
-  await until(async () => ((await used())?.tokens ?? 0) >= 1_000, 15_000);
+  await until(async () => ((await used())?.tokens ?? 0) >= 1_000);
   expect(await used()).toMatchObject({ requests: 1, tokens: 1_100, nanodollars: 410_000_000 });
   const next = await submit();
-  await until(async () => (await verbs.inspectSubmission(next))?.waitingFor, 15_000);
+  await until(async () => (await verbs.inspectSubmission(next))?.waitingFor);
   expect(await verbs.inspectSubmission(next)).toMatchObject({
     waitingFor: { limit: HARNESS, why: "full" },
   });
@@ -53,6 +53,6 @@ it.each([
   const ended = await verbs.waitForSubmission(await submit());
   expect(ended).toMatchObject({ status: "completed" });
   expect(ended).not.toHaveProperty("usage");
-  await until(async () => (await used())?.tokens === 0, 15_000);
+  await until(async () => (await used())?.tokens === 0);
   expect(await used()).toMatchObject({ requests: 1, tokens: 0, nanodollars: 0 });
 });

@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { delimiter, join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { TOKENS } from "./operated.ts";
+import { HANG_MS } from "./sizes.ts";
 
 /** Of CHROMIUM, or in PATH. */
 function chromiumPath(): string {
@@ -61,7 +62,7 @@ export async function visit(
     await context.addCookies([{ name: "operator", value: TOKENS[who], url: origin }]);
   }
   const page = await context.newPage();
-  page.setDefaultTimeout(8_000);
+  page.setDefaultTimeout(HANG_MS);
   const problems: string[] = [];
   page.on("pageerror", (error) => problems.push(error.message));
   page.on("console", (message) => {

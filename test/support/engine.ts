@@ -1,6 +1,7 @@
 /** Restarts, pauses and results of workflow instances. */
 
 import { until } from "./given.ts";
+import { HANG_MS } from "./sizes.ts";
 
 /** A step of the platform, by its name and what made it. */
 export type StepAt = { name: string; type?: "do" | "sleep" | "waitForEvent" };
@@ -19,15 +20,13 @@ export async function pauseAndResume(
 ): Promise<void> {
   const instance = await workflow.get(id);
   await instance.pause();
-  for (let tries = 0; (await instance.status()).status !== "paused" && tries < 100; tries++) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  await until(async () => (await instance.status()).status === "paused");
   await meanwhile();
   await instance.resume();
 }
 
 /** Waits for the end of the instance. Returns its output, or throws its error. */
-export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = 20_000): Promise<T> {
+export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = HANG_MS): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     // A handle does not outlive its engine.

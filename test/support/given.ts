@@ -4,6 +4,7 @@ import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import type { Script } from "../../src/testing/index.ts";
+import { HANG_MS } from "./sizes.ts";
 
 let made = 0;
 
@@ -27,10 +28,13 @@ export function crash(): Promise<void> {
   return abortAllDurableObjects();
 }
 
-/** Polls until `probe` returns something, at most `timeoutMs`. */
+/**
+ * Polls until `probe` returns something. The state must stay: what passes is seen by a signal. A hang ends it after
+ * `timeoutMs`, which no test shortens.
+ */
 export async function until<T>(
   probe: () => T | undefined | false | Promise<T | undefined | false>,
-  timeoutMs = 20_000,
+  timeoutMs = HANG_MS,
 ): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -80,7 +80,7 @@ export function givenWait() {
   return {
     pass: () => new Promise<void>((resolve) => waiting.push(resolve)),
     /** Resolves when a caller waits. */
-    reached: () => until(() => waiting.length > 0, 5_000),
+    reached: () => until(() => waiting.length > 0),
     /** Runs within the object, because its work continues there. */
     open: (stub: Ledger) => within(stub, () => waiting.shift()?.()),
   };
@@ -151,8 +151,8 @@ export function idsAt({ instance }: { instance: string }): string[] {
 }
 
 /** Waits until a destination got a delivery. */
-export function arrived(to: { instance: string }, timeoutMs = 5_000): Promise<string[]> {
-  return until(() => idsAt(to).length > 0 && idsAt(to), timeoutMs);
+export function arrived(to: { instance: string }): Promise<string[]> {
+  return until(() => idsAt(to).length > 0 && idsAt(to));
 }
 
 /** Ids of the entries still to be delivered. */
@@ -177,7 +177,6 @@ export async function expectState(
   submissionId: string,
   status: SubmissionStatus,
   facts: object = {},
-  timeoutMs = 5_000,
 ): Promise<SubmissionInspection> {
   const look = () => within(stub, (object) => object.inspect(submissionId));
   const isThere = async () => {
@@ -187,7 +186,7 @@ export async function expectState(
       Object.entries(facts).every(([key, value]) => Reflect.get(found, key) === value)
     );
   };
-  await until(isThere, timeoutMs).catch(() => {});
+  await until(isThere).catch(() => {});
   const found = await look();
   expect(found).toMatchObject({ status, ...facts });
   if (!found) throw new Error(`No submission ${submissionId}`);

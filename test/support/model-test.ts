@@ -7,7 +7,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { Meter } from "../../src/testing/index.ts";
-import { envText, sizeOf } from "./sizes.ts";
+import { envText, HANG_MS, sizeOf } from "./sizes.ts";
 
 /** The object crashes at this write, counted from when the command starts. */
 type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
@@ -81,8 +81,6 @@ export type ModelTest<Command, Start, Snapshot> = {
   readonly subject: (start: Start) => Subject<Command, Snapshot>;
 };
 
-/** How long the object may take to agree with the model. */
-const PATIENCE_MS = 5_000;
 /** How long a crash that the model cannot foresee may take to come. */
 const OWN_CRASH_MS = 30;
 const LOOK_MS = 1;
@@ -102,7 +100,7 @@ export async function testAgainstModel<Command, Start, Snapshot>({
   const seed = sizeOf(`${name}_SEED`, 20_261_121);
   const path = envText(`${name}_PATH`);
   const tally = { steps: 0, crashes: 0, ms: Date.now() };
-  let patienceMs = PATIENCE_MS;
+  let patienceMs = HANG_MS;
   const sequences = fc.array(steps, { minLength: 6, maxLength: 30, size: "max" });
   const property = fc.asyncProperty(sequences, start, async (sequence, from) => {
     const run = new SequenceRun(subject(from), patienceMs);

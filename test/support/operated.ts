@@ -3,9 +3,9 @@
 import { join } from "node:path";
 import { Runtime } from "../../examples/runtime.ts";
 import { OperatorClient } from "../../src/operator/client.ts";
+import { HANG_MS } from "./sizes.ts";
 
 const WORKER = join(import.meta.dirname, "../workers/operated");
-const PLANT_MS = 60_000;
 
 /** Not real ones. As `Authorization: Bearer`, or for browsers as the cookie `operator`. */
 export const TOKENS = { act: "token-to-act", read: "token-to-read" } as const;
@@ -41,7 +41,7 @@ export class Operated extends Runtime {
     const { deadLetters = 3 } = planted;
     await this.#post(planted);
     const client = this.client();
-    const end = Date.now() + PLANT_MS;
+    const end = Date.now() + HANG_MS;
     for (;;) {
       const open = await client.list(MAIN, "submissions", { status: ["pending", "running"] });
       const dead = await client.list(MAIN, "dead-letters", { limit: Math.min(deadLetters, 100) });
@@ -51,7 +51,7 @@ export class Operated extends Runtime {
       if (isPlanted && dead.items.length >= Math.min(deadLetters, 100)) return;
       if (Date.now() > end) {
         const counts = `${open.items.length} open, ${dead.items.length} dead, ${asked.items.length} approvals`;
-        throw new Error(`Not planted within ${PLANT_MS / 1_000} s: ${counts}`);
+        throw new Error(`Not planted within ${HANG_MS / 1_000} s: ${counts}`);
       }
       await new Promise((resolve) => setTimeout(resolve, 200));
     }

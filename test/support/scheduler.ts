@@ -146,7 +146,7 @@ export class TestScheduler {
     return until(async () => {
       const [run] = await this.runs(taskId);
       return run?.status === status && run;
-    }, 5_000);
+    });
   }
 }
 

@@ -8,6 +8,7 @@ import type {
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
 import { sleep } from "./ledger.ts";
+import { HANG_MS } from "./sizes.ts";
 import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";
 
 export type Agent = DurableObjectStub<ThinkAgent>;
@@ -34,7 +35,7 @@ export function submit(agent: Agent, script: Script | string, options: SubmitMes
 
 /** Waits for the end of a submission. */
 export async function ended(agent: Agent, submissionId: string) {
-  const found = await agent.waitForSubmission(submissionId, { timeoutMs: 15_000 });
+  const found = await agent.waitForSubmission(submissionId, { timeoutMs: HANG_MS });
   if (!found || found.status === "pending" || found.status === "running") {
     throw new Error(`${submissionId} is ${found?.status}`);
   }

@@ -45,7 +45,7 @@ describe("Counting attempts", () => {
     await until(() => came.length > 0);
     await sleep(20);
     await wakeBox(box);
-    await until(() => came.length > 1, 2_000);
+    await until(() => came.length > 1);
     expect(came).toEqual(["e#1", "e#2"]);
   });
 
@@ -57,7 +57,7 @@ describe("Counting attempts", () => {
     });
     await putAll(box, ["e"], WEBHOOK);
     const letters = () => inside(box, ({ outbox }) => outbox.listDeadLetters());
-    await until(async () => (await letters()).items.length > 0, 2_000);
+    await until(async () => (await letters()).items.length > 0);
     expect((await letters()).items).toMatchObject([{ id: "e", attempts: 0 }]);
   });
 });
@@ -70,11 +70,11 @@ it("O3: disabling an endpoint ends its Retry-After, and its entries become dead 
     },
   });
   await putAll(box, ["a"], WEBHOOK);
-  await until(() => came.length === 1, 2_000);
+  await until(() => came.length === 1);
   await putAll(box, ["b"], WEBHOOK);
   await inside(box, ({ outbox }) => outbox.disableEndpoint(WEBHOOK.url));
   const dead = () => inside(box, async ({ outbox }) => (await outbox.inspect("b"))?.state);
-  await until(async () => (await dead()) === "dead", 2_000);
+  await until(async () => (await dead()) === "dead");
   expect(came).toEqual(["a#1"]);
 });
 
@@ -90,13 +90,13 @@ describe("Notifications of dead letters", () => {
       },
     });
     await putAll(box, ["e"]);
-    await until(() => notified.length === 1, 2_000);
+    await until(() => notified.length === 1);
     await inside(box, ({ outbox }) => outbox.redrive("e"));
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.attempt === 2),
     );
     await inside(box, () => goOn());
-    await until(() => notified.length > 1, 2_000);
+    await until(() => notified.length > 1);
     expect(notified).toEqual([1, 2]);
   });
 
@@ -107,11 +107,11 @@ describe("Notifications of dead letters", () => {
       onDeadLetter: () => (++notified === 1 ? forever() : undefined),
     });
     await putAll(box, ["e"]);
-    await until(() => notified === 1, 2_000);
+    await until(() => notified === 1);
     await crashBox(box);
     expect(await wakeBox(box)).toBe(true);
-    await until(() => notified === 2, 2_000);
-    await until(() => inside(box, async (_, ctx) => (await wakesOf(ctx)).alarm === null), 2_000);
+    await until(() => notified === 2);
+    await until(() => inside(box, async (_, ctx) => (await wakesOf(ctx)).alarm === null));
     expect(await inside(box, (_, ctx) => wakesOf(ctx))).toEqual({ job: null, alarm: null });
   });
 });
@@ -120,7 +120,7 @@ describe("An id that is put again after its delivery was kept", () => {
   const givenKept = async (first: unknown, maxAge: number) => {
     const { box, came } = givenListening({ settings: { keepDelivered: { maxAge } } });
     await putAll(box, ["e"], PLAIN, first);
-    await until(() => came.length === 1, 2_000);
+    await until(() => came.length === 1);
     return { box, came };
   };
 
@@ -135,7 +135,7 @@ describe("An id that is put again after its delivery was kept", () => {
     });
     await putAll(box, ["e"], queue, LARGE);
     const state = () => inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state);
-    await until(async () => (await state()) === "delivered", 2_000);
+    await until(async () => (await state()) === "delivered");
     await putAll(box, ["e"], PLAIN, LARGE);
     await sleep(10);
     // The next start forgets what is too old.
@@ -153,7 +153,7 @@ describe("An id that is put again after its delivery was kept", () => {
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
     );
     await putAll(box, ["e"], PLAIN, "small");
-    await until(() => came.length === 2, 2_000);
+    await until(() => came.length === 2);
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
     );
@@ -176,7 +176,7 @@ describe("A clock that is set back", () => {
     await putAll(box, ["a"]);
     now -= HOUR_MS;
     await putAll(box, ["b"]);
-    await until(() => came.length > 1, 2_000);
+    await until(() => came.length > 1);
     expect(came).toEqual(["a#1", "b#1"]);
   });
 
@@ -200,7 +200,7 @@ describe("A clock that is set back", () => {
     await sleep(50);
     now += 2 * HOUR_MS;
     await wakeBox(box);
-    await until(() => came.length === 3, 2_000);
+    await until(() => came.length === 3);
     expect(came.map((one) => one.slice(0, 1))).toEqual(["a", "a", "b"]);
   });
 });
@@ -215,14 +215,14 @@ describe("No needless repetition", () => {
     });
     const hasty = workflowNamed("hasty", { timeout: 500, backoff: { base: 1, cap: 1 } });
     await putAll(box, ["e"], hasty);
-    await until(() => came.length === 2, 5_000);
+    await until(() => came.length === 2);
     await inside(box, () => goOn());
     await sleep(10);
     // What counts is the attempt in flight.
     const state = () => inside(box, ({ outbox }) => outbox.inspect("e"));
     expect(await state()).toMatchObject({ state: "waiting", attempt: 2 });
     await inside(box, () => take());
-    await until(async () => (await state()) === null, 2_000);
+    await until(async () => (await state()) === null);
     expect(came.slice(0, 2)).toEqual(["e#1", "e#2"]);
   });
 
@@ -237,7 +237,7 @@ describe("No needless repetition", () => {
       });
     });
     await putAll(box, ["a", "b"], { kind: "method", method: "onEvent" });
-    await until(() => came.length > 1, 2_000);
+    await until(() => came.length > 1);
     await sleep(20);
     expect(came).toEqual(["a#1", "b#1"]);
   });
@@ -253,10 +253,10 @@ describe("A redriven dead letter", () => {
       },
     });
     await putAll(box, ["a", "b", "c", "d"], ORDERED);
-    await until(() => came.includes("b#1"), 2_000);
+    await until(() => came.includes("b#1"));
     await inside(box, ({ outbox }) => outbox.redrive("a"));
     await inside(box, () => goOn());
-    await until(() => came.length === 5, 2_000);
+    await until(() => came.length === 5);
     expect(came).toEqual(["a#1", "b#1", "a#2", "c#1", "d#1"]);
   });
 });

@@ -80,7 +80,7 @@ describe("At-least-once delivery with one id", () => {
     const to = somewhere();
     await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => [to] });
     await stub.submit([message({ delayMs: 5_000 })], { submissionId: "long" });
-    await arrived(to, 2_000);
+    await arrived(to);
     expect((await stub.inspect("long"))?.status).toBe("running");
     await stub.cancel("long");
   });
@@ -102,7 +102,7 @@ describe("At-least-once delivery with one id", () => {
       await sleep(50);
       await wakeNow(stub);
     }
-    expect(await arrived(to, 1_000).catch(() => "nothing")).toHaveLength(1);
+    expect(await arrived(to).catch(() => "nothing")).toHaveLength(1);
   });
 });
 
@@ -115,9 +115,9 @@ describe("A failure delays one entry alone", () => {
       { id: "a", to: bad },
       { id: "b", to: good },
     ]);
-    await arrived(good, 1_000);
+    await arrived(good);
     await send(stub, [{ id: "c", to: good }]);
-    await until(() => idsAt(good).length === 2, 1_000);
+    await until(() => idsAt(good).length === 2);
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toEqual(["a"]));
   });
 
@@ -131,7 +131,7 @@ describe("A failure delays one entry alone", () => {
       stub,
       ["a", "b", "c"].map((id) => ({ id, to })),
     );
-    expect(await arrived(to, 1_000)).toEqual(["b"]);
+    expect(await arrived(to)).toEqual(["b"]);
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toEqual(["a", "c"]));
   });
 
@@ -147,7 +147,7 @@ describe("A failure delays one entry alone", () => {
       stub,
       good.map((to, index) => ({ id: `b${index}`, to })),
     );
-    for (const to of good) await arrived(to, 3_000);
+    for (const to of good) await arrived(to);
   });
 
   it("O3: many slow deliveries delay no other", async () => {
@@ -159,7 +159,7 @@ describe("A failure delays one entry alone", () => {
       stub,
       all.map((to, index) => ({ id: `e${index}`, to })),
     );
-    await until(() => all.every((to) => idsAt(to).length === 1), 3_000).catch(() => {});
+    await until(() => all.every((to) => idsAt(to).length === 1)).catch(() => {});
     expect(all.filter((to) => idsAt(to).length === 0)).toHaveLength(0);
   });
 
@@ -174,7 +174,7 @@ describe("A failure delays one entry alone", () => {
     await until(() => draws.length === 0);
     // The second attempt of the one is still going on when the other's becomes due.
     couriers.set(early.instance, () => sleep(500));
-    expect(await arrived(late, 3_000)).toEqual(["late"]);
+    expect(await arrived(late)).toEqual(["late"]);
   });
 });
 
@@ -190,7 +190,7 @@ describe("The wake of an empty outbox", () => {
     await until(async () => {
       const { waiting, job, alarm } = await held(stub);
       return waiting === 0 && job === null && alarm === null;
-    }, 5_000);
+    });
   };
 
   it("O5: there is a job and an alarm during a delivery, and none after it", async () => {

@@ -64,9 +64,9 @@ describe("Destinations in turn", () => {
       hanging.flatMap((to) => entriesFor(to, 5, to.instance)),
     );
     // All the room is taken by those of which nothing is known yet. Then it is known.
-    await until(() => begun > 12, 15_000);
+    await until(() => begun > 12);
     await send(stub, [{ id: "other", to: other }]);
-    await arrived(other, 500);
+    await arrived(other);
   });
 });
 

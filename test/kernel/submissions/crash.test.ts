@@ -103,7 +103,7 @@ describe("O1: a terminal state and its entries commit together", () => {
     });
     if (status === "aborted") await stub.cancel("s");
     if (status === "skipped") await stub.reset();
-    await until(async () => (await stub.inspect("s"))?.status === status, 5_000);
+    await until(async () => (await stub.inspect("s"))?.status === status);
     expect(seen).toEqual([status, status]);
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toHaveLength(2));
   });

@@ -61,7 +61,7 @@ describe("bugs that such sequences have found", () => {
     await within(stub, () => meetReset());
     await submit(stub, "x", { submissionId: "next" });
     for (let wake = 0; wake < 3; wake++) await wakeNow(stub);
-    await expectState(stub, "next", "completed", {}, 1_000);
+    await expectState(stub, "next", "completed");
   });
 
   const deferred = { fail: "overloaded", status: 529, headers: { "retry-after": "3600" } };
@@ -82,7 +82,7 @@ describe("bugs that such sequences have found", () => {
     // From here on the wake is an hour away.
     await wakeNow(stub);
     await stub.cancel("s");
-    await expectState(stub, "next", "completed", {}, 1_000);
+    await expectState(stub, "next", "completed");
   });
 
   it("L1: the next submission is found soon when the object crashes in its turn", async () => {
@@ -92,7 +92,7 @@ describe("bugs that such sequences have found", () => {
     await expectState(stub, "s", "pending", { attempts: 1 });
     await wakeNow(stub);
     await stub.cancel("s");
-    await expectState(stub, "next", "running", {}, 1_000);
+    await expectState(stub, "next", "running");
     const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
     expect((wake ?? Number.POSITIVE_INFINITY) - Date.now()).toBeLessThan(31_000);
     await stub.cancel("next");
@@ -182,7 +182,7 @@ describe("bugs that such sequences have found", () => {
       };
     });
     await submit(stub, "x", { submissionId: "s", answer: { schema: {} } });
-    const ended = await expectState(stub, "s", "completed", {}, 1_000);
+    const ended = await expectState(stub, "s", "completed");
     expect(ended.output).toEqual({ ok: ended.attempts });
   });
 });

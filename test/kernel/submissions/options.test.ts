@@ -335,7 +335,7 @@ it("O1: notify takes one destination as well as a list of one", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, "x", { submissionId: "s", notify: to });
-  const [delivery] = await until(() => delivered.get(to.instance), 5_000);
+  const [delivery] = await until(() => delivered.get(to.instance));
   expect(delivery?.payload).toMatchObject({ data: { submissionId: "s", status: "completed" } });
   const again = await submit(stub, "x", { idempotencyKey: "k", notify: [to] });
   const other = await submit(stub, "x", { idempotencyKey: "k", notify: to });
@@ -347,12 +347,12 @@ it("O1: reply is added to notify, and may be undefined", async () => {
   const [told, one, two] = [somewhere(), somewhere(), somewhere()];
   await submit(stub, "x", { submissionId: "s", notify: told, reply: [one, two] });
   for (const { instance } of [told, one, two]) {
-    const deliveries = await until(() => delivered.get(instance), 5_000);
+    const deliveries = await until(() => delivered.get(instance));
     expect(deliveries).toHaveLength(1);
   }
   const alone = somewhere();
   await submit(stub, "x", { submissionId: "t", reply: alone });
-  await until(() => delivered.get(alone.instance), 5_000);
+  await until(() => delivered.get(alone.instance));
   await submit(stub, "x", { submissionId: "u", reply: undefined });
   expect(await within(stub, ({ submissions }) => submissions.wait("u"))).toMatchObject({
     status: "completed",
@@ -361,7 +361,7 @@ it("O1: reply is added to notify, and may be undefined", async () => {
   await within(stub, ({ submissions }) =>
     submissions.submitMany([{ messages: [message("x")], options: { reply: many } }]),
   );
-  await until(() => delivered.get(many.instance), 5_000);
+  await until(() => delivered.get(many.instance));
 });
 
 it("L3: an empty key or id is none, as of an absent header", () =>

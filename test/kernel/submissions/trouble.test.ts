@@ -47,13 +47,13 @@ describe("after a crash", () => {
     });
     const next = await crashOne(stub);
     wakeNow(next).catch(() => {});
-    await expectState(next, "waits", "completed", {}, 6_000);
+    await expectState(next, "waits", "completed");
     await expectState(next, "left", "running");
     // Otherwise the object would ask its host every few seconds until the end of all tests.
     births.delete(stub.name ?? "");
     const last = await crashOne(next);
     await last.cancel("left");
-    await expectState(last, "left", "aborted", {}, 6_000);
+    await expectState(last, "left", "aborted");
   });
 
   it("L6: an end that cannot be written does not block the recovery of others", async () => {

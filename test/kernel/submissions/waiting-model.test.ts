@@ -142,7 +142,7 @@ class RandomRun {
     await until(async () => {
       const found = await within(this.#stub, ({ submissions }) => submissions.stats());
       return found.pending + found.running === 0;
-    }, 2_000);
+    });
     const ends = await within(this.#stub, (_, { storage }) =>
       storage.sql.exec<{ id: string }>("SELECT id FROM ends ORDER BY id").toArray(),
     );

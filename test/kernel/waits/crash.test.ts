@@ -257,7 +257,7 @@ const DRIVEN: Plans = {
     steps: [
       (object, run) => open(object, run, driven),
       async (object, run, record) => {
-        await until(() => record.states.length > 0, 5_000);
+        await until(() => record.states.length > 0);
         record.isThere = true;
         await object.waits.nudge(await waitOf(object, run, driven));
       },
@@ -282,7 +282,7 @@ const DRIVEN: Plans = {
       (object, run) => open(object, run, driven),
       async (object, run) => {
         const inner = `${await waitOf(object, run, driven)}-inner`;
-        await until(() => object.waits.find(inner), 5_000);
+        await until(() => object.waits.find(inner));
         await object.approvals.grant(inner, {});
       },
     ],

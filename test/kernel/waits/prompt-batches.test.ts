@@ -74,7 +74,7 @@ function givenBatch(
       return ends;
     },
     events: () => delivered.get(instance) ?? [],
-    notified: () => until(() => delivered.get(instance)?.length, 10_000),
+    notified: () => until(() => delivered.get(instance)?.length),
   };
 }
 

@@ -137,7 +137,7 @@ describe("O1: a wait is closed once", () => {
             if (now === write) ctx.abort("crash");
           };
           await waits.settle(waitId, DONE);
-          await until(() => waitingIn(ctx).length === 0, 5_000);
+          await until(() => waitingIn(ctx).length === 0);
           await ctx.storage.sync();
         }).catch(() => {});
         await crash(stub);
@@ -146,11 +146,11 @@ describe("O1: a wait is closed once", () => {
         const { id: instance } = request.workflow;
         const status = row?.status ?? "gone";
         seen.add(status);
-        if (status === "completed") await until(() => cameTo(instance).length > 0, 5_000);
+        if (status === "completed") await until(() => cameTo(instance).length > 0);
         else expect(cameTo(instance), `${when} ${write}`).toEqual([]);
         // Whatever was left is brought to its end by the next call.
         await close(stub, waitId);
-        await until(() => cameTo(instance).length > 0, 5_000);
+        await until(() => cameTo(instance).length > 0);
         expect(new Set(cameTo(instance).map(({ id }) => id)).size).toBe(1);
       }
     }

@@ -19,7 +19,7 @@ import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
 import { withSteps } from "../../../src/workflow/think-workflow.ts";
 import { message } from "../given.ts";
-import { sizeOf } from "../sizes.ts";
+import { HANG_MS, sizeOf } from "../sizes.ts";
 import type { ThinkAgent } from "../think-agent.ts";
 import { type WorkflowBody, workflowBodies } from "../workflows/scripted-workflow.ts";
 import { isCrashedAgain, momentsFrom, playScenarios } from "./matrix.ts";
@@ -179,7 +179,7 @@ function release(_: Agent, { id }: Run): void {
 
 /** Waits until a probe returns something truthy. An error of it comes from a crash, and it is called again. */
 export async function met(probe: () => unknown): Promise<void> {
-  const deadline = performance.now() + 20_000;
+  const deadline = performance.now() + HANG_MS;
   while (performance.now() < deadline) {
     try {
       if (await probe()) return;
@@ -188,7 +188,7 @@ export async function met(probe: () => unknown): Promise<void> {
     }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  throw new Error(`Not met within 20 seconds: ${String(probe)}`);
+  throw new Error(`Not met within ${HANG_MS} ms: ${String(probe)}`);
 }
 
 /** A second call after a crash may find the workflow terminated, which is no failure. */

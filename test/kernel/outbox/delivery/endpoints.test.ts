@@ -203,7 +203,7 @@ describe("An endpoint", () => {
     await send(stub, [{ id: "e", to: hook }]);
     await until(async () => (await stateOf(stub, hook)).state === "failing");
     expect(await within(stub, ({ outbox }) => outbox.enableEndpoint(hook.url))).toBe(0);
-    await until(async () => (await receivedBy(me)).length === 2, 1_000);
+    await until(async () => (await receivedBy(me)).length === 2);
   });
 
   it("O3: disabling an endpoint also ends the entries that wait for their next attempt", async () => {
@@ -214,7 +214,7 @@ describe("An endpoint", () => {
     await send(stub, [{ id, to: hook }]);
     await until(async () => (await stateOf(stub, hook)).state === "failing");
     await within(stub, ({ outbox }) => outbox.disableEndpoint(hook.url));
-    await until(() => notified.has(id), 1_000);
+    await until(() => notified.has(id));
   });
 
   it("O3: an endpoint that failed for a month without entries is deleted at a start", async () => {

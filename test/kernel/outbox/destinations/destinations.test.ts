@@ -385,7 +385,7 @@ describe("another agent or Durable Object", () => {
   it("O2: the result of the method is disposed of", async () => {
     const delivery = givenDelivery();
     await deliver(adapter, to("take"), delivery);
-    await until(() => released.has(delivery.id), 2_000);
+    await until(() => released.has(delivery.id));
   });
 
   it("O4: a delivery of the largest size arrives whole, also where RPC makes its text larger", async () => {

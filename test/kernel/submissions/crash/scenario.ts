@@ -148,7 +148,7 @@ function comes(
   id: string,
   isThere: (status: SubmissionStatus | undefined) => boolean,
 ) {
-  return until(async () => isThere((await object.inspect(id))?.status), 5_000);
+  return until(async () => isThere((await object.inspect(id))?.status));
 }
 
 /** Its turn has begun. */

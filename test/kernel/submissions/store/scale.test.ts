@@ -347,7 +347,7 @@ async function expectIdle(stub: ReturnType<typeof givenLedger>, ids: string[]): 
     // The next one costs what it would cost the first: the wake, the row and its indexes.
     meter.reset();
     await submissions.submit([message("x")], { submissionId: "after" });
-    await until(async () => (await submissions.inspect("after"))?.status === "completed", 5_000);
+    await until(async () => (await submissions.inspect("after"))?.status === "completed");
     expect(meter.read().rowsWritten).toBeLessThan(12);
   });
 }

@@ -110,7 +110,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     const stub = givenAnswering(stuck, { holdAnswer: 700 });
     await answered(stub);
     expect(await written(stub)).toBeNull();
-    await until(async () => (await written(stub)) === "1", 1_000);
+    await until(async () => (await written(stub)) === "1");
     await expectState(await crashOne(stub), "s", "completed", { output: 1, attempts: 1 });
   });
 
@@ -283,7 +283,7 @@ describe("L7: storage that refuses", () => {
       };
     });
     await answered(stub);
-    await until(() => errors.mock.calls.length > 0, 1_000);
+    await until(() => errors.mock.calls.length > 0);
     errors.mockRestore();
     expect(await written(stub)).toBeNull();
     await within(stub, end);

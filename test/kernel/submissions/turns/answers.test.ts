@@ -456,7 +456,7 @@ describe("L7: the text of the reply is the output of a submission without a sche
     await saying(stub, MIXED);
     await submit(stub, "x", { submissionId: "s", notify: to });
     await stub.wait("s");
-    const delivery = await until(() => delivered.get(to.instance)?.[0], 10_000);
+    const delivery = await until(() => delivered.get(to.instance)?.[0]);
     expect(delivery.payload).toHaveProperty("reference");
     const next = await crashOne(stub);
     expectSame((await next.inspect("s"))?.output, MIXED);
@@ -502,7 +502,7 @@ describe("L7: the text of the reply is the output of a submission without a sche
     const to = somewhere();
     const given = { idempotencyKey: "k", metadata: { order: 7 }, thread: "side" };
     await submit(stub, { text: "hello" }, { submissionId: "s", notify: [to], ...given });
-    const delivery = await until(() => delivered.get(to.instance)?.[0], 5_000);
+    const delivery = await until(() => delivered.get(to.instance)?.[0]);
     expect(delivery.payload).toMatchObject({
       type: "submission.completed",
       data: { submissionId: "s", output: "hello", ...given },
@@ -511,7 +511,7 @@ describe("L7: the text of the reply is the output of a submission without a sche
     const [, bare] = await until(() => {
       const all = delivered.get(to.instance) ?? [];
       return all.length === 2 && all;
-    }, 5_000);
+    });
     expect(bare?.payload).toHaveProperty("data", {
       submissionId: "bare",
       status: "error",

@@ -30,7 +30,7 @@ function givenWaiting(...ids: string[]) {
 }
 
 async function waits(stub: Ledger, id: string) {
-  await until(async () => (await stub.inspect(id))?.waitingFor, 5_000);
+  await until(async () => (await stub.inspect(id))?.waitingFor);
   return expectState(stub, id, "pending", { attempts: 0 });
 }
 
@@ -238,7 +238,7 @@ describe("decisions that take time", () => {
         open.get(id)?.resolve(admission);
       });
     const fail = (id: string) => within(stub, () => open.get(id)?.reject(new Error("no keeper")));
-    const isAsked = (id: string) => until(() => open.has(id), 5_000);
+    const isAsked = (id: string) => until(() => open.has(id));
     return { stub, gate, decide, fail, isAsked };
   }
 

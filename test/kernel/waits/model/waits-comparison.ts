@@ -151,7 +151,7 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
     await crash(this.#object);
     await wake(this.#object);
     const arrived = () => [...new Set(this.#events().map(({ waitId }) => waitId))];
-    await until(() => arrived().length >= notified.length, 5_000).catch(() => {});
+    await until(() => arrived().length >= notified.length).catch(() => {});
     expect(arrived().sort()).toEqual(notified.toSorted());
     for (const { waitId, proof, result } of this.#events()) {
       expect(proof).toBe(this.#proofs.get(waitId));
