@@ -3,7 +3,7 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import type { Script } from "../../src/testing/index.ts";
+import type { TurnScript } from "./objects/ledger-object.ts";
 import { HANG_MS } from "./sizes.ts";
 
 let made = 0;
@@ -18,7 +18,7 @@ export function givenThink(name = `think-${++made}-${crypto.randomUUID()}`) {
   return env.ThinkAgent.getByName(name);
 }
 
-export function message(script: Script | string, id: string = crypto.randomUUID()): UIMessage {
+export function message(script: TurnScript | string, id: string = crypto.randomUUID()): UIMessage {
   const text = typeof script === "string" ? script : JSON.stringify(script);
   return { id, role: "user", parts: [{ type: "text", text }] };
 }

@@ -74,6 +74,20 @@ export function playing(
   });
 }
 
+/** Waits until a turn with `isHeld` has made its first call. */
+export async function held(stub: Ledger, submissionId: string): Promise<void> {
+  await until(() => within(stub, ({ turns }) => turns.held.has(submissionId)));
+}
+
+/** Lets a turn with `isHeld` go on, as soon as it has made its first call. */
+export async function release(stub: Ledger, submissionId: string): Promise<void> {
+  await held(stub, submissionId);
+  await within(stub, ({ turns }) => {
+    turns.held.get(submissionId)?.();
+    turns.held.delete(submissionId);
+  });
+}
+
 /** Callers inside the object wait in `pass()`. `open()` lets the first of them go on. */
 export function givenWait() {
   const waiting: (() => void)[] = [];

@@ -16,6 +16,7 @@ import {
   crashOne,
   forever,
   type Ledger,
+  release,
   somewhere,
   submit,
   waitingIn,
@@ -124,10 +125,14 @@ describe("O1: a terminal state and its entries commit together", () => {
         };
       });
       const found = atNextBirth(stub);
-      await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => to });
+      await submit(stub, { isHeld: true }, { submissionId: "s", notify: () => to });
+      // The crash may come before this returns.
+      await release(stub, "s").catch(() => {});
       await until(() => hasCrashed);
       await again(stub).list();
       expect(await found).toEqual({ status: "running", entries: 0 });
+      await until(async () => (await again(stub).inspect("s"))?.attempts === 2);
+      await release(again(stub), "s");
       await until(async () => (await again(stub).inspect("s"))?.status === "completed");
       await within(again(stub), (_, ctx) => expect(waitingIn(ctx)).toHaveLength(2));
     },

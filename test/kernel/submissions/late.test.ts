@@ -13,6 +13,7 @@ import {
   givenWait,
   type Ledger,
   playing,
+  release,
   sleep,
   submit,
   wakeNow,
@@ -136,11 +137,12 @@ describe("L2: a deleted submission", () => {
     const stub = givenLedger();
     const late = await givenDeleted(stub);
     const next = { submissionId: "next", thread: "b", answer };
-    await submit(stub, { delayMs: 50, answer: "its own" }, next);
+    await submit(stub, { isHeld: true, answer: "its own" }, next);
     await expectState(stub, "next", "running", { attempts: late.attempt });
     expect(await within(stub, ({ submissions }) => submissions.turns.answer(late, "late"))).toBe(
       false,
     );
+    await release(stub, "next");
     await expectState(stub, "next", "completed", { output: "its own" });
   });
 
@@ -158,13 +160,14 @@ describe("L2: a deleted submission", () => {
   it("L4: a deleted submission that wanted to join is not replaced by one of another thread", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 1 });
-    await submit(stub, { delayMs: 50, calls: 3 }, { submissionId: "s", thread: "a" });
+    await submit(stub, { isHeld: true, calls: 2 }, { submissionId: "s", thread: "a" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", { submissionId: "steer", thread: "a", whenBusy: "steer" });
     await stub.cancel("steer");
     expect(await within(stub, ({ submissions }) => submissions.delete("steer"))).toBe(true);
     await submit(stub, "private", { submissionId: "other", thread: "b" });
     await expectState(stub, "s", "running");
+    await release(stub, "s");
     const ended = await expectState(stub, "other", "completed");
     expect(ended).not.toHaveProperty("mergedInto");
     expect(await stub.conversation("a")).toHaveLength(2);
@@ -173,12 +176,13 @@ describe("L2: a deleted submission", () => {
 
   it("L5: a rolled back submission cannot be deleted before its messages are removed", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 60, isDeaf: true }, { submissionId: "s" });
+    await submit(stub, { isHeld: true, isDeaf: true }, { submissionId: "s" });
     await expectState(stub, "s", "running");
     const instead = message("x");
     await stub.submit([instead], rollback);
     const remove = () => within(stub, ({ submissions }) => submissions.delete("s"));
     expect(await remove()).toBe(false);
+    await release(stub, "s");
     await expectState(stub, "instead", "completed");
     expect(await stub.conversation()).toEqual([instead.id, "reply-instead"]);
     expect(await remove()).toBe(true);

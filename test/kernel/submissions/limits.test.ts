@@ -140,8 +140,8 @@ describe("L9: the backlog", () => {
 describe("L9: retention", () => {
   it("retention deletes the oldest ended submissions by count, and no open one", async () => {
     const stub = givenLimits({ retention: { maxCount: 10 } });
-    await within(stub, async ({ submissions }) => {
-      await submissions.submit([message({ delayMs: 400 })], { submissionId: "open" });
+    await within(stub, async ({ submissions, turns }) => {
+      await submissions.submit([message({ isHeld: true })], { submissionId: "open" });
       for (let n = 0; n < 30; n++) {
         const { submissionId } = await submissions.submit([message(`${n}`)]);
         await submissions.cancel(submissionId);
@@ -154,6 +154,8 @@ describe("L9: retention", () => {
       const left = await submissions.list({ limit: 1_000 });
       expect(left.length).toBeLessThan(30);
       expect(left.map(({ submissionId }) => submissionId)).toContain("open");
+      await until(() => turns.held.has("open"));
+      turns.held.get("open")?.();
       await submissions.wait("last");
     });
   });

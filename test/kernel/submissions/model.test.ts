@@ -15,13 +15,14 @@ import {
   expectState,
   forever,
   jobOf,
+  release,
   sleep,
   submit,
   wakeNow,
   within,
 } from "../../support/ledger.ts";
 import { testAgainstModel } from "../../support/model-test.ts";
-import { chance, ledgerOptions } from "../../support/objects/ledger-object.ts";
+import { chance, ledgerOptions, time } from "../../support/objects/ledger-object.ts";
 import { limitMs } from "../../support/sizes.ts";
 import { ledgerSteps, RULES } from "./model/commands.ts";
 import { LedgerComparison } from "./model/ledger-comparison.ts";
@@ -98,7 +99,7 @@ describe("bugs that such sequences have found", () => {
     await stub.cancel("next");
   });
 
-  const deaf = { delayMs: 300, isDeaf: true };
+  const deaf = { isHeld: true, isDeaf: true };
 
   it("L5: a submission is not deleted before its rollback is done", async () => {
     const stub = givenLedger();
@@ -107,6 +108,7 @@ describe("bugs that such sequences have found", () => {
     await submit(stub, "x", { submissionId: "next", whenBusy: "rollback" });
     expect(await within(stub, ({ submissions }) => submissions.delete("s"))).toBe(false);
     expect(await within(stub, ({ submissions }) => submissions.deleteMany())).toBe(0);
+    await release(stub, "s");
     await expectState(stub, "next", "completed");
     expect(await stub.conversation()).toEqual([expect.any(String), "reply-next"]);
     expect(await within(stub, ({ submissions }) => submissions.delete("s"))).toBe(true);
@@ -121,6 +123,8 @@ describe("bugs that such sequences have found", () => {
     // Once it was given the number of the one that was forgotten, and took its place.
     await submit(stub, "x", { submissionId: "beside", thread: "side" });
     await submit(stub, "x", { submissionId: "next" });
+    await expectState(stub, "beside", "completed");
+    await release(stub, "s");
     await expectState(stub, "next", "completed");
     const replies = (await stub.conversation()).filter((id) => id.startsWith("reply"));
     expect(replies).toEqual(["reply-s", "reply-next"]);
@@ -134,6 +138,8 @@ describe("bugs that such sequences have found", () => {
     await expectState(stub, "beside", "running");
     await submit(stub, "x", { submissionId: "next", whenBusy: "rollback" });
     await submit(stub, "x", { submissionId: "also", whenBusy: "rollback", thread: "side" });
+    await expectState(stub, "also", "completed");
+    await release(stub, "s");
     await expectState(stub, "next", "completed");
     expect(await stub.conversation()).toEqual([expect.any(String), "reply-next"]);
   });
@@ -163,9 +169,11 @@ describe("bugs that such sequences have found", () => {
 
   it("L4: an expired submission does not join a turn", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 200, calls: 2 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true, calls: 2 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", { submissionId: "late", whenBusy: "steer", expiresIn: 50 });
+    time.aheadMs = 51;
+    await release(stub, "s");
     await expectState(stub, "s", "completed");
     await expectState(stub, "late", "skipped", { errorName: "SubmissionExpiredError" });
   });

@@ -17,6 +17,7 @@ import {
   crashOne,
   expectState,
   jobOf,
+  release,
   somewhere,
   submit,
   wakeNow,
@@ -148,9 +149,10 @@ describe("whenBusy", () => {
     const stub = givenLedger();
     const urgent = { whenBusy: "interrupt", idempotencyKey: "key" } as const;
     await submit(stub, "x", urgent);
-    await submit(stub, { delayMs: 200 }, { submissionId: "next" });
+    await submit(stub, { isHeld: true }, { submissionId: "next" });
     await expectState(stub, "next", "running");
     expect(await submit(stub, "x", urgent)).toMatchObject({ accepted: false });
+    await release(stub, "next");
     await expectState(stub, "next", "completed");
   });
 });

@@ -3,12 +3,14 @@
 import { describe, expect, it } from "vitest";
 import type { TurnHost } from "../../../src/kernel/submissions/internal.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
-import { crash, givenLedger, message } from "../../support/given.ts";
+import { crash, givenLedger, message, until } from "../../support/given.ts";
 import {
   again,
   crashOne,
   expectState,
   forever,
+  held,
+  release,
   sleep,
   submit,
   wakeNow,
@@ -49,19 +51,22 @@ describe("L1: an accepted submission reaches exactly one end", () => {
 
   it("a submission ends after a crash right after its acceptance, and one in the middle of its turn", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 50 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true }, { submissionId: "s" });
     await crash();
-    await expectState(again(stub), "s", "completed");
-    expect(await again(stub).inspect("s")).toMatchObject({ attempts: 2 });
+    await expectState(again(stub), "s", "running", { attempts: 2 });
+    await release(again(stub), "s");
+    await expectState(again(stub), "s", "completed", { attempts: 2 });
   });
 
   it("a submission ends after four crashes of its turn", async () => {
     let stub = givenLedger();
-    await submit(stub, { delayMs: 400 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true }, { submissionId: "s" });
     for (let attempt = 1; attempt <= 4; attempt++) {
       await expectState(stub, "s", "running", { attempts: attempt });
       stub = await crashOne(stub);
     }
+    await expectState(stub, "s", "running", { attempts: 5 });
+    await release(stub, "s");
     await expectState(stub, "s", "completed", { attempts: 5 });
     expect(await stub.conversation()).toHaveLength(2);
   });
@@ -105,10 +110,9 @@ describe("L1: an accepted submission reaches exactly one end", () => {
       };
     });
     await submit(stub, { delayMs: 20 }, { submissionId: "s" });
-    await sleep(100);
-    for (let wake = 0; wake < 3; wake++) await wakeNow(stub);
-    await within(stub, async (object) => {
-      expect(["completed", "error"]).toContain((await object.inspect("s"))?.status);
+    await until(async () => {
+      await wakeNow(stub);
+      return ["completed", "error"].includes((await stub.inspect("s"))?.status ?? "");
     });
   });
 });
@@ -145,7 +149,7 @@ describe("L2: a late finisher changes nothing", () => {
 
   it("the late end of an attempt before a crash changes nothing, during the next attempt and after it", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 300 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true }, { submissionId: "s" });
     await expectState(stub, "s", "running");
     const next = await crashOne(stub);
     await expectState(next, "s", "running", { attempts: 2 });
@@ -157,6 +161,7 @@ describe("L2: a late finisher changes nothing", () => {
         expect(submissions.turns.answer({ seq: 1, attempt: 1 }, "late")).toBe(false);
       });
     await late();
+    await release(next, "s");
     await expectState(next, "s", "completed", { attempts: 2, messageId: "reply-s" });
     const ended = await next.inspect("s");
     await late();
@@ -192,13 +197,15 @@ describe("L4: first in, first out", () => {
     const stub = givenLedger();
     for (const id of ["a", "b", "c"]) {
       await within(stub, ({ submissions }) =>
-        submissions.submit([message("first", `${id}1`), message({ delayMs: 40 }, `${id}2`)], {
+        submissions.submit([message("first", `${id}1`), message({ isHeld: true }, `${id}2`)], {
           submissionId: id,
         }),
       );
     }
-    await expectState(stub, "b", "running");
+    await release(stub, "a");
+    await held(stub, "b");
     expect(await stub.conversation()).toEqual(["a1", "a2", "reply-a", "b1", "b2"]);
+    for (const id of ["b", "c"]) await release(stub, id);
     await stub.wait("c");
     expect((await stub.conversation()).slice(5)).toEqual(["reply-b", "c1", "c2", "reply-c"]);
     await within(stub, ({ turns }) => {
@@ -211,9 +218,12 @@ describe("L4: first in, first out", () => {
 
   it("after a crash, running submissions come before pending ones", async () => {
     const stub = givenLedger();
-    for (const id of ["a", "b", "c"]) await submit(stub, { delayMs: 40 }, { submissionId: id });
+    for (const id of ["a", "b", "c"]) await submit(stub, { isHeld: true }, { submissionId: id });
+    await release(stub, "a");
     await expectState(stub, "b", "running");
     const next = await crashOne(stub);
+    await next.list();
+    for (const id of ["b", "c"]) await release(next, id);
     await expectState(next, "c", "completed");
     const replies = (await next.conversation()).filter((id) => id.startsWith("reply"));
     expect(replies).toEqual(["reply-a", "reply-b", "reply-c"]);
@@ -223,7 +233,7 @@ describe("L4: first in, first out", () => {
 describe("L5: cancel", () => {
   it("L5: cancelling a pending submission appends no message", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 50 }, { submissionId: "first" });
+    await submit(stub, { isHeld: true }, { submissionId: "first" });
     await within(stub, ({ submissions }) =>
       submissions.submit([message("x", "never")], { submissionId: "s" }),
     );
@@ -233,6 +243,7 @@ describe("L5: cancel", () => {
       messagesApplied: false,
       submission: { status: "aborted", error: "not needed", errorName: "SubmissionCancelledError" },
     });
+    await release(stub, "first");
     await stub.wait("first");
     await expectState(await crashOne(stub), "s", "aborted");
     expect(await again(stub).conversation()).not.toContain("never");

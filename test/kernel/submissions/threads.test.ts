@@ -3,7 +3,16 @@
 import { describe, expect, it } from "vitest";
 import { BusyError } from "../../../src/kernel/submissions/internal.ts";
 import { givenLedger, message } from "../../support/given.ts";
-import { crashOne, expectState, jobOf, submit, wakeNow, within } from "../../support/ledger.ts";
+import {
+  crashOne,
+  expectState,
+  held,
+  jobOf,
+  release,
+  submit,
+  wakeNow,
+  within,
+} from "../../support/ledger.ts";
 import { chance, ledgerOptions, time } from "../../support/objects/ledger-object.ts";
 
 /** Keeps a thread from moving until it is cancelled. */
@@ -50,11 +59,12 @@ describe("L4: threads", () => {
 
   it("a thread with many submissions does not starve the others", async () => {
     const stub = givenLanes(1);
-    await submit(stub, { delayMs: 50 }, { submissionId: "first", thread: "busy" });
+    await submit(stub, { isHeld: true }, { submissionId: "first", thread: "busy" });
     for (const id of ["1", "2", "3"]) {
       await submit(stub, { delayMs: 5 }, { submissionId: `busy ${id}`, thread: "busy" });
     }
     await submit(stub, { delayMs: 5 }, { submissionId: "quiet", thread: "quiet" });
+    await release(stub, "first");
     await expectState(stub, "busy 3", "completed");
     const began = await within(stub, ({ turns }) =>
       turns.statuses.filter((status) => status.endsWith(":running")),
@@ -193,18 +203,11 @@ describe("L4: isolated turns", () => {
   it("L6: an isolated turn that a crash interrupts starts over, after side effects only if they do not mean to fail", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { ...isolated, submissionId: "plain" });
-    await submit(
-      stub,
-      { delayMs: 30, calls: 100, acts: true },
-      { ...isolated, submissionId: "acts" },
-    );
+    await submit(stub, { isHeld: true, acts: true }, { ...isolated, submissionId: "acts" });
     const fails = { ...isolated, retry: { afterSideEffects: "fail" } } as const;
-    await submit(
-      stub,
-      { delayMs: 30, calls: 100, acts: true },
-      { ...fails, submissionId: "fails" },
-    );
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await submit(stub, { isHeld: true, acts: true }, { ...fails, submissionId: "fails" });
+    await held(stub, "acts");
+    await held(stub, "fails");
     const next = await crashOne(stub);
     await wakeNow(next);
     await expectState(next, "plain", "running", { attempts: 2 });

@@ -7,6 +7,7 @@ import {
   crashOne,
   expectState,
   forever,
+  release,
   sleep,
   somewhere,
   submit,
@@ -14,6 +15,7 @@ import {
   within,
 } from "../../support/ledger.ts";
 import { births, chance, time } from "../../support/objects/ledger-object.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 
 const hold = { delayMs: 60_000 };
 
@@ -59,7 +61,7 @@ describe("after a crash", () => {
   it("L6: an end that cannot be written does not block the recovery of others", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "bad", thread: "a" });
-    await submit(stub, { delayMs: 200 }, { submissionId: "good", thread: "b" });
+    await submit(stub, { isHeld: true }, { submissionId: "good", thread: "b" });
     await expectState(stub, "good", "running");
     let hasAnswered = false;
     births.set(stub.name ?? "", ({ turns }) => {
@@ -78,6 +80,7 @@ describe("after a crash", () => {
     // Long enough for the bad one to be given up, which storage refuses.
     time.aheadMs = 601_000;
     await wakeNow(next);
+    await release(next, "good");
     await expectState(next, "good", "completed", { attempts: 2 });
     await expectState(next, "bad", "running");
   });
@@ -122,7 +125,7 @@ describe("an outbox that cannot start its deliveries", () => {
         flush(nextWake);
       };
       await submissions.submit([message("x")], { submissionId: "s", notify: [to] });
-      expect((await submissions.wait("s", { timeoutMs: 2_000 }))?.status).toBe("completed");
+      expect((await submissions.wait("s", { timeoutMs: HANG_MS }))?.status).toBe("completed");
       expect(turns.statuses).toContain("s:completed");
     });
     for (let wake = 0; wake < 2; wake++) await wakeNow(stub);

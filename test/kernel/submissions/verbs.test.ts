@@ -11,6 +11,7 @@ import {
   expectState,
   forever,
   type Ledger,
+  release,
   sleep,
   submit,
   wakeNow,
@@ -144,26 +145,26 @@ describe("wait", () => {
 
   it("asked between the end and the hook for it still comes after the hook", async () => {
     await within(givenLedger(), async ({ submissions, turns }) => {
-      let isTold = false;
+      const order: string[] = [];
+      const hook = Promise.withResolvers<void>();
       turns.onStatus = async ({ status }) => {
         if (status !== "completed") return;
-        await sleep(60);
-        isTold = true;
+        await hook.promise;
+        order.push("hook");
       };
       await submissions.submit([message("x")], { submissionId: "s" });
-      await sleep(20);
-      expect([(await submissions.inspect("s"))?.status, isTold]).toEqual(["completed", false]);
-      await submissions.wait("s");
-      expect(isTold).toBe(true);
+      await until(async () => (await submissions.inspect("s"))?.status === "completed");
+      const waited = submissions.wait("s").then(() => order.push("wait"));
+      hook.resolve();
+      await waited;
+      expect(order).toEqual(["hook", "wait"]);
     });
   });
 
   it("waitForSubmission() returns an open submission after its timeout, and null for an unknown one", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
-    const started = Date.now();
     expect(await stub.wait("s", { timeoutMs: 50 })).toMatchObject({ status: "running" });
-    expect(Date.now() - started).toBeLessThan(2_000);
     expect(await stub.wait("?")).toBeNull();
     expect(await stub.inspect("?")).toBeNull();
     await stub.cancel("s");
@@ -365,13 +366,15 @@ describe("L6: starting over after a crash", () => {
     const stub = givenLedger();
     const metadata = { kept: true };
     await within(stub, ({ submissions }) =>
-      submissions.submit([message("x", "m1"), message({ delayMs: 100 }, "m2")], {
+      submissions.submit([message("x", "m1"), message({ isHeld: true }, "m2")], {
         submissionId: "s",
         metadata,
       }),
     );
     await expectState(stub, "s", "running");
     const next = await crashOne(stub);
+    await expectState(next, "s", "running", { attempts: 2 });
+    await release(next, "s");
     await expectState(next, "s", "completed", { attempts: 2 });
     expect(await next.inspect("s")).toMatchObject({ metadata });
     expect(await next.conversation()).toEqual(["m1", "m2", "reply-s"]);
@@ -382,7 +385,7 @@ describe("L6: starting over after a crash", () => {
 
   it("starting over is repeated if the conversation could not be read", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 50 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true }, { submissionId: "s" });
     await expectState(stub, "s", "running");
     let failures = 0;
     births.set(stub.name ?? "", ({ turns }) => {
@@ -393,11 +396,12 @@ describe("L6: starting over after a crash", () => {
       };
     });
     const next = await crashOne(stub);
-    for (let wake = 0; wake < 5; wake++) {
-      await next.list();
-      await sleep(20);
+    await until(async () => {
       await wakeNow(next);
-    }
+      return (await next.inspect("s"))?.attempts === 2;
+    });
+    expect(failures).toBeGreaterThan(4);
+    await release(next, "s");
     await expectState(next, "s", "completed", { attempts: 2 });
   });
 

@@ -92,12 +92,16 @@ export type TurnScript = Script & {
   tokens?: number;
   /** A tool runs in each call. */
   acts?: boolean;
+  /** Each attempt stops after its only call, or after each but the last, until the test releases it. */
+  isHeld?: boolean;
   /** It goes on after its signal has aborted. */
   isDeaf?: boolean;
 };
 
 class ScriptedTurns implements TurnHost {
   readonly statuses: string[] = [];
+  /** Ends the pause of an attempt, by the id of its submission. */
+  readonly held = new Map<string, () => void>();
 
   constructor(
     private readonly storage: DurableObjectStorage,
@@ -117,13 +121,16 @@ class ScriptedTurns implements TurnHost {
     const { messages, plan } = turn;
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
-    for (let call = 0; call < (script.calls ?? 1); call++) {
+    const { calls = 1 } = script;
+    for (let call = 0; call < calls; call++) {
       for (const joined of this.ledger().turns.nextStep(ref)) {
         this.say(thread, joined.id, JSON.stringify(joined.parts));
       }
-      await pause(script.delayMs ?? 0, script.isDeaf ? undefined : signal);
+      const heard = script.isDeaf ? undefined : signal;
+      await pause(script.delayMs ?? 0, heard);
       if (script.tokens) this.ledger().turns.recordUsage(ref, { totalTokens: script.tokens });
       if (script.acts) await this.#act(ref, call);
+      if (script.isHeld && (calls === 1 || call < calls - 1)) await this.#hold(submissionId, heard);
     }
     failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
@@ -134,6 +141,15 @@ class ScriptedTurns implements TurnHost {
     const requestId = `request-${submissionId}`;
     const end = { outcome: "completed", messageId, requestId, text } as const;
     return plan ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+  }
+
+  #hold(submissionId: string, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.held.set(submissionId, resolve);
+      const stop = () => reject(signal?.reason);
+      if (signal?.aborted) stop();
+      else signal?.addEventListener("abort", stop, { once: true });
+    });
   }
 
   async #act(ref: AttemptRef, call: number): Promise<void> {

@@ -9,7 +9,14 @@ import {
   SubmissionIdentityError,
 } from "../../../../src/kernel/submissions/internal.ts";
 import { givenLedger, message } from "../../../support/given.ts";
-import { crashOne, expectState, somewhere, submit, within } from "../../../support/ledger.ts";
+import {
+  crashOne,
+  expectState,
+  release,
+  somewhere,
+  submit,
+  within,
+} from "../../../support/ledger.ts";
 
 const MEGABYTE = 1_000_000;
 
@@ -17,12 +24,13 @@ describe("L3: the same key is accepted once", () => {
   it("the first submission is returned, while it waits, runs and after it", async () => {
     const stub = givenLedger();
     const key = { idempotencyKey: "k" };
-    const first = await submit(stub, { delayMs: 30 }, key);
+    const first = await submit(stub, { isHeld: true }, key);
     for (const status of ["running", "completed"] as const) {
       await expectState(stub, first.submissionId, status);
-      const again = await submit(stub, { delayMs: 30 }, key);
+      const again = await submit(stub, { isHeld: true }, key);
       expect(again).toMatchObject({ submissionId: first.submissionId, accepted: false, status });
       expect(again).not.toHaveProperty("conflict");
+      if (status === "running") await release(stub, first.submissionId);
     }
     expect(await stub.list()).toHaveLength(1);
     expect(await stub.conversation()).toHaveLength(2);

@@ -7,6 +7,7 @@ import {
   expectState,
   type Ledger,
   playing,
+  release,
   sleep,
   somewhere,
   submit,
@@ -127,8 +128,9 @@ it("an answer whose turn takes its time to end: 1 row", async () => {
 it("joining: 1 row", async () => {
   const stub = givenLedger();
   const cost = await rowsOf(stub, async () => {
-    const { submissionId: mergedInto } = await submit(stub, { delayMs: 40, calls: 5 });
+    const { submissionId: mergedInto } = await submit(stub, { isHeld: true, calls: 2 });
     const { submissionId } = await submit(stub, "x", { whenBusy: "steer" });
+    await release(stub, mergedInto);
     await expectState(stub, submissionId, "completed", { mergedInto });
   });
   expect(cost).toBe(2 * TURN + 1);

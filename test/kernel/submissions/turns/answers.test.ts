@@ -20,6 +20,7 @@ import {
   expectState,
   type Ledger,
   playing,
+  release,
   sleep,
   somewhere,
   submit,
@@ -474,8 +475,9 @@ describe("L7: the text of the reply is the output of a submission without a sche
 
   it("L7: each submission that joined a turn has its text", async () => {
     const stub = givenLedger();
-    await submit(stub, { calls: 3, delayMs: 50, text: "both" }, { submissionId: "first" });
+    await submit(stub, { calls: 2, isHeld: true, text: "both" }, { submissionId: "first" });
     await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });
+    await release(stub, "first");
     const joined = await expectState(stub, "joined", "completed");
     expect(joined).toMatchObject({ mergedInto: "first", output: "both" });
     expect(await expectState(stub, "first", "completed")).toMatchObject({ output: "both" });

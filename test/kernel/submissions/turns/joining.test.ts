@@ -9,6 +9,7 @@ import {
   givenWait,
   jobOf,
   playing,
+  release,
   sleep,
   somewhere,
   submit,
@@ -18,8 +19,10 @@ import {
 import { act, chance, time } from "../../../support/objects/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
-/** Calls the model for a while. */
-const talkative = { delayMs: 40, calls: 5 };
+/** Joins what has come when the test releases it, at its last call. */
+const talkative = { isHeld: true, calls: 2 };
+/** Goes on after it has joined something. */
+const lasting = { isHeld: true, calls: 3 };
 
 describe("whenBusy: steer", () => {
   const steer = { submissionId: "steer", whenBusy: "steer" } as const;
@@ -27,11 +30,13 @@ describe("whenBusy: steer", () => {
   it("joins the running turn at its next model call, and ends with it", async () => {
     const stub = givenLedger();
     const to = somewhere();
-    await submit(stub, talkative, { submissionId: "s" });
+    await submit(stub, lasting, { submissionId: "s" });
     await submit(stub, "x", { submissionId: "behind" });
     await expectState(stub, "s", "running");
     await submit(stub, "and this", { ...steer, notify: [to] });
+    await release(stub, "s");
     await expectState(stub, "steer", "running", { mergedInto: "s", attempts: 1 });
+    await release(stub, "s");
     await expectState(stub, "s", "completed");
     await expectState(stub, "steer", "completed", { mergedInto: "s", messageId: "reply-s" });
     await arrived(to);
@@ -43,10 +48,11 @@ describe("whenBusy: steer", () => {
 
   it("a steering submission goes next if the turn makes no further model call", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 60 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true }, { submissionId: "s" });
     await submit(stub, "x", { submissionId: "behind" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", steer);
+    await release(stub, "s");
     const ended = await expectState(stub, "steer", "completed");
     expect(ended).not.toHaveProperty("mergedInto");
     const replies = (await stub.conversation()).filter((id) => id.startsWith("reply-"));
@@ -56,16 +62,18 @@ describe("whenBusy: steer", () => {
   it("a steering submission runs alone if no turn runs, and never joins itself", async () => {
     const stub = givenLedger();
     await submit(stub, talkative, steer);
+    await release(stub, "steer");
     const ended = await expectState(stub, "steer", "completed");
     expect(ended).not.toHaveProperty("mergedInto");
   });
 
   it("L5: a joined submission is cancelled with its turn, or alone", async () => {
     const stub = givenLedger();
-    await submit(stub, talkative, { submissionId: "s" });
+    await submit(stub, lasting, { submissionId: "s" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", steer);
     await submit(stub, "x", { submissionId: "other", whenBusy: "steer" });
+    await release(stub, "s");
     await expectState(stub, "other", "running", { mergedInto: "s" });
     expect(await stub.cancel("steer")).toMatchObject({
       outcome: "cancelled",
@@ -87,6 +95,7 @@ describe("whenBusy: steer", () => {
     );
     await expectState(stub, "s", "running");
     await submit(stub, "x", steer);
+    await release(stub, "s");
     await expectState(stub, "s", "completed", { attempts: 2 });
     await expectState(stub, "steer", "completed", { mergedInto: "s", attempts: 1 });
   });
@@ -167,10 +176,12 @@ describe("whenBusy: steer", () => {
     });
     const joining = message("x");
     await stub.submit([joining], steer);
+    await release(stub, "s");
     expect(await expectState(stub, "steer", "completed")).not.toHaveProperty("mergedInto");
     await expectState(stub, "s", "pending", { attempts: 1 });
     time.aheadMs = 10_000;
     await wakeNow(stub);
+    await release(stub, "s");
     await expectState(stub, "s", "completed", { attempts: 2 });
     const [, ...rest] = await stub.conversation();
     expect(rest).toEqual([joining.id, "reply-steer", "reply-s"]);
@@ -198,6 +209,9 @@ describe("whenBusy: steer", () => {
     });
     const joining = message(talkative);
     await stub.submit([joining], steer);
+    await release(stub, "s");
+    await expectState(stub, "s", "running", { attempts: 2 });
+    await release(stub, "s");
     await expectState(stub, "s", "completed", { attempts: 2 });
     await expectState(stub, "steer", "completed", { mergedInto: "s" });
     const [, ...rest] = await stub.conversation();
@@ -206,10 +220,11 @@ describe("whenBusy: steer", () => {
 
   it("L4: an expired submission does not join", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 100, calls: 2 }, { submissionId: "s" });
+    await submit(stub, { isHeld: true, calls: 2 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", { ...steer, expiresIn: "1 second" });
     time.aheadMs = 5_000;
+    await release(stub, "s");
     await expectState(stub, "s", "completed");
     await expectState(stub, "steer", "skipped", { errorName: "SubmissionExpiredError" });
     expect(await stub.conversation()).toHaveLength(2);
@@ -217,10 +232,11 @@ describe("whenBusy: steer", () => {
 
   it("L6: findByMessage() with a joined message returns the submission whose turn it is", async () => {
     const stub = givenLedger();
-    await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
+    await submit(stub, lasting, { submissionId: "s" });
     await expectState(stub, "s", "running");
     const joining = message("x");
     await stub.submit([joining], steer);
+    await release(stub, "s");
     await expectState(stub, "steer", "running", { mergedInto: "s" });
     const found = await within(stub, ({ submissions }) =>
       submissions.store.findByMessage(new Set([joining.id])),
@@ -261,9 +277,10 @@ describe("whenBusy: rollback", () => {
 
   it("a rollback also removes messages that joined the turn", async () => {
     const stub = givenLedger();
-    await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
+    await submit(stub, lasting, { submissionId: "s" });
     await expectState(stub, "s", "running");
     await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });
+    await release(stub, "s");
     await expectState(stub, "joined", "running", { mergedInto: "s" });
     await submit(stub, "x", rollback);
     await expectState(stub, "instead", "completed");
@@ -354,13 +371,15 @@ describe("debounce", () => {
   it("L1: a debounced turn starts at its exact time, also after a crash", async () => {
     const stub = givenLedger();
     const { submissionId, dueAt = 0 } = await submit(stub, "x", {
-      debounce: { key: "k", delay: 2_000 },
+      debounce: { key: "k", delay: "1 hour" },
     });
     const next = await crashOne(stub);
     await next.list();
     await wakeNow(next);
     const wake = await within(next, (_, ctx) => jobOf("perdure.submissions", ctx));
     expect(wake).toBe(dueAt);
+    time.aheadMs = 3_600_000;
+    await wakeNow(next);
     await expectState(next, submissionId, "completed");
   });
 
@@ -381,11 +400,9 @@ describe("debounce", () => {
   it("O1: each destination of any repetition is notified of the end once", async () => {
     const stub = givenLedger();
     const [a, b] = [somewhere(), somewhere()];
-    // Longer than a busy machine needs between the two.
-    const soon = { key: "k", delay: 1_000 } as const;
-    await submit(stub, "1", { debounce: soon, notify: [a] });
-    await submit(stub, "2", { debounce: soon, notify: [a, b] });
-    await sleep(1_010);
+    await submit(stub, "1", { debounce, notify: [a] });
+    await submit(stub, "2", { debounce, notify: [a, b] });
+    time.aheadMs = 10_001;
     await wakeNow(stub);
     expect(await arrived(a)).toHaveLength(1);
     expect(await arrived(b)).toHaveLength(1);

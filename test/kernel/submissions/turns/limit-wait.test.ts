@@ -6,7 +6,7 @@ import {
   crashOne,
   expectState,
   type Ledger,
-  sleep,
+  release,
   submit,
   wakeNow,
   within,
@@ -101,9 +101,10 @@ describe("a turn whose model has to wait for a limit", () => {
       await later(stub, 20);
     }
     for (let n = 31; n <= 33; n++) {
-      await expectState(stub, "s", "running", { attempts: n });
-      await sleep(10);
-      await wakeNow(stub);
+      await until(async () => {
+        await wakeNow(stub);
+        return ((await stub.inspect("s"))?.attempts ?? 0) > n;
+      });
     }
     await expectState(stub, "s", "completed", { attempts: 34 });
   });
@@ -202,10 +203,12 @@ describe("L7: what model calls cost", () => {
     const gate = new ScriptedGate();
     gated(stub, gate);
     gate.cost = 0.1;
-    const failing = { tokens: 10, fail: "overloaded", status: 503, failTimes: 1, delayMs: 30 };
+    const failing = { tokens: 10, fail: "overloaded", status: 503, failTimes: 1, isHeld: true };
     await submit(stub, failing, { submissionId: "s" });
+    await release(stub, "s");
     await expectState(stub, "s", "running", { attempts: 2 });
     gate.cost = 0.2;
+    await release(stub, "s");
     const ended = await expectState(stub, "s", "completed", { attempts: 2 });
     expect(ended.usage).toEqual({ inputTokens: 0, outputTokens: 0, totalTokens: 20, cost: 0.3 });
     expect(ended.failedAttempts).toMatchObject([{ usage: { totalTokens: 10, cost: 0.1 } }]);
@@ -228,7 +231,7 @@ describe("L7: what model calls cost", () => {
     const gate = new ScriptedGate();
     gated(stub, gate);
     gate.cost = 0.25;
-    const script = { calls: 2, tokens: 10, delayMs: 60 };
+    const script = { calls: 2, tokens: 10, isHeld: true };
     await submit(stub, script, { submissionId: "s", budget: { usd: 1 } });
     await until(async () => (await stub.inspect("s"))?.usage);
     await expectState(stub, "s", "running");
@@ -236,6 +239,7 @@ describe("L7: what model calls cost", () => {
     const next = await crashOne(stub);
     gate.cost = 0.5;
     await wakeNow(next);
+    await release(next, "s");
     const ended = await expectState(next, "s", "completed", { attempts: 2 });
     expect(ended.usage).toMatchObject({ totalTokens: 30, cost: 0.75 });
   });

@@ -3,12 +3,14 @@
 import { describe, expect, it, vi } from "vitest";
 import { preview } from "../../../../src/core/json.ts";
 import type { TokenUsage } from "../../../../src/kernel/submissions/internal.ts";
-import { givenLedger } from "../../../support/given.ts";
+import { givenLedger, until } from "../../../support/given.ts";
 import {
   crashOne,
   expectState,
   forever,
+  held,
   type Ledger,
+  release,
   sleep,
   somewhere,
   submit,
@@ -78,11 +80,12 @@ describe("budget", () => {
       errorName: "BudgetExceededError",
     });
     expect(ended.attempts).toBe(4);
-    const crashed = { calls: 2, tokens: 10, delayMs: 50 };
+    const crashed = { calls: 2, tokens: 10, isHeld: true };
     await submit(stub, crashed, { submissionId: "crashed", budget: { tokens: 20 } });
-    await sleep(75);
+    await held(stub, "crashed");
     const next = await crashOne(stub);
     await wakeNow(next);
+    await release(next, "crashed");
     await expectState(next, "crashed", "error", { errorName: "BudgetExceededError" });
   });
 });
@@ -358,24 +361,27 @@ describe("L6: the watchdog", () => {
 describe("L6: the platform's own resets", () => {
   const RESET = "Durable Object reset because its code was updated.";
 
+  /** Wakes the object until the attempt has begun: a wake while the one before still ends begins none. */
+  async function comesTo(stub: Ledger, attempts: number): Promise<void> {
+    await until(async () => {
+      if (((await stub.inspect("s"))?.attempts ?? 0) >= attempts) return true;
+      await wakeNow(stub);
+      return false;
+    });
+  }
+
   it("cost no attempt", async () => {
     const stub = givenLedger();
     const script = { fail: RESET, failTimes: 3 };
     await submit(stub, script, { submissionId: "s", retry: { maxAttempts: 1 } });
-    for (let reset = 1; reset <= 3; reset++) {
-      await expectState(stub, "s", "running", { attempts: reset });
-      await sleep(20);
-      await wakeNow(stub);
-    }
+    for (let attempts = 2; attempts <= 4; attempts++) await comesTo(stub, attempts);
     await expectState(stub, "s", "completed", { attempts: 4 });
   });
 
   it("L7: the tokens of an attempt that one has ended are in the usage", async () => {
     const stub = givenLedger();
     await submit(stub, { tokens: 10, fail: RESET, failTimes: 1 }, { submissionId: "s" });
-    await expectState(stub, "s", "running", { attempts: 1 });
-    await sleep(20);
-    await wakeNow(stub);
+    await comesTo(stub, 2);
     const ended = await expectState(stub, "s", "completed", { attempts: 2 });
     expect(ended.usage?.totalTokens).toBe(20);
   });
@@ -383,11 +389,8 @@ describe("L6: the platform's own resets", () => {
   it("but no more than twenty of them, so that the submission comes to an end", async () => {
     const stub = givenLedger();
     await submit(stub, { fail: RESET }, { submissionId: "s", retry: { maxAttempts: 2 } });
-    for (let reset = 0; reset < 22; reset++) {
-      await expectState(stub, "s", "running", { attempts: reset + 1 });
-      await sleep(20);
-      await wakeNow(stub);
-    }
+    for (let attempts = 2; attempts <= 22; attempts++) await comesTo(stub, attempts);
+    await wakeNow(stub);
     await expectState(stub, "s", "error", { attempts: 22 });
   });
 });

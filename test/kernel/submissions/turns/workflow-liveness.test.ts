@@ -3,7 +3,14 @@
 import { expect, it, vi } from "vitest";
 import { WorkflowLiveness } from "../../../../src/kernel/submissions/turns/workflow-liveness.ts";
 import { givenLedger } from "../../../support/given.ts";
-import { crashOne, expectState, somewhere, submit, wakeNow } from "../../../support/ledger.ts";
+import {
+  crashOne,
+  expectState,
+  release,
+  somewhere,
+  submit,
+  wakeNow,
+} from "../../../support/ledger.ts";
 import { births, gone, type LedgerObject, time } from "../../../support/objects/ledger-object.ts";
 
 const SLOW = { delayMs: 60_000 };
@@ -27,10 +34,11 @@ it("W5: turns of a workflow that was terminated elsewhere are cancelled, running
 it("W5: an old pending submission is cancelled when it starts, if its workflow was terminated", async () => {
   const stub = givenLedger();
   const to = somewhere();
-  await submit(stub, { delayMs: 300 }, { submissionId: "first" });
+  await submit(stub, { isHeld: true }, { submissionId: "first" });
   await submit(stub, SLOW, { submissionId: "second", notify: [to] });
   gone.add(to.instance);
   time.aheadMs = 30_000;
+  await release(stub, "first");
   await expectState(stub, "first", "completed");
   await expectState(stub, "second", "aborted", BECAUSE);
 });
@@ -38,11 +46,12 @@ it("W5: an old pending submission is cancelled when it starts, if its workflow w
 it("W5: a submission with another destination is not cancelled with its workflow", async () => {
   const stub = givenLedger();
   const to = somewhere();
-  await submit(stub, { delayMs: 400 }, { submissionId: "shared", notify: [to, somewhere()] });
+  await submit(stub, { isHeld: true }, { submissionId: "shared", notify: [to, somewhere()] });
   await expectState(stub, "shared", "running");
   gone.add(to.instance);
   time.aheadMs = 30_000;
   await wakeNow(stub);
+  await release(stub, "shared");
   await expectState(stub, "shared", "completed");
 });
 
