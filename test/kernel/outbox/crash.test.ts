@@ -114,7 +114,7 @@ function plan(scenario: Scenario): Planned {
           const { job, alarm } = await wakesOf(ctx);
           return job === null && alarm === null;
         });
-      const isAsleep = await surely(() => until(isQuiet, 1_000).catch(isQuiet));
+      const isAsleep = await surely(() => until(isQuiet).catch(isQuiet));
       return [
         ...problemsOf(scenario, at(run.id)),
         ...(scenario.isMarked ? [] : differs("O3 the count of dead letters", letters, left)),

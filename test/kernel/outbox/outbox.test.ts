@@ -16,7 +16,13 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { chance, couriers, delivered, refusals } from "../../support/objects/ledger-object.ts";
+import {
+  chance,
+  couriers,
+  delivered,
+  refusals,
+  time,
+} from "../../support/objects/ledger-object.ts";
 
 const OUTBOX = "perdure.outbox";
 
@@ -53,12 +59,17 @@ describe("At-least-once delivery with one id", () => {
         if (what.startsWith("DELETE FROM perdure_outbox")) ctx.abort("crash");
       };
     });
-    couriers.set(to.instance, () => sleep(20));
+    const accepted = Promise.withResolvers<void>();
+    couriers.set(to.instance, () => accepted.promise);
     await send(stub, [{ id: "e", to }]);
-    await arrived(to);
-    await sleep(50);
-    await again(stub).list();
-    await until(() => idsAt(to).length > 1);
+    // The crash may come before this returns.
+    await within(stub, () => accepted.resolve()).catch(() => {});
+    await until(async () => {
+      await again(stub)
+        .list()
+        .catch(() => {});
+      return idsAt(to).length > 1;
+    });
     expect(idsAt(to)).toEqual(["e", "e"]);
     await within(again(stub), (_, ctx) => expect(waitingIn(ctx)).toEqual([]));
   });
@@ -79,7 +90,7 @@ describe("At-least-once delivery with one id", () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => [to] });
-    await stub.submit([message({ delayMs: 5_000 })], { submissionId: "long" });
+    await stub.submit([message({ delayMs: 60_000 })], { submissionId: "long" });
     await arrived(to);
     expect((await stub.inspect("long"))?.status).toBe("running");
     await stub.cancel("long");
@@ -98,11 +109,11 @@ describe("At-least-once delivery with one id", () => {
     });
     await submit(stub, {}, { submissionId: "s", notify: () => [to] });
     await until(() => !couriers.has(to.instance));
-    for (let wake = 0; wake < 4 && idsAt(to).length === 0; wake++) {
-      await sleep(50);
+    await until(async () => {
       await wakeNow(stub);
-    }
-    expect(await arrived(to).catch(() => "nothing")).toHaveLength(1);
+      return idsAt(to).length > 0;
+    });
+    expect(idsAt(to)).toHaveLength(1);
   });
 });
 
@@ -169,11 +180,10 @@ describe("A failure delays one entry alone", () => {
     for (const { instance } of [early, late]) refusals.set(instance, { times: 1 });
     const draws = [0.1, 0.4];
     chance.random = () => draws.shift() ?? 0;
+    // The second attempt of the one is still going on when the other's becomes due.
+    couriers.set(early.instance, ({ attempt }) => (attempt === 1 ? Promise.resolve() : forever()));
     await send(stub, [{ id: "early", to: early }]);
     await send(stub, [{ id: "late", to: late }]);
-    await until(() => draws.length === 0);
-    // The second attempt of the one is still going on when the other's becomes due.
-    couriers.set(early.instance, () => sleep(500));
     expect(await arrived(late)).toEqual(["late"]);
   });
 });
@@ -196,23 +206,25 @@ describe("The wake of an empty outbox", () => {
   it("O5: there is a job and an alarm during a delivery, and none after it", async () => {
     const stub = givenLedger();
     const to = somewhere();
-    couriers.set(to.instance, () => sleep(100));
+    const looked = Promise.withResolvers<void>();
+    couriers.set(to.instance, () => looked.promise);
     await send(stub, [{ id: "e", to }]);
     const { job, alarm } = await held(stub);
     expect(job).toBeGreaterThan(Date.now());
     expect(alarm).toBe(job);
+    await within(stub, () => looked.resolve());
     await becomesEmpty(stub);
   });
 
   it("O5: no job and no alarm remain after a retry", async () => {
     const stub = givenLedger();
-    const to = somewhere();
-    refusals.set(to.instance, { times: 2 });
-    chance.random = () => 0.1;
+    const to = { ...somewhere(), policy: { backoff: { base: "1 hour" } } } as const;
+    refusals.set(to.instance, { times: 1 });
     await send(stub, [{ id: "e", to }]);
-    await until(
-      async () => ((await held(stub)).job ?? Number.POSITIVE_INFINITY) < Date.now() + 1_000,
-    );
+    // During the first attempt the job is at most 30 seconds away.
+    await until(async () => ((await held(stub)).job ?? 0) > Date.now() + 600_000);
+    time.aheadMs = 3_600_000;
+    await wakeNow(stub);
     await becomesEmpty(stub);
     expect(idsAt(to)).toEqual(["e"]);
   });
@@ -247,9 +259,13 @@ describe("The wake of an empty outbox", () => {
     const to = somewhere();
     await submit(stub, {}, { submissionId: "s", notify: () => [to] });
     // The ledger sets its own wake again after the delivery.
-    await sleep(50);
+    await arrived(to);
+    await until(async () => (await held(stub)).job === null);
     expect(await held(stub)).toMatchObject({ waiting: 0, job: null });
-    await wakeNow(stub);
+    await until(async () => {
+      await wakeNow(stub);
+      return (await held(stub)).alarm === null;
+    });
     expect(await held(stub)).toEqual(NOTHING);
   });
 });

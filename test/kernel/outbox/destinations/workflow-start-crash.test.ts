@@ -48,7 +48,7 @@ const STARTS: Plans = {
         });
       return [
         ...differs("W6 the effects of the workflow are", counted.get(run.id), 1),
-        ...((await surely(() => until(isQuiet, 1_000).catch(isQuiet)))
+        ...((await surely(() => until(isQuiet).catch(isQuiet)))
           ? []
           : ["O5 it holds a job or an alarm"]),
       ];

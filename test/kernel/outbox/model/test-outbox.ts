@@ -34,7 +34,7 @@ import {
 const DAY_MS = 86_400_000;
 const LARGE_LENGTH = 300_000;
 /** The time limit of an attempt at the places that may hang. It takes real time. */
-const HASTY_MS = 60;
+const HASTY_MS = 150;
 
 export const RULES: Rules = {
   plain: { maxAttempts: 5, maxAgeMs: 200_000, takesLarge: true },
