@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import type { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Meter } from "../../src/testing/index.ts";
+import { type Meter, virtualClock } from "../../src/testing/index.ts";
 import { agentScopes, agentTasks } from "../scheduler/scheduler-agent.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { jobOf, sleep, within } from "../support/ledger.ts";
@@ -14,12 +14,13 @@ import { givenListening, inside, putAll, workflowNamed } from "../support/outbox
 import { recorder, silence, TestScheduler, task } from "../support/scheduler.ts";
 import { ask, givenWaits, open } from "../support/waits.ts";
 
-const SOON_MS = 400;
 const HOUR_MS = 3_600_000;
+/** What is due comes when the test advances the clock, and at no moment of its own. */
+const NIGHT = new Date(Date.now() + 86_400_000).setUTCHours(8, 30, 0, 0);
 
 type Host = DurableObject & { readonly lifecycle: Lifecycle; readonly meter: Meter };
 
-/** An object with work that is due after a moment, and whether that work has been done. */
+/** An object with work that is due within an hour, and whether that work has been done. */
 type Given = {
   readonly find: () => DurableObjectStub;
   readonly isDone: () => boolean | Promise<boolean>;
@@ -30,7 +31,7 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     capability: "perdure.submissions",
     given: async () => {
       const stub = givenLedger();
-      const notBefore = new Date(Date.now() + SOON_MS);
+      const notBefore = new Date(Date.now() + HOUR_MS);
       const submissionId = "s";
       await within(stub, ({ submissions }) =>
         submissions.submit([message("later")], { submissionId, notBefore }),
@@ -51,7 +52,7 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
         },
       });
       await inside(box, ({ lifecycle }) => lifecycle.start());
-      await putAll(box, ["a"], workflowNamed("w", { backoff: { base: SOON_MS } }));
+      await putAll(box, ["a"], workflowNamed("w", { backoff: { base: HOUR_MS } }));
       await until(() => came.length === 1);
       await sleep(50);
       return {
@@ -70,8 +71,8 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
           codemode: {
             answersLaterRuns: () => true,
             drive: async ({ createdAt }) => {
-              isDone = Date.now() >= createdAt + SOON_MS;
-              return isDone ? null : createdAt + SOON_MS;
+              isDone = Date.now() >= createdAt + HOUR_MS;
+              return isDone ? null : createdAt + HOUR_MS;
             },
           },
         }),
@@ -86,7 +87,7 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     given: async () => {
       const { came, note } = recorder();
       const stage = new TestScheduler({
-        tasks: () => ({ t: task(note, { schedule: "cron * * * * * * in UTC" }) }),
+        tasks: () => ({ t: task(note, { schedule: "every day at 09:00", timezone: "UTC" }) }),
       });
       delete stage.script.now;
       await stage.start();
@@ -121,33 +122,44 @@ function start(find: () => DurableObjectStub): Promise<void> {
 describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capability, given }) => {
   it(`L1: ${what} is done in time when the alarm was lost and the object starts again`, async () => {
     silence();
+    using clock = virtualClock({ at: NIGHT });
     const { find, isDone } = await given();
     await lose(find);
     expect(await isDone()).toBe(false);
     await start(find);
+    await clock.advance("61 minutes", find());
     await until(isDone);
   });
 
   it(`L1: ${what} is done when its job is overdue and has no alarm`, async () => {
     silence();
+    using clock = virtualClock({ at: NIGHT });
     const { find, isDone } = await given();
     await lose(find);
-    await until(() => runInDurableObject(find(), (_, ctx) => isOverdue(capability, ctx)));
+    await clock.advance("61 minutes");
+    expect(await runInDurableObject(find(), (_, ctx) => isOverdue(capability, ctx))).toBe(true);
     expect(await isDone()).toBe(false);
     await start(find);
+    await clock.advance("1 minute", find());
     await until(isDone);
   });
 
   it(`L1: ${what} is done when its alarm is a minute overdue and did not fire`, async () => {
     silence();
+    using clock = virtualClock({ at: NIGHT });
     const { find, isDone } = await given();
     await lose(find);
     // The platform dropped it, and the object's storage still has it.
     const past = { ms: Date.now() - 60_000 };
     await runInDurableObject(find(), (_, { storage }) => {
-      storage.getAlarm = async () => past.ms;
+      const { getAlarm } = storage;
+      storage.getAlarm = async () => {
+        storage.getAlarm = getAlarm;
+        return past.ms;
+      };
     });
     await start(find);
+    await clock.advance("61 minutes", find());
     await until(isDone);
   });
 });
@@ -182,17 +194,21 @@ describe("a start that finds its alarm", () => {
 describe("a sub-agent", () => {
   it("L1: a sub-agent runs its schedule again when the root's alarm was lost and the root starts", async () => {
     silence();
+    using clock = virtualClock({ at: NIGHT });
     const { came, note } = recorder();
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
-    agentTasks.set(child, () => ({ t: task(note, { schedule: "cron * * * * * * in UTC" }) }));
+    agentTasks.set(child, () => ({
+      t: task(note, { schedule: "every day at 09:00", timezone: "UTC" }),
+    }));
     agentScopes.set(child, "all");
     const find = () => env.SchedulerAgent.getByName(root);
     await find().armedIn(child);
     await lose(find);
-    await sleep(1_100);
+    await clock.advance("61 minutes");
     expect(came).toEqual([]);
     // Starts only the root: no call reaches the sub-agent.
     await find().armed();
+    await clock.advance("1 minute", find());
     await until(() => came.length > 0);
   });
 });
