@@ -5,7 +5,7 @@
 
 import { describe, expect, it } from "vitest";
 import { type AttemptRef, TurnRefused } from "../../../src/kernel/submissions/internal.ts";
-import { givenLedger, message } from "../../support/given.ts";
+import { givenLedger, message, until } from "../../support/given.ts";
 import {
   crashOne,
   expectState,
@@ -81,7 +81,7 @@ describe("L2: an attempt that is over", () => {
     await stall(stub);
     const ended = await expectState(stub, "s", "completed", { attempts: 2 });
     await wait.open(stub);
-    await sleep(10);
+    await until(() => late.refusal);
     expect(late.refusal).toBeInstanceOf(TurnRefused);
     expect(late).not.toHaveProperty("isDone");
     expect(await stub.inspect("s")).toEqual(ended);
@@ -92,7 +92,7 @@ describe("L2: an attempt that is over", () => {
     const { wait, late } = await givenLateStep(stub, step);
     await stub.cancel("s");
     await wait.open(stub);
-    await sleep(10);
+    await until(() => late.refusal);
     expect(late.refusal).toBeInstanceOf(TurnRefused);
     expect(late).not.toHaveProperty("isDone");
     await expectState(stub, "s", "aborted", { attempts: 1 });
@@ -221,9 +221,10 @@ describe("L6: an interrupted turn", () => {
     await wait.open(next);
     await expectState(next, "s", "running", { attempts: 2 });
     await slow;
-    await sleep(10);
-    await wakeNow(next);
-    await expectState(next, "s", "running", { attempts: 3 });
+    await until(async () => {
+      await wakeNow(next);
+      return (await next.inspect("s"))?.attempts === 3;
+    });
     await expectState(next, "instead", "completed", { thread: "other" });
   });
 
@@ -279,8 +280,7 @@ describe("L6: an interrupted turn", () => {
     });
     await submit(stub, "x", { submissionId: "s" });
     await expectState(stub, "s", "running", { attempts: 1 });
-    await sleep(10);
-    expect(hasFailed).toBe(true);
+    await until(() => hasFailed);
     await wakeNow(stub);
     await expectState(stub, "s", "completed", { attempts: 2 });
   });

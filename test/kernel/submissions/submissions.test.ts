@@ -91,11 +91,10 @@ describe("L1: an accepted submission reaches exactly one end", () => {
     await submit(stub, { fail, delayMs: 5 }, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
     // Each wake may be worth an attempt, and resets that are seen cost none of them.
-    for (let wake = 0; wake < 40; wake++) {
-      await sleep(20);
+    await until(async () => {
       await wakeNow(stub);
-    }
-    await expectState(stub, "next", "completed");
+      return (await stub.inspect("next"))?.status === "completed";
+    });
     await expectState(stub, "s", "error");
   });
 

@@ -97,12 +97,12 @@ describe("L7: an answer that waits for the end of its turn", () => {
   });
 
   it("a held answer leaves no later work", async () => {
-    const stub = givenAnswering(completed, { holdAnswer: 20 });
+    const stub = givenAnswering(completed, { holdAnswer: 300 });
     await submit(stub, "x", ANSWERED);
     await expectState(stub, "s", "completed", { output: 1 });
     const statements = () =>
       within(stub, ({ meter }) => meter.statementsOf((what) => /SET output/.test(what)));
-    await sleep(50);
+    await sleep(400);
     expect(await statements()).toBe(0);
   });
 

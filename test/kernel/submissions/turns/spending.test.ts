@@ -227,8 +227,12 @@ describe("L6: the watchdog", () => {
     chance.random = () => 0;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { ...stalls, retry: { maxAttempts: 2 } });
+    let runs = 0;
     await within(stub, ({ turns }) => {
-      turns.run = forever;
+      turns.run = () => {
+        runs++;
+        return forever();
+      };
     });
     await submit(stub, "x", { submissionId: "s" });
     await expectState(stub, "s", "pending");
@@ -239,7 +243,7 @@ describe("L6: the watchdog", () => {
     await wakeNow(stub);
     const again = await expectState(stub, "s", "pending", { attempts: 1 });
     expect(again.failedAttempts).toMatchObject([{ errorName: "TurnStalledError" }]);
-    await sleep(20);
+    await until(() => runs === 2);
     time.aheadMs = 602_000;
     await wakeNow(stub);
     await expectState(stub, "s", "error", { attempts: 2, errorName: "TurnStalledError" });
