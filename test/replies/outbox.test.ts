@@ -9,6 +9,7 @@ import { Recorder, type Statement } from "../support/ledger-scale.ts";
 import { births } from "../support/objects/ledger-object.ts";
 import type { OutboxScript } from "../support/objects/outbox-object.ts";
 import { type Box, crashBox, givenOutbox, inside, putAll, wakeBox } from "../support/outbox.ts";
+import { HANG_MS } from "../support/sizes.ts";
 import { type Answer, type Asked, givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, INTERACTION, SECRETS, TO, TOKEN } from "./kinds.ts";
 
@@ -148,7 +149,8 @@ describe("An attempt whose outcome is not known", () => {
       (["slack", "telegram"] as const).map((name) => [name, what, answer] as const),
     ),
   )("O2: %s, after %s, is a dead letter that can be redriven", async (name, _, answer) => {
-    const policy = { ...QUICK, timeout: 100 };
+    // Also the time of the second attempt, which answers: enough for a busy machine.
+    const policy = { ...QUICK, timeout: answer === "hangs" ? 2_000 : HANG_MS };
     const { box, asked, letters } = givenReplies(
       (_asked, nth) => (nth === 1 ? answer : DONE[name]),
       { settings: { policy } },
@@ -247,7 +249,7 @@ describe("An attempt whose outcome is not known", () => {
     const { promise, resolve } = Promise.withResolvers<string>();
     let reads = 0;
     const LATE = { get: () => (++reads === 1 ? promise : Promise.resolve(TOKEN)) };
-    const settings = { policy: { ...QUICK, timeout: 50 } };
+    const settings = { policy: { ...QUICK, timeout: 2_000 } };
     const { box, asked, letters } = givenReplies(() => DONE.slack, {
       env: { TOKEN: LATE },
       settings,
@@ -411,10 +413,10 @@ it("O2: an attempt that has ended cannot mark itself, and is retried", async () 
   const marks: string[] = [];
   const box = givenOutbox({
     isTelegram: true,
-    settings: { policy: { ...QUICK, timeout: 30 } },
+    settings: { policy: { ...QUICK, timeout: 1_000 } },
     deliver: async (_sent, _to, _object, attempt) => {
       if (++nth > 1) return;
-      await sleep(60);
+      await sleep(1_100);
       await attempt.markSending().catch((error: Error) => void marks.push(error.name));
       marks.push("ended");
     },

@@ -15,6 +15,7 @@ import {
   webhooks,
 } from "../../../src/inbound/webhooks/index.ts";
 import { FeatureNotInstalledError } from "../../../src/kernel/features.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 import { FakeAgent, FakeContext, hmacHex, linesOf, post, streamed } from "./fakes.ts";
 
 const LONG = "x".repeat(5_000);
@@ -442,7 +443,7 @@ describe("the size of a body", () => {
       const request = post("/hooks/github", stream, length ? { "content-length": length } : {});
       expect(await send(request)).toMatchObject({ status: 413 });
       expect(seen.chunks).toBe(17);
-      await vi.waitFor(() => expect(seen.isCancelled).toBe(true));
+      await vi.waitFor(() => expect(seen.isCancelled).toBe(true), { timeout: HANG_MS });
     },
   );
 
@@ -471,7 +472,7 @@ describe("the size of a body", () => {
       status: 400,
       body: { error: "The body did not arrive in time." },
     });
-    await vi.waitFor(() => expect(seen.isCancelled).toBe(true));
+    await vi.waitFor(() => expect(seen.isCancelled).toBe(true), { timeout: HANG_MS });
     await Promise.all(ctx.works);
   });
 

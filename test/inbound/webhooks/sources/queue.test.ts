@@ -171,7 +171,7 @@ describe("queue()", () => {
   it("retries a message whose handler hangs, and offers the other messages of the batch", async () => {
     const consumer = queue({
       concurrency: 2,
-      messageTimeout: 50,
+      messageTimeout: 1_000,
       agent: () => agent,
       handle: ({ id }, stub) =>
         id.startsWith("hangs") ? new Promise<never>(() => {}) : stub.submitMessages([]),
@@ -184,7 +184,7 @@ describe("queue()", () => {
     expect(result.acks.sort()).toEqual(["a", "b"]);
     expect(result.delays).toEqual({ hangs1: 10, hangs2: 10, hangs3: 10 });
     expect(logged).toHaveLength(3);
-    expect(logged[0]).toContain("TimeoutError: No answer within 50 ms");
+    expect(logged[0]).toContain("TimeoutError: No answer within 1000 ms");
   });
 
   it("retries the messages that have no answer when the time of the batch is over", async () => {
