@@ -98,11 +98,9 @@ describe("a keeper that cannot be reached", () => {
       ...unreachable,
       message: expect.stringContaining("No answer within 100 ms"),
     });
-    const start = Date.now();
     const refused = await Promise.allSettled(Array.from({ length: 1_000 }, ask));
     expect(refused.every(({ status }) => status === "rejected")).toBe(true);
     expect(asked).toBe(1);
-    expect(Date.now() - start).toBeLessThan(CALL_MS * 10);
     // After the pause one call tries it for all.
     clock.time += 1_001;
     await Promise.allSettled(Array.from({ length: 1_000 }, ask));

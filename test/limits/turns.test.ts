@@ -20,6 +20,7 @@ import { message, until } from "../support/given.ts";
 import { stubOf as keeperOf } from "../support/limits/keeper.ts";
 import { type LimitedApp, limitedApps } from "../support/objects/limited-object.ts";
 import { accessTo } from "../support/objects/objects.ts";
+import { HANG_MS } from "../support/sizes.ts";
 
 const { inside, crash, wake } = accessTo(() => env.LimitedObject, "perdure.submissions");
 
@@ -243,13 +244,14 @@ describe("options of submissions", () => {
       givenAgent({ features: limiting() }),
     ];
     const options = { concurrency: { key, limit: 1 } };
-    const first = await submit(one, { delayMs: 1_500 }, options);
+    const first = await submit(one, { delayMs: 2 * HANG_MS }, options);
     await until(async () => (await inspect(one, first)).status === "running");
     const second = await submit(other, {}, options);
     expect(await waiting(other, second)).toMatchObject({
       waitingFor: { limit: "concurrency", key, why: "full" },
     });
-    await ended(one, first);
+    await inside(one, ({ durable }) => durable.cancelSubmission(first));
+    expect(await ended(one, first)).toMatchObject({ status: "aborted" });
     expect(await ended(other, second)).toMatchObject({ status: "completed" });
   });
 
@@ -257,14 +259,15 @@ describe("options of submissions", () => {
     const key = unique();
     const agent = givenAgent({ features: limiting() });
     const options = { concurrency: { key, limit: 1 }, singleton: "skip" as const };
-    const first = await submit(agent, { delayMs: 1_000 }, { ...options, thread: "a" });
+    const first = await submit(agent, { delayMs: 2 * HANG_MS }, { ...options, thread: "a" });
     await until(async () => (await inspect(agent, first)).status === "running");
     const second = await submit(agent, {}, { ...options, thread: "b" });
     expect(await ended(agent, second)).toMatchObject({
       status: "skipped",
       errorName: "SubmissionSkippedError",
     });
-    expect(await ended(agent, first)).toMatchObject({ status: "completed" });
+    expect(await inspect(agent, first)).toMatchObject({ status: "running", attempts: 1 });
+    await inside(agent, ({ durable }) => durable.cancelSubmission(first));
   });
 });
 
