@@ -8,6 +8,7 @@ import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { replayWorkflow, type WorkflowClass } from "../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { until } from "../given.ts";
+import { HANG_MS } from "../sizes.ts";
 import type { ThinkAgent } from "../think-agent.ts";
 import type { WorkflowBody } from "./scripted-workflow.ts";
 
@@ -47,7 +48,7 @@ export async function problemsOf(
   body: (step: ThinkWorkflowStep, self: never) => Promise<unknown>,
   history: WorkflowHistory,
 ): Promise<string[]> {
-  const { problems } = await replayWorkflow(codeOf(body), history);
+  const { problems } = await replayWorkflow(codeOf(body), history, { timeout: HANG_MS });
   return problems.map(shown);
 }
 
@@ -100,7 +101,7 @@ export async function problemsAtAllPoints(
   const problems: string[] = [];
   for (const at of [history, ...pointsOf(history)]) {
     const states = at.platform.map(({ name, status }) => `${name} ${status}`);
-    for (const problem of (await replayWorkflow(Class, at)).problems) {
+    for (const problem of (await replayWorkflow(Class, at, { timeout: HANG_MS })).problems) {
       problems.push(`${shown(problem)}: ${problem.text} [${states.slice(-3).join()}]`);
     }
   }
