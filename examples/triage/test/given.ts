@@ -52,7 +52,7 @@ export function reportWhen({ agent }: Delivery, status: string): Promise<AgentRe
     if (isThere && found.deliveries.length > 0) return found;
     throw new Error(`The deliveries are ${JSON.stringify(found.deliveries)}`);
   };
-  return vi.waitFor(read, { timeout: 20_000, interval: 50 });
+  return vi.waitFor(read, { timeout: 60_000, interval: 50 });
 }
 
 /** The ids of all agents. Each stores something at its first call. */

@@ -3,6 +3,7 @@
 import { introspectWorkflow, runInDurableObject } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import type { Delivery } from "../demo/feed.ts";
+import { RulesModel } from "../src/rules-model.ts";
 import { TriageAgent } from "../src/worker.ts";
 import { env, givenDelivery, operate, post, report, reportWhen } from "./given.ts";
 
@@ -84,9 +85,12 @@ it("a crash between storing a delivery and starting its workflow is repaired by 
 
 it("a crash during an answer causes a second model call, and nothing else runs twice", async () => {
   const delivery = givenDelivery();
+  using doStream = vi.spyOn(RulesModel.prototype, "doStream");
+  // The first answer does not end before the crash.
+  doStream.mockImplementationOnce(async () => ({ stream: new ReadableStream() }));
   await post(delivery);
-  await vi.waitFor(async () => {
-    expect((await report(delivery.agent)).callAges).toHaveLength(1);
+  await vi.waitFor(async () => expect((await report(delivery.agent)).callAges).toHaveLength(1), {
+    timeout: 60_000,
   });
   await inAgent(delivery, (_, ctx) => crash(ctx)).catch(() => undefined);
   const found = await reportWhen(delivery, "complete");

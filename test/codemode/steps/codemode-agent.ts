@@ -81,7 +81,7 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
     if (codemodeHooks.get(this.name)?.hasNone) return {};
     const execute = createExecuteTool(this, {
       connectors: [new Shop(this.ctx, this.env, this)],
-      timeout: 10_000,
+      timeout: 60_000,
     });
     const { codemode } = this;
     if (codemode) this.codemode = this.#probed(codemode);

@@ -310,7 +310,8 @@ describe("W1: a restart of the workflow", () => {
   ])("W1: at the step boundary %s finds what was done", async (_, boundary) => {
     const code = givenCode();
     // A restart from the wait itself has lost the event, and asks when the time is over (W2).
-    await code.start([{ name: "charge", code: charging(code.order), timeout: 4_000 }]);
+    const timeout = boundary.type === "waitForEvent" ? 10_000 : 60_000;
+    await code.start([{ name: "charge", code: charging(code.order), timeout }]);
     await code.approve();
     const [first] = await code.complete();
     await restartFrom(env.CODEMODE_WORKFLOW, code.id, boundary);
@@ -333,7 +334,7 @@ describe("W1: a restart of the workflow", () => {
 describe("an end from outside", () => {
   it("W2: a timeout rejects the action that waits, and says so", async () => {
     const code = givenCode();
-    await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
+    await code.start([{ name: "slow", code: charging(code.order), timeout: 5_000 }]);
     await code.approval();
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");

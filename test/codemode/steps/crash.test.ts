@@ -134,7 +134,7 @@ describe("L6: the agent dies", () => {
   it("W2: while what has timed out is stopped: the action is rejected after all", async () => {
     silence();
     const code = givenCode(dyingAt("before", "reject"));
-    await code.start([{ name: "charge", code: charging(code.order), timeout: 1_000 }]);
+    await code.start([{ name: "charge", code: charging(code.order), timeout: 5_000 }]);
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     await code.revived();
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");

@@ -333,7 +333,7 @@ describe("steps that ask the agent", () => {
     const open =
       (output: z.ZodType, rest: object = {}): WorkflowBody =>
       async (step) => {
-        await step.prompt("file", { prompt: ask({ delayMs: 3_000 }), output, ...rest });
+        await step.prompt("file", { prompt: ask({ delayMs: 60_000 }), output, ...rest });
       };
     const history = await givenRun(open(Ticket), "file:wait");
     expect(await problemsOf(open(Ticket), history)).toEqual([]);

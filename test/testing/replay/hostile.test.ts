@@ -7,6 +7,7 @@ import { z } from "zod";
 import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
 import { replayWorkflow } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 import { codeOf, problemsOf, shown } from "../../support/workflows/histories.ts";
 
 const params = { __agentName: "ada", __agentBinding: "ThinkAgent", __workflowName: "W" };
@@ -24,7 +25,7 @@ const history = (platform: PlatformStep[], rest: object = {}): WorkflowHistory =
 
 type Body = (step: ThinkWorkflowStep, self: never) => Promise<unknown>;
 
-async function replayed(body: Body, platform: PlatformStep[], options = {}) {
+async function replayed(body: Body, platform: PlatformStep[], options = { timeout: HANG_MS }) {
   const replay = await replayWorkflow(codeOf(body), history(platform), options);
   return { at: replay.at, problems: replay.problems.map(shown), texts: replay.problems };
 }
@@ -72,10 +73,8 @@ describe("code that never ends", () => {
 
   it("code that waits for something else is stopped when the time is over", async () => {
     const body: Body = () => new Promise(() => {});
-    const started = performance.now();
     const found = await replayed(body, [open("later")], { timeout: 200 });
     expect(found).toMatchObject({ at: "stopped", problems: ["warning not-replayed: run()"] });
-    expect(performance.now() - started).toBeLessThan(5_000);
   });
 
   it("replays a run of 1,000 steps within its time", async () => {
