@@ -22,6 +22,7 @@ export default defineConfig({
     // Longer than a wait for a state, which says what it has waited for.
     testTimeout: 3 * HANG_MS,
     hookTimeout: 3 * HANG_MS,
+    expect: { poll: { timeout: HANG_MS } },
     // Files run in the same order on every machine, not in that of an earlier run there: they share a runtime.
     cache: false,
     // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and the pool

@@ -7,10 +7,13 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Runtime } from "../../../examples/runtime.ts";
 import { launch } from "../../support/browser.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 
 const EXAMPLE = join(import.meta.dirname, "../../../examples/chat");
 const END = "in two days.";
-const timeout = 60_000;
+const timeout = HANG_MS;
+/** The model repeats it word by word, for longer than a busy machine needs to load the page again. */
+const LONG = "and so on ".repeat(50);
 
 describe("the page of a chat", () => {
   const app = new Runtime(EXAMPLE);
@@ -28,7 +31,7 @@ describe("the page of a chat", () => {
     script = outputFiles[0]?.text ?? "";
     await app.start(signal);
     browser = await launch();
-  }, 180_000);
+  }, 4 * HANG_MS);
   afterAll(async () => {
     await browser?.close();
     app.destroy();
@@ -64,19 +67,23 @@ describe("the page of a chat", () => {
     await until(other, "#messages", (said) => said.includes("hello") && said.endsWith(END));
   });
 
-  it("a durable turn goes on after a reload and after a kill, in the same conversation", async () => {
-    const page = await open();
-    await say(page, "a kill", "Ask durably");
-    await until(page, "#reply", (said) => said.length > 20);
-    await page.reload();
-    await until(page, "#reply", (said) => said.length > 20);
-    await app.kill();
-    await expect.poll(() => text(page, "#status"), { timeout }).toBe("connecting");
-    await app.start(signal);
-    await expect.poll(() => text(page, "#status"), { timeout }).toBe("completed");
-    await until(page, "#reply", (said) => said.includes("a kill") && said.endsWith(END));
-    const other = await open();
-    await until(other, "#messages", (said) => said.includes("a kill") && said.endsWith(END));
-    expect((await text(other, "#messages")).split("user").length).toBe(3);
-  }, 180_000);
+  it(
+    "a durable turn goes on after a reload and after a kill, in the same conversation",
+    async () => {
+      const page = await open();
+      await say(page, `a kill ${LONG}`, "Ask durably");
+      await until(page, "#reply", (said) => said.length > 20);
+      await page.reload();
+      await until(page, "#reply", (said) => said.length > 20);
+      await app.kill();
+      await expect.poll(() => text(page, "#status"), { timeout }).toBe("connecting");
+      await app.start(signal);
+      await expect.poll(() => text(page, "#status"), { timeout }).toBe("completed");
+      await until(page, "#reply", (said) => said.includes("a kill") && said.endsWith(END));
+      const other = await open();
+      await until(other, "#messages", (said) => said.includes("a kill") && said.endsWith(END));
+      expect((await text(other, "#messages")).split("user").length).toBe(3);
+    },
+    4 * HANG_MS,
+  );
 });

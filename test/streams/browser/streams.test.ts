@@ -6,11 +6,11 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Runtime } from "../../../examples/runtime.ts";
 import { launch } from "../../support/browser.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 
 const APP = join(import.meta.dirname, "app");
 const BEGIN = 'Thank you for your message. You wrote: "';
 const END = "It should be with you in two days.";
-const SECONDS = 60_000;
 
 describe("a page that follows a submission", () => {
   const app = new Runtime(APP);
@@ -25,7 +25,7 @@ describe("a page that follows a submission", () => {
     script = outputFiles[0]?.text ?? "";
     await app.start(signal);
     browser = await launch();
-  }, 180_000);
+  }, 3 * HANG_MS);
   afterAll(async () => {
     await browser?.close();
     app.destroy();
@@ -36,6 +36,10 @@ describe("a page that follows a submission", () => {
     const response = await fetch(app.url, { method: "POST", body });
     return ((await response.json()) as { submissionId: string }).submissionId;
   }
+
+  /** A text whose turn runs until it is released. */
+  const givenHold = () => `held-${crypto.randomUUID()}`;
+  const release = (body: string) => fetch(`${app.url}/release`, { method: "POST", body });
 
   /** The page is served by the test, so that it can be loaded while the runtime is down. */
   async function open(search: string, user = "ada"): Promise<Page> {
@@ -60,15 +64,16 @@ describe("a page that follows a submission", () => {
       .then((text) => text ?? "");
   const status = (page: Page) => page.locator("#status").textContent();
   const until = (page: Page, isReached: (text: string) => boolean) =>
-    expect.poll(async () => isReached(await reply(page)), { timeout: SECONDS }).toBe(true);
+    expect.poll(async () => isReached(await reply(page)), { timeout: HANG_MS }).toBe(true);
   const ended = async (page: Page) => {
-    await expect.poll(() => status(page), { timeout: SECONDS }).toBe("completed");
+    await expect.poll(() => status(page), { timeout: HANG_MS }).toBe("completed");
     await until(page, (text) => text.startsWith(BEGIN) && text.endsWith(END));
     expect((await reply(page)).split(BEGIN)).toHaveLength(2);
   };
 
   it("continues where the turn is after a reload", async () => {
-    const page = await open(`id=${await submit("reload")}`);
+    const hold = givenHold();
+    const page = await open(`id=${await submit(hold)}`);
     await until(page, (text) => text.length > BEGIN.length);
     const before = await reply(page);
     await page.reload();
@@ -76,6 +81,7 @@ describe("a page that follows a submission", () => {
     await until(page, (text) => text.length >= before.length);
     expect(await reply(page)).toContain(before.trim());
     expect(await status(page)).toBe("running");
+    await release(hold);
     await ended(page);
     await expect.poll(() => page.locator("#connection").textContent()).toBe("ended");
     await page.reload();
@@ -91,18 +97,24 @@ describe("a page that follows a submission", () => {
     expect(await reply(one)).toBe(await reply(two));
   });
 
-  it("recovers when the runtime is killed during the turn", async () => {
-    const page = await open(`id=${await submit("a kill")}`);
-    await until(page, (text) => text.length > BEGIN.length);
-    await app.kill();
-    await expect
-      .poll(() => page.locator("#connection").textContent(), { timeout: SECONDS })
-      .toBe("connecting");
-    // What was there stays.
-    expect(await reply(page)).toContain(BEGIN);
-    await app.start(signal);
-    await ended(page);
-  }, 180_000);
+  it(
+    "recovers when the runtime is killed during the turn",
+    async () => {
+      const hold = givenHold();
+      const page = await open(`id=${await submit(hold)}`);
+      await until(page, (text) => text.length > BEGIN.length);
+      await app.kill();
+      await expect
+        .poll(() => page.locator("#connection").textContent(), { timeout: HANG_MS })
+        .toBe("connecting");
+      // What was there stays.
+      expect(await reply(page)).toContain(BEGIN);
+      await app.start(signal);
+      await release(hold);
+      await ended(page);
+    },
+    3 * HANG_MS,
+  );
 
   it("shows the submissions of a thread and their replies", async () => {
     const page = await open("thread=support");
@@ -110,7 +122,7 @@ describe("a page that follows a submission", () => {
     await ended(page);
     await submit("second", "support");
     await expect
-      .poll(() => page.locator("#status").allTextContents(), { timeout: SECONDS })
+      .poll(() => page.locator("#status").allTextContents(), { timeout: HANG_MS })
       .toEqual(["completed", "completed"]);
     expect(await page.locator("#reply").allTextContents()).toEqual([
       expect.stringContaining('"first"'),

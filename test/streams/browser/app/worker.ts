@@ -6,11 +6,41 @@ import { followers, streams } from "../../../../src/streams/index.ts";
 
 type Env = Cloudflare.Env & { Desk: DurableObjectNamespace<Desk> };
 
+type Options = Parameters<SlowModel["doStream"]>[0];
+type Part =
+  Awaited<ReturnType<SlowModel["doStream"]>>["stream"] extends ReadableStream<infer P> ? P : never;
+
+/** Does not end its answer to a message with `held-<id>` before the test releases that. */
+class HeldModel extends SlowModel {
+  constructor(private readonly isReleased: (hold: string) => boolean) {
+    super();
+  }
+
+  override async doStream(options: Options) {
+    const asked = JSON.stringify(options.prompt.findLast(({ role }) => role === "user"));
+    const [hold] = /held-[\w-]+/.exec(asked) ?? [];
+    const { stream } = await super.doStream(options);
+    const transform = async (part: Part, controller: TransformStreamDefaultController<Part>) => {
+      while (part.type === "text-end" && hold !== undefined && !this.isReleased(hold)) {
+        options.abortSignal?.throwIfAborted();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      controller.enqueue(part);
+    };
+    return { stream: stream.pipeThrough(new TransformStream<Part, Part>({ transform })) };
+  }
+}
+
 export class Desk extends DurableAgent<Env> {
   static override readonly features = [followers()];
+  readonly #released = new Set<string>();
 
   override getModel() {
-    return new SlowModel();
+    return new HeldModel((hold) => this.#released.has(hold));
+  }
+
+  async release(hold: string): Promise<void> {
+    this.#released.add(hold);
   }
 }
 
@@ -25,6 +55,10 @@ export default {
     const { pathname } = new URL(request.url);
     if (pathname === "/health") return Response.json({ ok: true });
     const desk = env.Desk.getByName("ada");
+    if (pathname === "/release") {
+      await desk.release(await request.text());
+      return Response.json({ ok: true });
+    }
     if (request.method === "POST") {
       const { text, thread } = await request.json<{ text: string; thread?: string }>();
       const id = crypto.randomUUID();
