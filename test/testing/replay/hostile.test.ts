@@ -25,7 +25,11 @@ const history = (platform: PlatformStep[], rest: object = {}): WorkflowHistory =
 
 type Body = (step: ThinkWorkflowStep, self: never) => Promise<unknown>;
 
-async function replayed(body: Body, platform: PlatformStep[], options = { timeout: HANG_MS }) {
+async function replayed(
+  body: Body,
+  platform: PlatformStep[],
+  options: object = { timeout: HANG_MS },
+) {
   const replay = await replayWorkflow(codeOf(body), history(platform), options);
   return { at: replay.at, problems: replay.problems.map(shown), texts: replay.problems };
 }
