@@ -32,8 +32,9 @@ import {
 import type { WaitedArrival } from "../../src/inbound/waits/types.ts";
 import type { DeadLetter } from "../../src/kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
-import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
+import { Meter, metered, type ScriptedModel } from "../../src/testing/index.ts";
 import { ALL, LINKS } from "./features.ts";
+import { HeldModel } from "./held-model.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {
@@ -153,12 +154,12 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return open.map(({ definition }) => definition);
   }
 
-  override getModel() {
-    return new ScriptedModel();
+  override getModel(): ScriptedModel {
+    return new HeldModel();
   }
 
   override resolveModel(model: ReturnType<ThinkAgent["getModel"]> | string = this.getModel()) {
-    return typeof model === "string" ? new ScriptedModel(undefined, model) : model;
+    return typeof model === "string" ? new HeldModel(undefined, model) : model;
   }
 
   override async onStart(): Promise<void> {

@@ -9,7 +9,7 @@ import {
 import { tool } from "ai";
 import { z } from "zod";
 import type { AgentTools } from "../../../src/agent-tools/index.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
+import { HeldModel } from "../held-model.ts";
 import { ThinkAgent } from "../think-agent.ts";
 
 /** The hook calls of the agent with that name, over all restarts. */
@@ -37,7 +37,7 @@ export const streams = { areSilent: false };
 
 export class ToolChild extends Think<Cloudflare.Env> {
   override getModel() {
-    return new ScriptedModel();
+    return new HeldModel();
   }
 
   override getTools() {

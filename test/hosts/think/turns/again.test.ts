@@ -1,9 +1,8 @@
 /** Turns of a Think agent that are asked again, and turns that are given up because they stall. */
 
 import { describe, expect, it } from "vitest";
-import { ask, RecordingModel } from "../../../../src/testing/index.ts";
+import { ask, RecordingModel, virtualClock } from "../../../../src/testing/index.ts";
 import { until } from "../../../support/given.ts";
-import { sleep } from "../../../support/ledger.ts";
 import { acceptPrompt } from "../../../support/prompts.ts";
 import {
   type Agent,
@@ -13,7 +12,6 @@ import {
   running,
   submit,
   texts,
-  wakeNow,
 } from "../../../support/think.ts";
 import { cutOff } from "../../../support/think-agent.ts";
 
@@ -66,13 +64,15 @@ describe("another attempt", () => {
 
   it("L8: messages of a deferred turn come last, after an interruption", async () => {
     const agent = givenAgent();
-    const headers = { "retry-after-ms": "500" };
+    using clock = virtualClock();
+    const headers = { "retry-after": "600" };
     const script = { fail: "overloaded", status: 503, headers, failTimes: 1, text: "at last" };
     await submit(agent, script, { submissionId: "s" });
     await until(async () => (await agent.inspectSubmission("s"))?.failedAttempts);
     await submit(agent, "urgent", { submissionId: "urgent", whenBusy: "interrupt" });
     await ended(agent, "urgent");
     expect(await agent.inspectSubmission("s")).toMatchObject({ status: "pending", attempts: 1 });
+    await clock.advance("11 minutes", agent);
     expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 2 });
     expect(await texts(agent)).toEqual([
       "user: urgent",
@@ -84,14 +84,13 @@ describe("another attempt", () => {
 });
 
 describe("a stalled turn", () => {
-  const STALL_MS = 200;
   const STALLED = [{ attempt: 1, errorName: "TurnStalledError" }];
-  const options = { stallTimeout: STALL_MS, retry: { baseDelay: 1 } } as const;
+  const options = { stallTimeout: "10 minutes", retry: { baseDelay: 1 } } as const;
 
   /** The turn makes no progress. */
   async function stall(agent: Agent): Promise<void> {
-    await sleep(STALL_MS);
-    await wakeNow(agent);
+    using clock = virtualClock();
+    await clock.advance("11 minutes", agent);
   }
 
   it("L6: a stalled turn is asked again even if its model cannot be stopped", async () => {
@@ -163,14 +162,14 @@ describe("a stalled turn", () => {
     const script = { hangTimes: 1, text: crypto.randomUUID() };
     await submit(agent, script, { submissionId: "s" });
     await asked(script);
+    using clock = virtualClock();
     for (let n = 0; n < 3; n++) {
-      await sleep(STALL_MS / 2);
+      await running(agent, "s");
+      await clock.advance("4 minutes", agent);
       await submit(agent, "isolated", { submissionId: `${n}`, thread: "isolated" });
       expect(await ended(agent, `${n}`)).toMatchObject({ status: "completed" });
     }
-    await running(agent, "s");
-    await wakeNow(agent);
-    await ended(agent, "s");
+    expect(await ended(agent, "s")).toMatchObject({ status: "completed" });
     expect(await agent.inspectSubmission("s")).toMatchObject({ failedAttempts: STALLED });
   });
 });

@@ -14,20 +14,14 @@ import {
   readOutput,
 } from "../../../../src/kernel/submissions/index.ts";
 import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
-import {
-  ask,
-  modelCalls,
-  modelsCalled,
-  RecordingModel,
-  type Script,
-} from "../../../../src/testing/index.ts";
+import { ask, modelCalls, modelsCalled, type Script } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
+import { HeldModel, hold } from "../../../support/held-model.ts";
 import { type AskedPrompt, acceptPrompt } from "../../../support/prompts.ts";
 import { type Agent, again, ended, givenAgent, submit, texts } from "../../../support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "../../../support/think-agent.ts";
+import { chatClient } from "../peers.ts";
 
-/** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
-const RECOVERY_MS = 60_000;
 const SCHEMA = {
   type: "object",
   properties: { city: { type: "string" } },
@@ -43,7 +37,7 @@ const charge = () => ({ name: "charge", input: { account: crypto.randomUUID() } 
 
 /** An agent whose model records what it was asked, also across restarts. */
 function given() {
-  const model = new RecordingModel();
+  const model = new HeldModel();
   const agent = givenAgent({
     beforeTurn: () => ({ model }),
     options: { retry: { baseDelay: 1 } },
@@ -93,23 +87,19 @@ describe("a text answer on Think", () => {
     expect(end).toMatchObject({ status: "error", errorName: "EmptyReplyError", attempts: 1 });
   });
 
-  it(
-    "W4: the answer of a recovered turn is the whole text of its reply",
-    async () => {
-      const { agent } = given();
-      const script = { ...unique(), first: "a beginning", delayMs: 1_000, text: ", and the end" };
-      const id = await prompt(agent, script, {});
-      await until(() => modelCalls.get(ask(script)));
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      const next = await crashAt(agent, () => true);
-      const end = await ended(next, id);
-      expect(end).toMatchObject({ status: "completed", attempts: 1 });
-      const said = (await texts(next)).at(-1)?.slice("assistant: ".length);
-      expect(end.output).toBe(said);
-      expect(said).toMatch(/^a beginning./);
-    },
-    RECOVERY_MS,
-  );
+  it("W4: the answer of a recovered turn is the whole text of its reply", async () => {
+    const { agent } = given();
+    const { script, release } = hold({ first: "a beginning", text: ", and the end" });
+    const client = await chatClient(agent);
+    const id = await prompt(agent, script, {});
+    const next = await crashAt(agent, () => JSON.stringify(client.frames).includes("a beginning"));
+    release();
+    const end = await ended(next, id);
+    expect(end).toMatchObject({ status: "completed", attempts: 1 });
+    const said = (await texts(next)).at(-1)?.slice("assistant: ".length);
+    expect(end.output).toBe(said);
+    expect(said).toMatch(/^a beginning./);
+  });
 });
 
 describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (thread) => {
@@ -240,9 +230,10 @@ describe("repair on Think", () => {
     async (strategy) => {
       const { agent, model } = given();
       const tool = charge();
-      const script = { tool, delayMs: 700, answers: [WRONG, PORTO] };
+      const { script, release } = hold({ tool, answers: [WRONG, PORTO] }, { passes: 2 });
       const id = await prompt(agent, script, { schema: SCHEMA, strategy, repair: 1 });
       const next = await crashAt(agent, () => model.calls.length === 3);
+      release();
       const end = await ended(next, id);
       expect(end).toMatchObject({ status: "completed", output: PORTO });
       expect(charges.get(tool.input.account)).toBe(1);
@@ -250,7 +241,6 @@ describe("repair on Think", () => {
       const [before, after] = model.prompts().slice(2);
       expect(after?.at(-1)).toBe(before?.at(-1));
     },
-    RECOVERY_MS,
   );
 
   it("W4 L6: a tool that is not offered does not run", async () => {
@@ -282,19 +272,16 @@ describe("models and maxSteps on Think", () => {
     },
   );
 
-  it(
-    "W4: a crash during the second model's attempt asks the second model again",
-    async () => {
-      const { agent } = given();
-      const failing = { fail: "no", status: 401, failOn: ["a"] };
-      const script = { ...unique(), ...failing, delayMs: 700, answer: PORTO };
-      const id = await prompt(agent, script, answer);
-      const next = await crashAt(agent, () => modelCalls.get(ask(script)) === 2);
-      expect(await ended(next, id)).toMatchObject({ status: "completed", output: PORTO });
-      expect(modelsCalled.get(ask(script))).toEqual(["a", "b", "b"]);
-    },
-    RECOVERY_MS,
-  );
+  it("W4: a crash during the second model's attempt asks the second model again", async () => {
+    const { agent } = given();
+    const failing = { fail: "no", status: 401, failOn: ["a"] };
+    const { script, release } = hold({ ...failing, answer: PORTO });
+    const id = await prompt(agent, script, answer);
+    const next = await crashAt(agent, () => modelCalls.get(ask(script)) === 2);
+    release();
+    expect(await ended(next, id)).toMatchObject({ status: "completed", output: PORTO });
+    expect(modelsCalled.get(ask(script))).toEqual(["a", "b", "b"]);
+  });
 
   it("W4: maxSteps overrides the agent's, and the last step gives the answer", async () => {
     const { agent, model } = given();
@@ -350,12 +337,13 @@ describe("L7: submitMessages() with an output", () => {
 
   it("L7: the schema is stored, and checks the output after a restart", async () => {
     const { agent } = given();
-    const script = { answers: [WRONG, PORTO], delayMs: 300 };
+    const { script, release } = hold({ answers: [WRONG, PORTO] });
     const id = await asked(agent, script, city, { thread: "side", repair: 1 });
     const next = await crashAt(
       agent,
       async () => (await agent.inspectSubmission(id))?.status === "running",
     );
+    release();
     const end = await ended(next, id);
     expect(end).toMatchObject({ status: "completed", output: PORTO });
   });
@@ -416,9 +404,10 @@ describe("L7: submitMessages() with an output", () => {
 
   it("L7: a turn that Think recovers after a crash has its text as output", async () => {
     const { agent } = given();
-    const script = { ...unique(), text: "late", delayMs: 500 };
+    const { script, release } = hold({ text: "late" });
     const { submissionId } = await submit(agent, script);
     const next = await crashAt(agent, () => modelCalls.get(ask(script)));
+    release();
     expect(await ended(next, submissionId)).toMatchObject({ status: "completed", output: "late" });
   });
 });

@@ -2,8 +2,9 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { ask, RecordingModel, type Script, ScriptedModel } from "../../../../src/testing/index.ts";
+import { ask, type Script, ScriptedModel } from "../../../../src/testing/index.ts";
 import { crash, message, until } from "../../../support/given.ts";
+import { HeldModel, hold } from "../../../support/held-model.ts";
 import { sleep } from "../../../support/ledger.ts";
 import {
   type Agent,
@@ -26,7 +27,7 @@ const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
 
 /** The beginning of an answer that never comes to its end. */
 function partial(): Script {
-  return { first: "a partial answer", delayMs: 20_000, text: crypto.randomUUID() };
+  return { first: "a partial answer", delayMs: 600_000, text: crypto.randomUUID() };
 }
 
 function charge(account: string = crypto.randomUUID()) {
@@ -75,10 +76,12 @@ describe("a rollback", () => {
 
   it("L5: a rollback leaves nothing of a turn whose joined submission was cancelled", async () => {
     const agent = givenAgent();
-    await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s" });
+    const { script, release } = hold({ tool: charge() });
+    await submit(agent, script, { submissionId: "s" });
     await running(agent, "s");
     const joining = partial();
     await submit(agent, joining, { submissionId: "steer", whenBusy: "steer" });
+    release();
     await joined(agent, "steer", "s");
     await asked(joining);
     await agent.cancelSubmission("steer");
@@ -127,8 +130,13 @@ describe("a cancelled turn of a thread", () => {
     expect(charges.get(account)).toBeUndefined();
     await runInDurableObject(agent, () => goOn?.());
     await until(() => charges.get(account) === 1);
-    await sleep(100);
-    expect(await texts(agent, "side")).toEqual(before);
+    await submit(agent, "later", { submissionId: "later", thread: "side" });
+    await ended(agent, "later");
+    expect(await texts(agent, "side")).toEqual([
+      ...before,
+      "user: later",
+      "assistant: You said: later",
+    ]);
     expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
   });
 });
@@ -137,12 +145,14 @@ describe("messages that join a turn", () => {
   it.each(THREADS)(
     "L4: messages that join a turn are seen once by all its later steps (%s)",
     async (thread) => {
-      const model = new RecordingModel();
+      const model = new HeldModel();
       const agent = givenAgent({ beforeTurn: () => ({ model }) });
-      await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s", thread });
+      const { script, release } = hold({ tool: charge() });
+      await submit(agent, script, { submissionId: "s", thread });
       await running(agent, "s");
       const joining = { tools: [charge(), charge()], text: `both, in ${thread}` };
       await submit(agent, joining, { submissionId: "steer", thread, whenBusy: "steer" });
+      release();
       expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
       const times = model
         .prompts()
@@ -157,7 +167,7 @@ describe("messages that join a turn", () => {
     async (crashes) => {
       let agent: Agent = givenAgent();
       const account = crypto.randomUUID();
-      const script = { tool: charge(account), delayMs: 700, text: "first" };
+      const { script, release } = hold({ tool: charge(account), text: "first" }, { passes: 1 });
       await submit(agent, script, { submissionId: "s" });
       // The model is at its second step, and from then on at the same one again.
       await asked(script, 2);
@@ -170,6 +180,7 @@ describe("messages that join a turn", () => {
         expect(await agent.inspectSubmission("s")).toMatchObject({ status: "running" });
         expect(await agent.inspectSubmission("steer")).toMatchObject({ status: "pending" });
       }
+      release();
       expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 1 });
       const steer = await ended(agent, "steer");
       expect(steer).toMatchObject({ status: "completed" });
@@ -189,22 +200,23 @@ describe("while a turn of the app's own runs", () => {
   /** An agent whose app has asked something itself, and waits for the answer. */
   async function givenBusy() {
     const agent = givenAgent();
-    const script = { delayMs: 500, text: crypto.randomUUID() };
+    const { script, release } = hold({ text: crypto.randomUUID() });
     const own = runInDurableObject<ThinkAgent, unknown>(agent, (inside) =>
       inside.saveMessages([message(script)]),
     );
     await asked(script);
-    return { agent, own, answer: `assistant: ${script.text}` };
+    return { agent, own, release, answer: `assistant: ${script.text}` };
   }
 
   it("L1: a repeated debounced submission is in the turn that waits", async () => {
-    const { agent, own, answer } = await givenBusy();
+    const { agent, own, release, answer } = await givenBusy();
     const debounce = { key: "k", delay: 1 } as const;
     const { submissionId } = await submit(agent, "old", { debounce });
     await sleep(5);
     await wakeNow(agent);
     const latest = await submit(agent, "new", { debounce });
     expect(latest).toMatchObject({ submissionId, accepted: true, status: "pending" });
+    release();
     await own;
     await ended(agent, submissionId);
     expect((await texts(agent)).slice(1)).toEqual([
@@ -215,10 +227,11 @@ describe("while a turn of the app's own runs", () => {
   });
 
   it("L5: an interruption changes no submission that waits after it", async () => {
-    const { agent, own, answer } = await givenBusy();
+    const { agent, own, release, answer } = await givenBusy();
     await submit(agent, "waits", { submissionId: "waits" });
     await submit(agent, "urgent", { submissionId: "urgent", whenBusy: "interrupt" });
     expect(await agent.inspectSubmission("waits")).toMatchObject({ status: "pending" });
+    release();
     await own;
     await ended(agent, "urgent");
     expect(await ended(agent, "waits")).toMatchObject({ status: "completed" });
@@ -234,7 +247,7 @@ describe("messages that join a turn and cannot be stored", () => {
     "L1: messages that could not join a turn get a turn of their own, which fails: %s",
     async (thread) => {
       const agent = givenAgent();
-      const script = { tool: charge(), delayMs: 300, text: crypto.randomUUID() };
+      const { script, release } = hold({ tool: charge() });
       await submit(agent, script, { submissionId: "s", thread });
       await running(agent, "s");
       await runInDurableObject<ThinkAgent, void>(agent, (inside) => {
@@ -247,6 +260,7 @@ describe("messages that join a turn and cannot be stored", () => {
         };
       });
       await submit(agent, "and this", { submissionId: "joins", thread, whenBusy: "steer" });
+      release();
       expect(await ended(agent, "s")).toMatchObject({ status: "error", error: "The disk is full" });
       const own = await ended(agent, "joins");
       expect(own).toMatchObject({ status: "completed" });

@@ -4,9 +4,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { isPlainObject } from "../../../../src/core/options/options.ts";
-import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
+import { ask, modelCalls, type Script, virtualClock } from "../../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
-import { sleep } from "../../../support/ledger.ts";
+import { hold } from "../../../support/held-model.ts";
 import {
   type Agent,
   again,
@@ -20,9 +20,7 @@ import {
 } from "../../../support/think.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 import type { BuiltInAgent } from "../built-in.ts";
-
-/** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
-const RECOVERY_MS = 60_000;
+import { chatClient } from "../peers.ts";
 
 /** As a client of the chat does it. */
 async function clearByClient(agent: Agent): Promise<void> {
@@ -48,16 +46,19 @@ async function crashed(agent: Agent): Promise<Agent> {
   return again(agent);
 }
 
-const slow = (rest: Script = {}): Script => ({ id: crypto.randomUUID(), delayMs: 1_500, ...rest });
+/** A reply that does not come while the test runs. */
+const endless = (rest: Script = {}): Script => ({
+  id: crypto.randomUUID(),
+  delayMs: 600_000,
+  ...rest,
+});
 
 /** Whatever could still come has come: Think's recovery, and the ledger's. */
 async function settled(agent: Agent): Promise<void> {
   for (let n = 0; n < 3; n++) {
     await wakeNow(agent);
-    await sleep(300);
+    await recovered(agent);
   }
-  await recovered(agent);
-  await wakeNow(agent);
 }
 
 const SKIPPED = {
@@ -77,7 +78,7 @@ describe.each(EACH)("L5: %s", (verb) => {
     "L5: ends a turn that a crash has interrupted with %s, which never comes back",
     async (_, rest) => {
       const agent = givenAgent();
-      const script = slow(rest);
+      const script = endless(rest);
       await submit(agent, script, { submissionId: "s" });
       await asked(script);
       const next = await crashed(agent);
@@ -96,76 +97,65 @@ describe.each(EACH)("L5: %s", (verb) => {
       expect(await texts(next)).toHaveLength(left.length + 2);
       expect(await next.inspectSubmission("s")).toMatchObject(SKIPPED);
     },
-    RECOVERY_MS,
   );
 
-  it(
-    "L5: an interrupted turn leaves nothing in the next reply",
-    async () => {
-      const agent = givenAgent();
-      const script = slow({ first: "a beginning" });
-      await submit(agent, script, { submissionId: "s" });
-      await asked(script);
-      const next = await crashed(agent);
-      await act(next);
-      // At once: what the crash has interrupted has not been looked at by Think yet.
-      await submit(next, slow({ delayMs: 500, text: "said" }), { submissionId: "next" });
-      expect(await ended(next, "next")).toMatchObject({ status: "completed", attempts: 1 });
-      await settled(next);
-      expect(modelCalls.get(ask(script))).toBe(1);
-      const replies = (await texts(next)).filter((text) => text.startsWith("assistant"));
-      expect(replies).toEqual(["assistant: said"]);
-    },
-    RECOVERY_MS,
-  );
+  it("L5: an interrupted turn leaves nothing in the next reply", async () => {
+    const agent = givenAgent();
+    const script = endless({ first: "a beginning" });
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    const next = await crashed(agent);
+    await act(next);
+    // At once: what the crash has interrupted has not been looked at by Think yet.
+    await submit(next, { text: "said" }, { submissionId: "next" });
+    expect(await ended(next, "next")).toMatchObject({ status: "completed", attempts: 1 });
+    await settled(next);
+    expect(modelCalls.get(ask(script))).toBe(1);
+    const replies = (await texts(next)).filter((text) => text.startsWith("assistant"));
+    expect(replies).toEqual(["assistant: said"]);
+  });
 
-  it(
-    "L5: a tool of an interrupted turn leaves nothing in the next reply",
-    async () => {
-      const agent = givenAgent();
-      const account = crypto.randomUUID();
-      const script = slow({ tool: { name: "charge", input: { account } }, delayMs: 700 });
-      await submit(agent, script, { submissionId: "s" });
-      await asked(script, 2);
-      const next = await crashed(agent);
-      await act(next);
-      expect(await ended(next, "s")).toMatchObject(SKIPPED);
-      await settled(next);
-      expect(modelCalls.get(ask(script))).toBe(2);
-      expect(charges.get(account)).toBe(1);
-      if (!isKept) expect(await texts(next)).toEqual([]);
-    },
-    RECOVERY_MS,
-  );
+  it("L5: a tool of an interrupted turn leaves nothing in the next reply", async () => {
+    const agent = givenAgent();
+    const account = crypto.randomUUID();
+    const tool = { name: "charge", input: { account } };
+    const { script } = hold({ tool }, { passes: 1 });
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script, 2);
+    const next = await crashed(agent);
+    await act(next);
+    expect(await ended(next, "s")).toMatchObject(SKIPPED);
+    await settled(next);
+    expect(modelCalls.get(ask(script))).toBe(2);
+    expect(charges.get(account)).toBe(1);
+    if (!isKept) expect(await texts(next)).toEqual([]);
+  });
 
-  it(
-    "L5: a reset ends a turn that Think's recovery continues",
-    async () => {
-      const agent = givenAgent();
-      const script = slow();
-      await submit(agent, script, { submissionId: "s" });
-      await asked(script);
-      const next = await crashed(agent);
-      await next.listSubmissions();
-      await asked(script, 2);
-      await act(next);
-      const end = await ended(next, "s");
-      expect(["aborted", "skipped"]).toContain(end.status);
-      await settled(next);
-      expect(modelCalls.get(ask(script))).toBe(2);
-      expect((await texts(next)).filter((text) => text.startsWith("user"))).toEqual(
-        isKept ? [`user: ${ask(script)}`] : [],
-      );
-    },
-    RECOVERY_MS,
-  );
+  it("L5: a reset ends a turn that Think's recovery continues", async () => {
+    const agent = givenAgent();
+    const script = endless();
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    const next = await crashed(agent);
+    await next.listSubmissions();
+    await asked(script, 2);
+    await act(next);
+    const end = await ended(next, "s");
+    expect(["aborted", "skipped"]).toContain(end.status);
+    await settled(next);
+    expect(modelCalls.get(ask(script))).toBe(2);
+    expect((await texts(next)).filter((text) => text.startsWith("user"))).toEqual(
+      isKept ? [`user: ${ask(script)}`] : [],
+    );
+  });
 
   it.each([
-    ["runs", { first: "a beginning", delayMs: 60_000 }],
+    ["runs", { first: "a beginning" }],
     ["runs, though its model cannot be stopped", { hangTimes: 1 }],
   ])("L5: ends a turn that %s, and it never comes back", async (_, rest) => {
-    const agent = givenAgent({ options: { stallTimeout: 200, retry: { baseDelay: 1 } } });
-    const script = slow(rest);
+    const options = { stallTimeout: "10 minutes", retry: { baseDelay: 1 } } as const;
+    const agent = givenAgent({ options });
+    const script = endless(rest);
     await submit(agent, script, { submissionId: "s" });
     await asked(script);
     await act(agent);
@@ -173,7 +163,8 @@ describe.each(EACH)("L5: %s", (verb) => {
       status: "aborted",
       errorName: "TurnResetError",
     });
-    await sleep(300);
+    using clock = virtualClock();
+    await clock.advance("11 minutes", agent);
     await settled(agent);
     expect(modelCalls.get(ask(script))).toBe(1);
     const left = await texts(agent);
@@ -189,13 +180,14 @@ it.each([
   "L5: the app's own turn does not come back after a crash and %s, and is no part of a new conversation (%s)",
   async (verb, said) => {
     const agent = givenAgent();
-    const words = "one two three four five six seven eight nine ten eleven twelve thirteen";
-    const script = { id: crypto.randomUUID(), wordMs: 40, text: words };
+    const text = "one two three four five six seven eight nine ten eleven twelve thirteen";
+    const { script, release } = hold({ wordMs: 1, text }, { words: 12 });
+    const client = await chatClient(agent);
     agent.saveMessages([message(script)]).catch(() => {});
-    await asked(script);
-    await sleep(350);
+    await until(() => JSON.stringify(client.frames).includes("twelve"));
     const next = await crashed(agent);
     await VERBS[verb](next);
+    release();
     if (said) await next.saveMessages([message(said)]);
     await settled(next);
     expect(await texts(next)).toEqual(
@@ -203,7 +195,6 @@ it.each([
     );
     expect(modelCalls.get(ask(script))).toBe(1);
   },
-  RECOVERY_MS,
 );
 
 it("L5: resetTurnState() as the first call of a new agent changes nothing", async () => {
@@ -213,42 +204,34 @@ it("L5: resetTurnState() as the first call of a new agent changes nothing", asyn
   await until(async () => (await texts(agent)).length === 2);
 });
 
-it(
-  "L5: resetTurnState() before the object has started ends interrupted turns",
-  async () => {
-    const agent = givenAgent();
-    const script = slow();
-    await submit(agent, script, { submissionId: "s" });
-    await submit(agent, "behind", { submissionId: "behind" });
-    await asked(script);
-    const next = await crashed(agent);
-    await next.resetAtOnce();
-    for (const id of ["s", "behind"]) expect(await ended(next, id)).toMatchObject(SKIPPED);
-    await settled(next);
-    expect(modelCalls.get(ask(script))).toBe(1);
-    expect(await texts(next)).toEqual([`user: ${ask(script)}`]);
-  },
-  RECOVERY_MS,
-);
+it("L5: resetTurnState() before the object has started ends interrupted turns", async () => {
+  const agent = givenAgent();
+  const script = endless();
+  await submit(agent, script, { submissionId: "s" });
+  await submit(agent, "behind", { submissionId: "behind" });
+  await asked(script);
+  const next = await crashed(agent);
+  await next.resetAtOnce();
+  for (const id of ["s", "behind"]) expect(await ended(next, id)).toMatchObject(SKIPPED);
+  await settled(next);
+  expect(modelCalls.get(ask(script))).toBe(1);
+  expect(await texts(next)).toEqual([`user: ${ask(script)}`]);
+});
 
-it(
-  "L5: clearThread() ends turns that were left running at the last crash",
-  async () => {
-    const agent = givenAgent();
-    const script = slow();
-    await submit(agent, script, { submissionId: "s", thread: "side" });
-    await submit(agent, "behind", { submissionId: "behind", thread: "side" });
-    await asked(script);
-    const next = await crashed(agent);
-    await next.clearThread("side");
-    expect(await ended(next, "s")).toMatchObject({ status: "aborted" });
-    expect(await ended(next, "behind")).toMatchObject({ status: "skipped" });
-    await settled(next);
-    expect(modelCalls.get(ask(script))).toBe(1);
-    expect(await texts(next, "side")).toEqual([]);
-  },
-  RECOVERY_MS,
-);
+it("L5: clearThread() ends turns that were left running at the last crash", async () => {
+  const agent = givenAgent();
+  const script = endless();
+  await submit(agent, script, { submissionId: "s", thread: "side" });
+  await submit(agent, "behind", { submissionId: "behind", thread: "side" });
+  await asked(script);
+  const next = await crashed(agent);
+  await next.clearThread("side");
+  expect(await ended(next, "s")).toMatchObject({ status: "aborted" });
+  expect(await ended(next, "behind")).toMatchObject({ status: "skipped" });
+  await settled(next);
+  expect(modelCalls.get(ask(script))).toBe(1);
+  expect(await texts(next, "side")).toEqual([]);
+});
 
 describe("L1: the first call of a new agent", () => {
   const at = (agent: unknown) => agent as Record<string, (...args: unknown[]) => unknown>;

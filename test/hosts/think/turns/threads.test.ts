@@ -4,8 +4,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../../src/testing/index.ts";
 import { crash, refusal, until } from "../../../support/given.ts";
-import { sleep } from "../../../support/ledger.ts";
+import { hold } from "../../../support/held-model.ts";
 import {
+  type Agent,
   again,
   asked,
   ended,
@@ -16,11 +17,12 @@ import {
   texts,
 } from "../../../support/think.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
+import { chatClient } from "../peers.ts";
 
 describe("threads of a Think agent", () => {
   it("L4: a named thread keeps its own turns, and runs while the conversation is busy", async () => {
     const agent = givenAgent();
-    await submit(agent, { delayMs: 20_000 }, { submissionId: "main" });
+    await submit(agent, { delayMs: 600_000 }, { submissionId: "main" });
     await running(agent, "main");
     await submit(agent, "one", { submissionId: "1", thread: "side" });
     await submit(agent, "two", { submissionId: "2", thread: "side" });
@@ -59,11 +61,13 @@ describe("threads of a Think agent", () => {
     async (afterSideEffects, end) => {
       const agent = givenAgent();
       const account = crypto.randomUUID();
-      const script = { tools: [{ name: "charge", input: { account } }], delayMs: 300 };
+      const tools = [{ name: "charge", input: { account } }];
+      const { script, release } = hold({ tools }, { passes: 1 });
       const retry = { afterSideEffects };
       await submit(agent, script, { submissionId: "s", thread: "isolated", retry });
       await until(() => charges.get(account) === 1);
       await crash();
+      release();
       const next = again(agent);
       expect(await ended(next, "s")).toMatchObject(end);
       expect(charges.get(account)).toBe(1);
@@ -72,9 +76,11 @@ describe("threads of a Think agent", () => {
 
   it("L6: a thread's turn starts over after a crash, and its messages are stored once", async () => {
     const agent = givenAgent();
-    await submit(agent, { delayMs: 500, text: "late" }, { submissionId: "s", thread: "side" });
+    const { script, release } = hold({ text: "late" });
+    await submit(agent, script, { submissionId: "s", thread: "side" });
     await running(agent, "s");
     await crash();
+    release();
     const next = again(agent);
     expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 2 });
     expect(await next.threadMessages("side")).toHaveLength(2);
@@ -85,7 +91,7 @@ describe("threads of a Think agent", () => {
     await submit(agent, "one", { submissionId: "other", thread: "other" });
     await submit(agent, "one", { submissionId: "1", thread: "side" });
     await ended(agent, "1");
-    await submit(agent, { delayMs: 20_000 }, { submissionId: "2", thread: "side" });
+    await submit(agent, { delayMs: 600_000 }, { submissionId: "2", thread: "side" });
     await submit(agent, "x", { submissionId: "3", thread: "side" });
     await running(agent, "2");
     await agent.clearThread("side");
@@ -116,18 +122,23 @@ describe("threads of a Think agent", () => {
 
 describe("joining and stopping turns of the conversation", () => {
   const charge = (account: string) => ({ name: "charge", input: { account } });
-  const partial = { first: "a partial answer", delayMs: 20_000 };
+
+  /** Runs a turn until a client has been sent the beginning of its reply, which does not go on. */
+  async function givenPartial(agent: Agent): Promise<void> {
+    const client = await chatClient(agent);
+    await submit(agent, { first: "a partial answer", delayMs: 600_000 }, { submissionId: "s" });
+    await until(() => JSON.stringify(client.frames).includes("a partial answer"));
+    client.close();
+  }
 
   it("L4: steer shows the model the messages at its next step, and the reply answers both", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
-    await submit(
-      agent,
-      { tool: charge(account), delayMs: 400, text: "first" },
-      { submissionId: "s" },
-    );
+    const { script, release } = hold({ tool: charge(account), text: "first" });
+    await submit(agent, script, { submissionId: "s" });
     await running(agent, "s");
     await submit(agent, { text: "both" }, { submissionId: "steer", whenBusy: "steer" });
+    release();
     expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
     const s = await ended(agent, "s");
     expect(s).toMatchObject({ status: "completed", usage: { totalTokens: 30 } });
@@ -140,14 +151,16 @@ describe("joining and stopping turns of the conversation", () => {
   it("L1: after a crash Think continues a steered turn, and the joined submission ends with it", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
-    const script = { tool: charge(account), delayMs: 300, text: "first" };
+    const { script, release } = hold({ tool: charge(account), text: "first" });
     await submit(agent, script, { submissionId: "s" });
     await running(agent, "s");
-    const joining = { text: "both", delayMs: 1_000 };
+    const { script: joining, release: releaseJoining } = hold({ text: "both" });
     await submit(agent, joining, { submissionId: "steer", whenBusy: "steer" });
+    release();
     await joined(agent, "steer", "s");
     await asked(joining);
     await crash();
+    releaseJoining();
     const next = again(agent);
     expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 1 });
     expect(await ended(next, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
@@ -161,9 +174,7 @@ describe("joining and stopping turns of the conversation", () => {
 
   it("L1: after a crash during a rollback, the messages are removed and the next turn runs", async () => {
     const agent = givenAgent();
-    await submit(agent, partial, { submissionId: "s" });
-    await running(agent, "s");
-    await sleep(200);
+    await givenPartial(agent);
     await runInDurableObject<ThinkAgent, void>(agent, async (inside) => {
       inside.session.deleteMessages = () => new Promise(() => {});
     });
@@ -179,13 +190,11 @@ describe("joining and stopping turns of the conversation", () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     const side = { thread: "side" } as const;
-    await submit(
-      agent,
-      { tool: charge(account), delayMs: 400, text: "first" },
-      { ...side, submissionId: "s" },
-    );
+    const { script, release } = hold({ tool: charge(account), text: "first" });
+    await submit(agent, script, { ...side, submissionId: "s" });
     await running(agent, "s");
     await submit(agent, { text: "both" }, { ...side, submissionId: "steer", whenBusy: "steer" });
+    release();
     expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
     expect((await texts(agent, "side")).at(-1)).toContain("both");
   });
@@ -194,9 +203,7 @@ describe("joining and stopping turns of the conversation", () => {
     const agent = givenAgent();
     await submit(agent, "before", { submissionId: "before" });
     await ended(agent, "before");
-    await submit(agent, partial, { submissionId: "s" });
-    await running(agent, "s");
-    await sleep(200);
+    await givenPartial(agent);
     await submit(agent, "instead", { submissionId: "instead", whenBusy: "rollback" });
     expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
     await ended(agent, "instead");
@@ -210,9 +217,7 @@ describe("joining and stopping turns of the conversation", () => {
 
   it("L5: interrupt keeps the partial reply", async () => {
     const agent = givenAgent();
-    await submit(agent, partial, { submissionId: "s" });
-    await running(agent, "s");
-    await sleep(200);
+    await givenPartial(agent);
     await submit(agent, "instead", { submissionId: "instead", whenBusy: "interrupt" });
     await ended(agent, "instead");
     const said = await texts(agent);

@@ -5,7 +5,7 @@ import type { TurnConfig, TurnContext } from "@cloudflare/think";
 import { APICallError, tool } from "ai";
 import { z } from "zod";
 import { safeToRepeat } from "../../../../src/hosts/think/index.ts";
-import { ScriptedModel } from "../../../../src/testing/index.ts";
+import { HeldModel } from "../../../support/held-model.ts";
 import { ThinkAgent } from "../../../support/think-agent.ts";
 
 /** Counts effects in its own storage. */
@@ -44,12 +44,12 @@ export const lastAsked = new Map<string, string>();
 /** Names of agents that have an MCP server. */
 export const mcpTools = new Set<string>();
 
-class LimitedModel extends ScriptedModel {
+class LimitedModel extends HeldModel {
   constructor(private readonly agent: string) {
     super();
   }
 
-  override async doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+  override async doStream(options: Parameters<HeldModel["doStream"]>[0]) {
     lastAsked.set(this.agent, JSON.stringify(options.prompt));
     const left = limited.get(this.agent) ?? 0;
     if (left === 0 || options.prompt.at(-1)?.role !== "tool") return super.doStream(options);

@@ -9,12 +9,12 @@ import type { SubmitMessagesOptions } from "../../../../src/kernel/submissions/i
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import type { ToolCall } from "../../../../src/testing/script.ts";
 import { message, until } from "../../../support/given.ts";
+import { hold } from "../../../support/held-model.ts";
 import { thinkOptions } from "../../../support/think-agent.ts";
 import { lastAsked, limited, mcpTools, type ToolAgent } from "./tool-agent.ts";
 
-const RECOVERY_MS = 60_000;
-/** How long a tool runs that a crash interrupts. */
-const SLOW_MS = 10_000;
+/** How long a tool runs that a crash interrupts: longer than any test. */
+const SLOW_MS = 600_000;
 const UNKNOWN = /Its effect is unknown/;
 
 type Agent = DurableObjectStub<ToolAgent>;
@@ -53,7 +53,7 @@ const ended = async (agent: Agent, id: string) =>
   until(async () => {
     const found = await agent.inspectSubmission(id);
     return found && !["pending", "running"].includes(found.status) && found;
-  }, 40_000);
+  });
 
 const THREADS = ["main", "side", "isolated"] as const;
 
@@ -75,105 +75,86 @@ describe("an interrupted tool call", () => {
       ]);
       if (thread === "main") expect(await next.calls()).toEqual([expect.stringMatching(UNKNOWN)]);
     },
-    RECOVERY_MS,
   );
 
-  it(
-    "L6: a call of a step.prompt() that a crash interrupts is not run again",
-    async () => {
-      const id = `wf-${crypto.randomUUID()}`;
-      const effect = crypto.randomUUID();
-      const agent = given(`agent-of-${id}`);
-      await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
-      const pay = call("pay", { effect, ms: SLOW_MS });
-      const answer = { title: "paid", count: 1 };
-      const prompt = ask({ id, first: "I will pay now.", tools: [pay], answer });
-      await agent.startPrompts(id, { prompts: [{ name: "only", prompt }] });
-      await crashInTool(agent, effect);
-      await instance.waitForStatus("complete");
-      expect(await instance.getOutput()).toMatchObject([{ answer }]);
-      expect(await effects(effect)).toBe(1);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: a call of a step.prompt() that a crash interrupts is not run again", async () => {
+    const id = `wf-${crypto.randomUUID()}`;
+    const effect = crypto.randomUUID();
+    const agent = given(`agent-of-${id}`);
+    await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const answer = { title: "paid", count: 1 };
+    const prompt = ask({ id, first: "I will pay now.", tools: [pay], answer });
+    await agent.startPrompts(id, { prompts: [{ name: "only", prompt }] });
+    await crashInTool(agent, effect);
+    await instance.waitForStatus("complete");
+    expect(await instance.getOutput()).toMatchObject([{ answer }]);
+    expect(await effects(effect)).toBe(1);
+  });
 
-  it(
-    "L6: a call of a sub-agent that a crash interrupts is not run again",
-    async () => {
-      const agent = given();
-      const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, ms: SLOW_MS });
-      const text = ask({ id: effect, first: "I will pay now.", tools: [pay], text: "told" });
-      await agent.submitToPayingChild(text, effect);
-      const next = await crashInTool(agent, effect);
-      await until(async () => (await next.childStatus(effect)) === "completed", 40_000);
-      expect(await effects(effect)).toBe(1);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: a call of a sub-agent that a crash interrupts is not run again", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const text = ask({ id: effect, first: "I will pay now.", tools: [pay], text: "told" });
+    await agent.submitToPayingChild(text, effect);
+    const next = await crashInTool(agent, effect);
+    await until(async () => (await next.childStatus(effect)) === "completed");
+    expect(await effects(effect)).toBe(1);
+  });
 
-  it(
-    "L6: a call runs once over five resets in a row",
-    async () => {
-      let agent = given();
-      const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, ms: SLOW_MS });
-      const script = { first: "I will pay now.", delayMs: 300, tools: [pay], text: "told" };
-      const { submissionId, text } = await submit(agent, script);
-      await happened(effect);
-      for (let reset = 1; reset <= 5; reset++) {
-        agent = await crash(agent);
-        const calls = modelCalls.get(text) ?? 0;
-        if (reset < 5) await until(() => (modelCalls.get(text) ?? 0) > calls, 30_000);
-      }
-      expect(await ended(agent, submissionId)).toMatchObject({ status: "completed" });
-      expect(await effects(effect)).toBe(1);
-    },
-    2 * RECOVERY_MS,
-  );
+  it("L6: a call runs once over five resets in a row", async () => {
+    let agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const said = { first: "I will pay now.", tools: [pay], text: "told" };
+    const { script, release } = hold(said, { passes: 1 });
+    const { submissionId, text } = await submit(agent, script);
+    await happened(effect);
+    for (let reset = 1; reset <= 5; reset++) {
+      agent = await crash(agent);
+      const calls = modelCalls.get(text) ?? 0;
+      if (reset < 5) await until(() => (modelCalls.get(text) ?? 0) > calls);
+    }
+    release();
+    expect(await ended(agent, submissionId)).toMatchObject({ status: "completed" });
+    expect(await effects(effect)).toBe(1);
+  });
 
-  it(
-    "L6: of two calls in one step, the finished one is answered and the interrupted one is not run again",
-    async () => {
-      const agent = given();
-      const [fast, slow] = [crypto.randomUUID(), crypto.randomUUID()];
-      const step = [call("other", { effect: fast }), call("pay", { effect: slow, ms: SLOW_MS })];
-      const { submissionId } = await submit(agent, { first: "Both.", tools: [step], text: "told" });
-      await happened(fast);
-      const next = await crashInTool(agent, slow);
-      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
-      expect([await effects(fast), await effects(slow)]).toEqual([1, 1]);
-      expect(await next.records()).toMatchObject([
-        { tool: "other", outcome: "result" },
-        { tool: "pay", outcome: null },
-      ]);
-      const calls = await next.calls();
-      expect(calls.slice(-2).sort()).toEqual([
-        'tool-other output-available: {"receipt":1}',
-        expect.stringMatching(/^tool-pay output-error: .*interrupted/),
-      ]);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: of two calls in one step, the finished one is answered and the interrupted one is not run again", async () => {
+    const agent = given();
+    const [fast, slow] = [crypto.randomUUID(), crypto.randomUUID()];
+    const step = [call("other", { effect: fast }), call("pay", { effect: slow, ms: SLOW_MS })];
+    const { submissionId } = await submit(agent, { first: "Both.", tools: [step], text: "told" });
+    await happened(fast);
+    const next = await crashInTool(agent, slow);
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+    expect([await effects(fast), await effects(slow)]).toEqual([1, 1]);
+    expect(await next.records()).toMatchObject([
+      { tool: "other", outcome: "result" },
+      { tool: "pay", outcome: null },
+    ]);
+    const calls = await next.calls();
+    expect(calls.slice(-2).sort()).toEqual([
+      'tool-other output-available: {"receipt":1}',
+      expect.stringMatching(/^tool-pay output-error: .*interrupted/),
+    ]);
+  });
 
-  it(
-    "L6: once the conversation contains the interruption, the same call runs",
-    async () => {
-      const agent = given();
-      const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, ms: SLOW_MS });
-      const tools = [pay, pay];
-      const { submissionId } = await submit(agent, { first: "I will pay.", tools, text: "paid" });
-      const next = await crashInTool(agent, effect);
-      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
-      expect(await effects(effect)).toBe(2);
-      expect((await next.calls()).slice(-2)).toEqual([
-        expect.stringMatching(UNKNOWN),
-        'tool-pay output-available: {"receipt":2}',
-      ]);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: once the conversation contains the interruption, the same call runs", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const tools = [pay, pay];
+    const { submissionId } = await submit(agent, { first: "I will pay.", tools, text: "paid" });
+    const next = await crashInTool(agent, effect);
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+    expect(await effects(effect)).toBe(2);
+    expect((await next.calls()).slice(-2)).toEqual([
+      expect.stringMatching(UNKNOWN),
+      'tool-pay output-available: {"receipt":2}',
+    ]);
+  });
 });
 
 describe("the same call twice in a turn", () => {
@@ -186,24 +167,20 @@ describe("the same call twice in a turn", () => {
     expect(await effects(effect)).toBe(2);
   });
 
-  it(
-    "L6: after a crash both equal calls are answered in order, whatever the key order of their inputs",
-    async () => {
-      const agent = given();
-      const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, note: { a: 1, b: 2 } });
-      const last = crypto.randomUUID();
-      const tools = [pay, pay, call("other", { effect: last, ms: SLOW_MS })];
-      const { submissionId } = await submit(agent, { tools, text: "paid" }, { thread: "side" });
-      const next = await crashInTool(agent, last);
-      expect(await ended(next, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
-      expect([await effects(effect), await effects(last)]).toEqual([2, 1]);
-      const said = JSON.stringify(await next.threadMessages("side"));
-      expect(said.indexOf('{"receipt":1}')).toBeGreaterThan(0);
-      expect(said.indexOf('{"receipt":2}')).toBeGreaterThan(said.indexOf('{"receipt":1}'));
-    },
-    RECOVERY_MS,
-  );
+  it("L6: after a crash both equal calls are answered in order, whatever the key order of their inputs", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, note: { a: 1, b: 2 } });
+    const last = crypto.randomUUID();
+    const tools = [pay, pay, call("other", { effect: last, ms: SLOW_MS })];
+    const { submissionId } = await submit(agent, { tools, text: "paid" }, { thread: "side" });
+    const next = await crashInTool(agent, last);
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
+    expect([await effects(effect), await effects(last)]).toEqual([2, 1]);
+    const said = JSON.stringify(await next.threadMessages("side"));
+    expect(said.indexOf('{"receipt":1}')).toBeGreaterThan(0);
+    expect(said.indexOf('{"receipt":2}')).toBeGreaterThan(said.indexOf('{"receipt":1}'));
+  });
 });
 
 describe("retry.afterSideEffects", () => {
@@ -219,7 +196,7 @@ describe("retry.afterSideEffects", () => {
     async (afterSideEffects, thread, status, times) => {
       const agent = given();
       const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, ms: 1_000 });
+      const pay = call("pay", { effect, ms: SLOW_MS });
       const script = { first: "I will pay now.", tools: [pay] };
       const retry = { afterSideEffects };
       const { submissionId } = await submit(agent, script, { thread, retry });
@@ -231,24 +208,21 @@ describe("retry.afterSideEffects", () => {
       expect(await effects(effect)).toBe(times);
       expect(await next.records()).toHaveLength(1);
     },
-    RECOVERY_MS,
   );
 
-  it(
-    "L6: afterSideEffects: fail continues the main conversation if it contains all calls",
-    async () => {
-      const agent = given();
-      const effect = crypto.randomUUID();
-      const script = { tools: [call("pay", { effect })], delayMs: 1_000, text: "paid" };
-      const retry = { afterSideEffects: "fail" } as const;
-      const { submissionId, text } = await submit(agent, script, { retry });
-      await until(() => (modelCalls.get(text) ?? 0) >= 2);
-      const next = await crash(agent);
-      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
-      expect(await effects(effect)).toBe(1);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: afterSideEffects: fail continues the main conversation if it contains all calls", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const said = { tools: [call("pay", { effect })], text: "paid" };
+    const { script, release } = hold(said, { passes: 1 });
+    const retry = { afterSideEffects: "fail" } as const;
+    const { submissionId, text } = await submit(agent, script, { retry });
+    await until(() => (modelCalls.get(text) ?? 0) >= 2);
+    const next = await crash(agent);
+    release();
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+    expect(await effects(effect)).toBe(1);
+  });
 
   it.each(
     THREADS.flatMap((thread) =>
@@ -294,23 +268,17 @@ describe("the note about earlier calls", () => {
     },
   );
 
-  it(
-    "L6: a recovered turn gets a note about an interrupted call, and a first attempt gets none",
-    async () => {
-      const agent = given();
-      const effect = crypto.randomUUID();
-      const pay = call("pay", { effect, ms: SLOW_MS });
-      const { submissionId } = await submit(agent, { first: "I will pay.", tools: [pay] });
-      await happened(effect);
-      expect(lastAsked.get(agent.name ?? "")).not.toContain("Your turn was interrupted");
-      const next = await crashInTool(agent, effect);
-      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
-      expect(lastAsked.get(agent.name ?? "")).toMatch(
-        /- pay .*: interrupted, its effect is unknown/,
-      );
-    },
-    RECOVERY_MS,
-  );
+  it("L6: a recovered turn gets a note about an interrupted call, and a first attempt gets none", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const { submissionId } = await submit(agent, { first: "I will pay.", tools: [pay] });
+    await happened(effect);
+    expect(lastAsked.get(agent.name ?? "")).not.toContain("Your turn was interrupted");
+    const next = await crashInTool(agent, effect);
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+    expect(lastAsked.get(agent.name ?? "")).toMatch(/- pay .*: interrupted, its effect is unknown/);
+  });
 });
 
 describe("outcomes", () => {
@@ -346,37 +314,25 @@ describe("outcomes", () => {
       { errorText: expect.stringMatching(/result of tool "pay": JSON cannot hold it/) },
       "error",
     ],
-  ] as const)(
-    "L6: %s is recorded and answered after a crash",
-    async (_, rest, part, outcome) => {
-      const found = await replayed(rest);
-      expect(found.part).toMatchObject(part);
-      expect(found.times).toBe(1);
-      expect(found.records).toMatchObject([{ outcome }, { outcome: null }]);
-    },
-    RECOVERY_MS,
-  );
+  ] as const)("L6: %s is recorded and answered after a crash", async (_, rest, part, outcome) => {
+    const found = await replayed(rest);
+    expect(found.part).toMatchObject(part);
+    expect(found.times).toBe(1);
+    expect(found.records).toMatchObject([{ outcome }, { outcome: null }]);
+  });
 
-  it(
-    "L6: the last output of a generator is recorded",
-    async () => {
-      const { part, times } = await replayed({}, "pages");
-      expect(part).toMatchObject({ output: { receipt: 1 } });
-      expect(times).toBe(1);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: the last output of a generator is recorded", async () => {
+    const { part, times } = await replayed({}, "pages");
+    expect(part).toMatchObject({ output: { receipt: 1 } });
+    expect(times).toBe(1);
+  });
 
-  it(
-    "L6: a tool that is safe to repeat is not recorded, and runs again after a crash",
-    async () => {
-      const { part, times, records } = await replayed({}, "look");
-      expect(part).toMatchObject({ output: { receipt: 2 } });
-      expect(times).toBe(2);
-      expect(records).toHaveLength(1);
-    },
-    RECOVERY_MS,
-  );
+  it("L6: a tool that is safe to repeat is not recorded, and runs again after a crash", async () => {
+    const { part, times, records } = await replayed({}, "look");
+    expect(part).toMatchObject({ output: { receipt: 2 } });
+    expect(times).toBe(2);
+    expect(records).toHaveLength(1);
+  });
 
   it("L6: safeToRepeat() refuses a value that is not a tool", () => {
     for (const given of [undefined, null, "pay", {}])
@@ -424,7 +380,6 @@ it.each(["main", "side"] as const)(
     expect(one).toBeLessThanOrEqual(other);
     expect(await effects(effect)).toBe(1);
   },
-  RECOVERY_MS,
 );
 
 describe("retrySubmission()", () => {
@@ -434,14 +389,15 @@ describe("retrySubmission()", () => {
       const agent = given();
       const effect = crypto.randomUUID();
       const tools = [call("pay", { effect })];
-      const asked = await submit(agent, { first: "Now.", tools, delayMs: 700 }, { thread });
+      const { script, release } = hold({ first: "Now.", tools }, { passes: 1 });
+      const asked = await submit(agent, script, { thread });
       await happened(effect);
       await agent.cancelSubmission(asked.submissionId);
+      release();
       const retry = await agent.retrySubmission(asked.submissionId);
       expect(await ended(agent, retry?.submissionId ?? "")).toMatchObject({ status: "completed" });
       expect(await effects(effect)).toBe(1);
     },
-    RECOVERY_MS,
   );
 });
 
