@@ -9,6 +9,7 @@ import type {
 } from "../../src/kernel/submissions/submit-options.ts";
 import { ask, isFollowUp, modelCalls, type Script } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
+import { hold } from "../support/held-model.ts";
 import { acceptOne } from "../support/ledger.ts";
 import {
   type AnswerObject,
@@ -116,9 +117,10 @@ describe("W4: without a schema the answer is the text of the reply", () => {
 
   it("W4: a crash in the middle of it loses nothing", async () => {
     const stub = given();
-    const script = { ...unique(), delayMs: 300, text: "at last" };
+    const { script, release } = hold({ text: "at last" });
     await submit(stub, script, { answer: {} });
     await crashAt(stub, () => modelCalls.get(ask(script)));
+    release();
     expect(await ended(stub)).toMatchObject({ output: "at last", attempts: 2 });
     expect(await texts(again(stub))).toEqual([`user: ${ask(script)}`, "assistant: at last"]);
   });
@@ -280,9 +282,10 @@ describe("W4: repair", () => {
   it("W4 L6: a crash in the middle of it repeats the repair, and no tool", async () => {
     const stub = given();
     const tool = charge();
-    const script = { tool, delayMs: 200, answers: [WRONG, PORTO] };
+    const { script, release } = hold({ tool, answers: [WRONG, PORTO] }, { passes: 2 });
     await submit(stub, script, { answer });
     await crashAt(stub, () => callsOf(stub).length === 3);
+    release();
     const end = await ended(stub);
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 3 });
     expect(charges.get(tool.input.account)).toBe(1);
@@ -501,9 +504,10 @@ describe("W4: models", () => {
 
   it("W4: a crash in the middle of the second asks the second again", async () => {
     const stub = given();
-    const script = { fail: "no", status: 401, failOn: ["a"], delayMs: 200, text: "b said it" };
+    const { script, release } = hold({ fail: "no", status: 401, failOn: ["a"], text: "b said it" });
     await submit(stub, script, { answer });
     await crashAt(stub, () => callsOf(stub).length === 2);
+    release();
     expect(await ended(stub)).toMatchObject({ output: "b said it", attempts: 3 });
     expect(models(stub)).toEqual(["a", "b", "b"]);
   });

@@ -7,7 +7,7 @@ import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
 import { Outbox } from "../../../src/kernel/outbox/index.ts";
 import { Submissions, type TurnHost } from "../../../src/kernel/submissions/internal.ts";
-import { RecordingModel } from "../../../src/testing/index.ts";
+import { HeldModel } from "../held-model.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 /** How often an account was charged, over all objects and restarts. */
@@ -18,7 +18,7 @@ export const asked = new Map<string, { model: string; tools: string[]; prompt: s
 export const lent = new Map<string, Partial<TurnSetup>>();
 
 /** Records its calls. */
-export class WatchedModel extends RecordingModel {
+export class WatchedModel extends HeldModel {
   /** @param talks whether it calls no tools, even when it must */
   constructor(
     modelId: string,
@@ -28,7 +28,7 @@ export class WatchedModel extends RecordingModel {
     super(undefined, modelId);
   }
 
-  override doStream(options: Parameters<RecordingModel["doStream"]>[0]) {
+  override doStream(options: Parameters<HeldModel["doStream"]>[0]) {
     const { tools: _, ...withoutTools } = options;
     const stream = super.doStream(this.talks ? withoutTools : options);
     const call = {

@@ -1,6 +1,6 @@
 /** A workflow that runs child agents as its params say, and returns what came of it. */
 
-import type { AgentWorkflowEvent } from "agents/workflows";
+import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
 import { z } from "zod";
 import {
   AgentToolError,
@@ -9,6 +9,7 @@ import {
   type ThinkWorkflowStep,
 } from "../../../src/workflow/index.ts";
 import { ToolChild, type ToolParent } from "./agent-tool-agents.ts";
+import { watchSteps } from "./watched-steps.ts";
 
 const answerSchema = z.object({ title: z.string(), count: z.number().int().default(7) });
 
@@ -41,6 +42,14 @@ export type ToolOutcome =
     };
 
 export class AgentToolWorkflow extends ThinkWorkflow<ToolParent, ToolParams> {
+  protected override extendStep(
+    step: AgentWorkflowStep,
+    event: AgentWorkflowEvent<ToolParams>,
+  ): ThinkWorkflowStep {
+    watchSteps(step, this.workflowId);
+    return super.extendStep(step, event);
+  }
+
   override async run(event: AgentWorkflowEvent<ToolParams>, step: ThinkWorkflowStep) {
     const { tools, isParallel } = event.payload;
     if (isParallel) return Promise.all(tools.map((tool) => this.#outcome(step, tool)));

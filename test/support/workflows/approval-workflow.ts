@@ -1,6 +1,6 @@
 /** A workflow that asks a person what its params say, and returns what was decided. */
 
-import type { AgentWorkflowEvent } from "agents/workflows";
+import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
 import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
 import {
@@ -11,6 +11,7 @@ import {
   type ThinkWorkflowStep,
 } from "../../../src/workflow/index.ts";
 import type { ThinkAgent } from "../think-agent.ts";
+import { watchSteps } from "./watched-steps.ts";
 
 /** With a default, a transform, and a rule that JSON Schema cannot express. */
 const refundSchema = z.object({
@@ -51,6 +52,14 @@ export const effects = new Map<string, number>();
 export const runs = new Map<string, number>();
 
 export class ApprovalWorkflow extends ThinkWorkflow<ThinkAgent, ApprovalParams> {
+  protected override extendStep(
+    step: AgentWorkflowStep,
+    event: AgentWorkflowEvent<ApprovalParams>,
+  ): ThinkWorkflowStep {
+    watchSteps(step, this.workflowId);
+    return super.extendStep(step, event);
+  }
+
   override async run(event: AgentWorkflowEvent<ApprovalParams>, step: ThinkWorkflowStep) {
     runs.set(this.workflowId, (runs.get(this.workflowId) ?? 0) + 1);
     const { approvals, classic } = event.payload;

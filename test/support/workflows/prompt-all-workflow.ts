@@ -10,6 +10,7 @@ import {
 } from "../../../src/workflow/index.ts";
 import type { ThinkAgent } from "../think-agent.ts";
 import { answerSchema } from "./prompt-workflow.ts";
+import { watchSteps } from "./watched-steps.ts";
 
 export type PromptAllParams = {
   name?: string;
@@ -33,29 +34,12 @@ export type PromptAllOutcome =
   | { settled: PromptAllSettled<unknown>[] }
   | { error: string; message: string; index?: number; key?: string; submissionId: string };
 
-/** Names of the steps that have been run or replayed, by the instance's id. */
-export const stepsOf = new Map<string, string[]>();
-
-/** Runs before each step of an instance, by its id: what it returns holds the workflow up. */
-export const beforeStep = new Map<string, (name: string) => Promise<void> | undefined>();
-
 export class PromptAllWorkflow extends ThinkWorkflow<ThinkAgent, PromptAllParams> {
   protected override extendStep(
     step: AgentWorkflowStep,
     event: AgentWorkflowEvent<PromptAllParams>,
   ): ThinkWorkflowStep {
-    const names: string[] = [];
-    stepsOf.set(this.workflowId, names);
-    for (const kind of ["do", "waitForEvent"] as const) {
-      // A method of the engine's stub: it has no bind() of its own.
-      const run = step[kind];
-      const noted = async (name: string, ...rest: unknown[]) => {
-        names.push(name);
-        await beforeStep.get(this.workflowId)?.(name);
-        return Reflect.apply(run, step, [name, ...rest]) as Promise<unknown>;
-      };
-      Object.assign(step, { [kind]: noted });
-    }
+    watchSteps(step, this.workflowId);
     return super.extendStep(step, event);
   }
 

@@ -1,6 +1,6 @@
 /** A workflow that prompts as its params say, and returns what came of it. */
 
-import type { AgentWorkflowEvent } from "agents/workflows";
+import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
 import { z } from "zod";
 import { type LongText, longText } from "../../../src/testing/index.ts";
 import {
@@ -9,6 +9,7 @@ import {
   type ThinkWorkflowStep,
 } from "../../../src/workflow/index.ts";
 import type { ThinkAgent } from "../think-agent.ts";
+import { watchSteps } from "./watched-steps.ts";
 
 export const answerSchema = z.object({ title: z.string(), count: z.number().int() });
 
@@ -33,6 +34,14 @@ export type PromptOutcome =
   | { error: string; message: string; submissionId: string };
 
 export class PromptWorkflow extends ThinkWorkflow<ThinkAgent, PromptParams> {
+  protected override extendStep(
+    step: AgentWorkflowStep,
+    event: AgentWorkflowEvent<PromptParams>,
+  ): ThinkWorkflowStep {
+    watchSteps(step, this.workflowId);
+    return super.extendStep(step, event);
+  }
+
   override async run(event: AgentWorkflowEvent<PromptParams>, step: ThinkWorkflowStep) {
     const outcomes: PromptOutcome[] = [];
     for (const { name, schema, title, ...options } of event.payload.prompts) {

@@ -2,10 +2,11 @@
 
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { AgentWorkflowEvent } from "agents/workflows";
+import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { givenThink } from "../given.ts";
 import { type AppHooks, appHooks, type ThinkAgent } from "../think-agent.ts";
+import { watchSteps } from "./watched-steps.ts";
 
 export type WorkflowBody = (
   step: ThinkWorkflowStep,
@@ -16,6 +17,14 @@ export type WorkflowBody = (
 export const workflowBodies = new Map<string, WorkflowBody>();
 
 export class ScriptedWorkflow extends ThinkWorkflow<ThinkAgent, object> {
+  protected override extendStep(
+    step: AgentWorkflowStep,
+    event: AgentWorkflowEvent<object>,
+  ): ThinkWorkflowStep {
+    watchSteps(step, this.workflowId);
+    return super.extendStep(step, event);
+  }
+
   override run(_event: AgentWorkflowEvent<object>, step: ThinkWorkflowStep) {
     const body = workflowBodies.get(this.workflowId);
     if (!body) throw new Error(`No test has a body for ${this.workflowId}`);

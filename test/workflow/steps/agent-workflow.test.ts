@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { ask } from "../../../src/testing/index.ts";
 import { until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 describe("what a workflow tells its agent", () => {
@@ -80,7 +81,8 @@ describe("what an agent tells its workflow", () => {
   });
 
   it("it can be paused and resumed while a prompt is waited for", async () => {
-    const prompt = ask({ answer: {}, delayMs: 1_000, text: crypto.randomUUID() });
+    const { script, release } = hold({ answer: {} });
+    const prompt = ask(script);
     await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output: z.object({}) }),
     );
@@ -89,6 +91,7 @@ describe("what an agent tells its workflow", () => {
     await workflow.instance.waitForStepResult({ name: "ask:submit" });
     await workflow.agent.pause(workflow.id);
     await until(async () => (await status()) === "paused");
+    release();
     await until(async () => (await workflow.agent.listSubmissions({ status: "completed" })).length);
     await workflow.agent.resume(workflow.id);
     expect(await workflow.output()).toEqual({});

@@ -82,9 +82,13 @@ describe("the engine dies", () => {
   ])("W1: and goes on from %s while a person is asked: the same approval", async (_, step) => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
-    await until(async () => (await workflow.status()) !== "queued");
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, step);
+    // An instance is restarted from a step that it has begun.
+    await until(() =>
+      restartFrom(env.APPROVAL_WORKFLOW, workflow.id, step).then(
+        () => true,
+        () => false,
+      ),
+    );
     await capabilitiesOf(workflow.agent).approvals.grant(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
     expect(runs.get(workflow.id)).toBe(2);
@@ -94,8 +98,8 @@ describe("the engine dies", () => {
 
 describe("W1: a restart at every step", () => {
   const APPROVALS = [
-    { name: "first", timeout: 1_500 },
-    { name: "second", timeout: 1_500 },
+    { name: "first", timeout: 8_000 },
+    { name: "second", timeout: 8_000 },
   ];
   const STEPS: [StepAt, number][] = [
     [{ name: "perdure:run" }, 2],

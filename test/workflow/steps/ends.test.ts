@@ -65,7 +65,7 @@ it("a run that ends before create() has returned is tracked with its end", async
     await using workflow = await given(body);
     creating.set(`agent-of-${workflow.id}`, async (create) => {
       const instance = await create();
-      await scheduler.wait(500);
+      await until(async () => /complete|errored/.test((await instance.status()).status));
       return instance;
     });
     await workflow.start();

@@ -5,6 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { forever } from "../../support/ledger.ts";
 import { silence } from "../../support/scheduler.ts";
 import { limitMs, sizeOf } from "../../support/sizes.ts";
@@ -16,12 +17,11 @@ import {
   type ThinkAgent,
   thinkOptions,
 } from "../../support/think-agent.ts";
-import {
-  beforeStep,
-  type PromptAllOutcome,
-  type PromptAllParams,
-  stepsOf,
+import type {
+  PromptAllOutcome,
+  PromptAllParams,
 } from "../../support/workflows/prompt-all-workflow.ts";
+import { beforeStep, holdWait, stepsOf } from "../../support/workflows/watched-steps.ts";
 
 /** Every script is another text, so that its model calls are its own. */
 function script(count: number, rest: Script = {}): string {
@@ -199,7 +199,8 @@ describe("W1: a batch is idempotent", () => {
 
   it("W1: a crash of the agent in the middle of a batch loses nothing, and repeats nothing that had ended", async () => {
     const quick = scripts(4);
-    const items = [...quick, ...scripts(8, { delayMs: 1_500 })];
+    const held = Array.from({ length: 8 }, () => hold());
+    const items = [...quick, ...held.map(({ script: slow }, index) => script(index, slow))];
     await using workflow = await givenWorkflow({ items });
     await workflow.start();
     await until(
@@ -208,14 +209,16 @@ describe("W1: a batch is idempotent", () => {
     await until(() => callsOf(items).filter((calls) => calls > 0).length > 5);
     silence();
     await runInDurableObject(workflow.agent(), (_, ctx) => ctx.abort("crash")).catch(() => {});
+    for (const { release } of held) release();
     // AttemptPlan wakes the agent, where an alarm would do so later.
     await until(async () => (await workflow.agent().listSubmissions()).length > 0);
     expect(await workflow.complete()).toMatchObject({ values: items.map(() => ({ title: "t" })) });
     expect(callsOf(quick)).toEqual([1, 1, 1, 1]);
-  }, 60_000);
+  });
 
   it("W1: a crash of the workflow's isolate while it waits is replayed, and nothing is asked twice", async () => {
-    const items = scripts(6, { delayMs: 400 });
+    const held = Array.from({ length: 6 }, () => hold());
+    const items = held.map(({ script: slow }, index) => script(index, slow));
     await using workflow = await givenWorkflow({ items, options: { concurrency: 2 } });
     await workflow.start();
     await until(() => (stepsOf.get(workflow.id) ?? []).some((name) => name.endsWith(":wait")));
@@ -224,11 +227,12 @@ describe("W1: a batch is idempotent", () => {
     await until(async () => (await handle.status()).status === "paused");
     stepsOf.delete(workflow.id);
     await handle.resume();
+    for (const { release } of held) release();
     expect(await workflow.complete()).toEqual({ values: counted(6) });
     // It was a new life: the steps before the wait were found again.
     expect((stepsOf.get(workflow.id) ?? []).some((name) => name.endsWith(":submit-0"))).toBe(true);
     expect(callsOf(items)).toEqual(items.map(() => 1));
-  }, 60_000);
+  });
 });
 
 describe.each(["submit-0", "check-0", "wait", "check", "results-0"])(
@@ -267,11 +271,11 @@ describe.each(["submit-0", "check-0", "wait", "check", "results-0"])(
 
 describe("partial failure", () => {
   it("a batch throws the first failure in the order of the items, with its index and key, and cancels the rest", async () => {
-    const slow = script(0, { delayMs: 60_000 });
+    const slow = script(0, { delayMs: 600_000 });
     const items = [
       `a=${slow}`,
       `b=${failing()}`,
-      ...scripts(20, { delayMs: 60_000 }).map((s, n) => `c${n}=${s}`),
+      ...scripts(20, { delayMs: 600_000 }).map((s, n) => `c${n}=${s}`),
     ];
     await using workflow = await givenWorkflow({ items, hasKeys: true });
     await workflow.start();
@@ -292,14 +296,18 @@ describe("partial failure", () => {
   });
 
   it("W1: is over by a restart, which asks again what had failed and what was cancelled for it", async () => {
+    const [fails, isCancelled] = [hold(), hold()];
     const items = [
       script(0),
-      failing({ failTimes: 1, delayMs: 300 }),
-      script(2, { delayMs: 1_000 }),
+      failing({ ...fails.script, failTimes: 1 }),
+      script(2, isCancelled.script),
     ];
     await using workflow = await givenWorkflow({ items });
     await workflow.start();
+    await until(() => callsOf(items).every((calls) => calls === 1));
+    fails.release();
     expect(await workflow.complete()).toMatchObject({ error: "ThinkPromptError", index: 1 });
+    isCancelled.release();
     await workflow.agent().restart(workflow.id);
     const again = await workflow.completeAgain((outcome) => "values" in outcome);
     expect(again).toMatchObject({ values: [{ count: 0 }, { count: 1 }, { count: 2 }] });
@@ -317,10 +325,18 @@ describe("partial failure", () => {
 });
 
 describe("W2: no wait hangs", () => {
-  const slow = () => [script(0), script(1, { delayMs: 60_000 }), script(2)];
+  const slow = () => [script(0), script(1, { delayMs: 600_000 }), script(2)];
+
+  /** The batch is waited for when so many of its items have ended, and its time is over then. */
+  function holdUntil({ id, agent }: Awaited<ReturnType<typeof givenWorkflow>>, ended: number) {
+    holdWait(id, () =>
+      until(async () => (await agent().listSubmissions({ status: "completed" })).length === ended),
+    );
+  }
 
   it("W2: a timeout cancels what has not ended, and throws the first of it", async () => {
-    await using workflow = await givenWorkflow({ items: slow(), options: { timeout: 2_000 } });
+    await using workflow = await givenWorkflow({ items: slow(), options: { timeout: 500 } });
+    holdUntil(workflow, 2);
     await workflow.start();
     expect(await workflow.complete()).toMatchObject({
       error: "ThinkPromptTimeoutError",
@@ -334,8 +350,9 @@ describe("W2: no wait hangs", () => {
   });
 
   it('W2 with onError: "return" what has ended by then is there', async () => {
-    const options = { timeout: 2_000, onError: "return" } as const;
+    const options = { timeout: 500, onError: "return" } as const;
     await using workflow = await givenWorkflow({ items: slow(), options });
+    holdUntil(workflow, 2);
     await workflow.start();
     expect(await workflow.complete()).toMatchObject({
       settled: [
@@ -347,18 +364,19 @@ describe("W2: no wait hangs", () => {
   });
 
   it("W2: results whose event never came win over the timeout", async () => {
-    await using workflow = await givenWorkflow({
-      items: scripts(3, { delayMs: 100 }),
-      options: { timeout: 2_000 },
-    });
+    const held = Array.from({ length: 3 }, () => hold());
+    const items = held.map(({ script: slow }, index) => script(index, slow));
+    await using workflow = await givenWorkflow({ items, options: { timeout: 500 } });
+    holdUntil(workflow, 3);
     await workflow.start();
     cutOff.add(workflow.name);
+    for (const { release } of held) release();
     expect(await workflow.complete()).toEqual({ values: counted(3) });
   });
 });
 
 it("W5: terminating a workflow cancels its batch, what runs and what waits, and nothing else", async () => {
-  const items = scripts(30, { delayMs: 60_000 });
+  const items = scripts(30, { delayMs: 600_000 });
   await using workflow = await givenWorkflow({ items, options: { concurrency: 2 } });
   await workflow.start();
   await until(() => callsOf(items).filter(Boolean).length === 2);

@@ -12,7 +12,9 @@ import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
+import { holdWait } from "../../support/workflows/watched-steps.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 const messageOf = ({ message }: Error) => message;
@@ -193,15 +195,17 @@ describe("W4: repair covers what only the schema refuses", () => {
   it.each(["tool", "json"] as const)(
     "W4 L4: a turn that came between the answer and its repair keeps its own reply (%s)",
     async (strategy) => {
-      const prompt = script({ answers: [titled("bad"), titled("good")], delayMs: 300 });
+      const { script: held, release } = hold({ answers: [titled("bad"), titled("good")] });
+      const prompt = script(held);
       await using workflow = await givenScriptedWorkflow((step) =>
         step.prompt("ask", { prompt, output, strategy, repair: 1 }),
       );
       await workflow.start();
       await until(() => modelCalls.get(prompt));
       // The scripted model takes its part from what was said last, which is this.
-      const between = ask({ text: "in between", answer: titled("good"), delayMs: 300 });
+      const between = ask({ text: "in between", answer: titled("good") });
       await workflow.agent.submitMessages([message(between)]);
+      release();
       expect(await workflow.output()).toEqual({ title: "good" });
       const [last, second, first] = await workflow.agent.listSubmissions();
       expect([first, second, last]).toMatchObject([
@@ -252,9 +256,13 @@ describe("W4: repair covers what only the schema refuses", () => {
 
   it("W2: W4: the timeout is that of all repairs together, and cancels the last", async () => {
     const answers = [titled("bad"), titled("good")];
-    const prompt = script({ answers, delayMs: 700 });
+    const prompt = script(hold({ answers }, { passes: 1 }).script);
     await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 1, timeout: 1_000 }).catch(messageOf),
+    );
+    // Its time begins when the first answer is there, and is over in the repair.
+    holdWait(workflow.id, () =>
+      until(async () => (await workflow.agent.listSubmissions({ status: "completed" })).length),
     );
     await workflow.start();
     expect(await workflow.output()).toContain("Timed out waiting for Think prompt after 1 second");
@@ -264,7 +272,7 @@ describe("W4: repair covers what only the schema refuses", () => {
 
   it("W5: terminating the workflow cancels the repair that it waits for", async () => {
     const answers = [titled("bad"), titled("good")];
-    const prompt = script({ answers, delayMs: 1_500 });
+    const prompt = script(hold({ answers }, { passes: 1 }).script);
     await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 1 }),
     );
@@ -368,7 +376,7 @@ describe("what the error of a prompt says", () => {
   });
 
   it("W2: a timeout names the step and how long was waited", async () => {
-    const prompt = script({ delayMs: 5_000 });
+    const prompt = script({ delayMs: 600_000 });
     const { message, error } = await failure((step) =>
       step.prompt("ask", { prompt, timeout: "1 second" }),
     );
@@ -610,7 +618,8 @@ describe("another agent", () => {
 
   it("W1: is asked again after a crash of its own, and answers once", async () => {
     const other = givenThink();
-    const prompt = script({ delayMs: 500 });
+    const { script: held, release } = hold();
+    const prompt = script(held);
     await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", {
         prompt,
@@ -621,6 +630,7 @@ describe("another agent", () => {
     await workflow.start();
     await until(() => modelCalls.get(prompt));
     await other.die().catch(() => {});
+    release();
     await until(
       async () => (await givenThink(other.name).listSubmissions({ status: "completed" })).length,
     );

@@ -6,6 +6,7 @@ import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { crash, givenThink, message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const namesOf = ({ spans }: Trace, kind: TraceSpan["kind"]) =>
@@ -117,13 +118,15 @@ it("a trace has the model of a call that fails, how often an answer was repaired
 it("the trace of a turn that Think's recovery continued after a crash says that times are lost", async () => {
   let agent = givenThink();
   const name = agent.name ?? "";
-  const script = { tool: { name: "charge", input: { account: name } }, delayMs: 1_500 };
+  const tool = { name: "charge", input: { account: name } };
+  const { script, release } = hold({ tool }, { passes: 1 });
   const { submissionId } = await agent.submitMessages([message(script)]);
   await until(async () => {
     const trace = await capabilitiesOf(agent).operations.traceSubmission(submissionId);
     return trace?.spans.some(({ kind, endedAt }) => kind === "tool" && endedAt !== undefined);
   });
   await crash();
+  release();
   agent = givenThink(name);
   await until(async () => (await agent.inspectSubmission(submissionId))?.status === "completed");
   const trace = (await capabilitiesOf(agent).operations.traceSubmission(submissionId)) as Trace;

@@ -7,6 +7,7 @@ import type { WebhookBodyError, WebhookTimeoutError } from "../../../src/workflo
 import { until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
+import { holdWait } from "../../support/workflows/watched-steps.ts";
 
 type Given = Awaited<ReturnType<typeof givenScriptedWorkflow>>;
 type Body = Record<string, unknown>;
@@ -162,8 +163,11 @@ describe("W2: no wait hangs", () => {
           return { name: error.name, message: error.message, cause: (error.cause as Error).name };
         }),
     );
+    let isDelivered = false;
+    holdWait(workflow.id, () => until(() => isDelivered));
     await workflow.start();
     await delivered(workflow, payment(order("o1")));
+    isDelivered = true;
     expect(await workflow.output()).toEqual({
       name: "WebhookTimeoutError",
       message: expect.stringMatching(/^No arrival that the schema accepts came .*refused.*boom/s),
@@ -173,13 +177,16 @@ describe("W2: no wait hangs", () => {
 
   it("W2: an arrival whose event is lost wins over the timeout", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
-      const { id } = await step.webhook("paid", { match, timeout: 2_000 });
+      const { id } = await step.webhook("paid", { match, timeout: 500 });
       return id;
     });
+    let isDelivered = false;
+    holdWait(workflow.id, () => until(() => isDelivered));
     await workflow.start();
     const arrival = payment(order("o1"));
     cutOff.add(workflow.agent.name ?? "");
     await delivered(workflow, arrival);
+    isDelivered = true;
     expect(await workflow.output()).toBe(arrival.id);
   });
 });
