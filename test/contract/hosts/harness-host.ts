@@ -6,9 +6,10 @@ import { tool } from "ai";
 import { z } from "zod";
 import { DurableHarness } from "../../../src/hosts/harness/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { until } from "../../support/given.ts";
+import { HeldModel } from "../../support/held-model.ts";
 import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
@@ -44,8 +45,8 @@ class HarnessApp extends DurableHarness<Cloudflare.Env> {
 }
 
 /** A scripted model whose call after a tool fails where the script says so. */
-class HarnessModel extends ScriptedModel {
-  override doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+class HarnessModel extends HeldModel {
+  override doStream(options: Parameters<HeldModel["doStream"]>[0]) {
     const { prompt } = options;
     if (prompt.at(-1)?.role === "tool" && JSON.stringify(prompt).includes("fail after the tool"))
       throw new Error("Network connection lost.");
@@ -54,9 +55,7 @@ class HarnessModel extends ScriptedModel {
 }
 
 export class HarnessHost extends HarnessApp {
-  readonly harness = this.useHarness(
-    new AiSdkHarness({ model: new ScriptedModel(), tools: tools() }),
-  );
+  readonly harness = this.useHarness(new AiSdkHarness({ model: new HeldModel(), tools: tools() }));
 }
 
 export class ThinkHarnessHost extends HarnessApp {

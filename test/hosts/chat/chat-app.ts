@@ -19,15 +19,19 @@ import { z } from "zod";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
-import { RecordingModel, ScriptedModel } from "../../../src/testing/index.ts";
+import { RecordingModel } from "../../../src/testing/index.ts";
 import { charges, contractTools } from "../../contract/hosts/app.ts";
 import { MCP_URL } from "../../contract/hosts/mcp-server.ts";
+import { HeldModel } from "../../support/held-model.ts";
 
 /** What the hooks of an object were called with, by its name. */
 export const hooks = new Map<string, string[]>();
 
 /** What the model is asked before the conversation, by the object's name. */
 export const openings = new Map<string, string>();
+
+/** How long a stream may be silent, by the object's name. */
+export const stallTimeouts = new Map<string, number>();
 
 /** The deliveries of the ends of submissions, by submission. */
 export const heardEnds = new Map<string, string[]>();
@@ -65,7 +69,7 @@ function tools() {
 export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }> {
   override initialState = { visits: 0 };
   override maxSteps = 4;
-  override chatStreamStallTimeoutMs = 1_500;
+  override chatStreamStallTimeoutMs = stallTimeouts.get(this.ctx.id.name ?? "") ?? 600_000;
   override chatRecovery = {
     maxAttempts: 3,
     onExhausted: ({ reason }: { reason: string }) => note(this.name, `exhausted: ${reason}`),
@@ -77,7 +81,7 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
     if (opening) messages.unshift({ role: "user", content: opening });
     const result = streamText(
       this.durable({
-        model: new ScriptedModel(),
+        model: new HeldModel(),
         instructions: "Help.",
         messages,
         tools: { ...tools(), ...this.mcp.getAITools() },
@@ -158,7 +162,7 @@ export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
   override async onChatMessage() {
     const messages = await convertToModelMessages(this.messages);
     const options = {
-      model: new ScriptedModel(),
+      model: new HeldModel(),
       messages,
       tools: contractTools() as ToolSet,
       stopWhen: stepCountIs(5),

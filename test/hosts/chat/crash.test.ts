@@ -6,6 +6,7 @@ import { method } from "../../../src/kernel/outbox/index.ts";
 import { type CrashScenario, crashAtEveryWrite, modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { sizeOf } from "../../support/sizes.ts";
 import { type ChatApp, heardEnds, openings } from "./chat-app.ts";
 import { client, givenChat } from "./given-chat.ts";
@@ -120,15 +121,16 @@ describe("a turn without messages, in which the assistant speaks first", () => {
   async function interruptedOpening() {
     const chat = givenChat("ChatApp");
     const words = "one two three four five six seven eight nine ten eleven twelve thirteen";
-    const script = JSON.stringify({ id: chat.name, wordMs: 40, text: words });
-    openings.set(chat.name, script);
+    const { script, release } = hold({ wordMs: 1, text: words }, { words: 12 });
+    openings.set(chat.name, JSON.stringify(script));
+    const socket = await client(chat.name);
     chat
       .verbs()
       .speak()
       .catch(() => {});
-    await until(() => (modelCalls.get(script) ?? 0) > 0);
-    await new Promise((resolve) => setTimeout(resolve, 450));
+    await until(() => JSON.stringify(socket.frames).includes("twelve"));
     await chat.crash();
+    release();
     return { chat, words };
   }
 
@@ -145,8 +147,11 @@ describe("a turn without messages, in which the assistant speaks first", () => {
       const { chat } = await interruptedOpening();
       if (byClient) (await client(chat.name)).send({ type: "cf_agent_chat_clear" });
       else await chat.verbs().clearMessages();
-      await new Promise((resolve) => setTimeout(resolve, 1_500));
-      expect(await chat.texts()).toEqual([]);
+      openings.delete(chat.name);
+      await until(async () => (await chat.texts()).length === 0);
+      // It would be before a later turn in the chat's queue.
+      expect(await chat.verbs().chat("next")).toMatchObject({ status: "completed" });
+      expect(await chat.texts()).toEqual(["user: next", "assistant: You said: next"]);
     },
   );
 });

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, refusal, until } from "../../support/given.ts";
-import { recorded } from "./chat-app.ts";
+import { hold } from "../../support/held-model.ts";
+import { recorded, stallTimeouts } from "./chat-app.ts";
 import { givenChat } from "./given-chat.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -52,15 +53,12 @@ describe("a chat with durable()", () => {
   it("L6: the chat's recovery continues a crashed turn, and its tool runs once", async () => {
     const chat = givenChat("ChatApp");
     const account = crypto.randomUUID();
-    const script = {
-      ...unique(),
-      tool: { name: "charge", input: { account } },
-      text: "paid",
-      delayMs: 200,
-    };
+    const tool = { name: "charge", input: { account } };
+    const { script, release } = hold({ tool, text: "paid" }, { passes: 1 });
     const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     await until(() => charges.get(account) === 1);
     await chat.crash();
+    release();
     expect(await chat.ended(submissionId)).toMatchObject({
       status: "completed",
       output: "paid",
@@ -73,6 +71,7 @@ describe("a chat with durable()", () => {
 
   it("L6: the chat's recovery continues a turn whose stream has stalled", async () => {
     const chat = givenChat("ChatApp");
+    stallTimeouts.set(chat.name, 1_500);
     const script = { ...unique(), hangTimes: 1, text: "answered" };
     const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     expect(await chat.ended(submissionId)).toMatchObject({
@@ -88,7 +87,7 @@ describe("a chat with durable()", () => {
 
   it("L5: a submission that is cancelled while its recovery waits gets no reply", async () => {
     const chat = givenChat("ChatApp");
-    const script = { ...unique(), delayMs: 1_000, text: "late" };
+    const script = { ...unique(), delayMs: 600_000, text: "late" };
     const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
     await chat.crash();
@@ -101,12 +100,14 @@ describe("a chat with durable()", () => {
 
   it("L4: submissions and turns of the chat run in the order of its queue", async () => {
     const chat = givenChat("ChatApp");
-    const first = message({ ...unique(), delayMs: 300, text: "first" });
-    const { submissionId } = await chat.verbs().submitMessages([first]);
+    const { script, release } = hold({ text: "first" });
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     await chat.running(submissionId);
     const own = chat.verbs().chat("second");
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Answered after the call before has reached the queue.
+    await chat.verbs().last();
     const third = await chat.verbs().submitMessages([message("third")]);
+    release();
     expect(await own).toMatchObject({ status: "completed" });
     await chat.ended(third.submissionId);
     expect((await chat.texts()).filter((text) => text.startsWith("assistant"))).toEqual([
@@ -201,10 +202,11 @@ describe("a chat without durable()", () => {
 
   it("L4: a steering submission that cannot join runs next", async () => {
     const chat = givenChat("PlainChat");
-    const first = message({ ...unique(), delayMs: 300, text: "first" });
-    const { submissionId } = await chat.verbs().submitMessages([first]);
+    const { script, release } = hold({ text: "first" });
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     await chat.running(submissionId);
     const more = await chat.verbs().submitMessages([message("More")], { whenBusy: "steer" });
+    release();
     const ended = await chat.ended(more.submissionId);
     expect(ended).toMatchObject({ status: "completed", output: "You said: More" });
     expect(ended?.mergedInto).toBeUndefined();
@@ -212,7 +214,7 @@ describe("a chat without durable()", () => {
 
   it("L5: cancelling a running submission aborts its turn", async () => {
     const chat = givenChat("PlainChat");
-    const asked = message({ ...unique(), delayMs: 60_000 });
+    const asked = message({ ...unique(), delayMs: 600_000 });
     const { submissionId } = await chat.verbs().submitMessages([asked]);
     await chat.running(submissionId);
     await chat.verbs().cancelSubmission(submissionId);
@@ -223,10 +225,11 @@ describe("a chat without durable()", () => {
 
   it("L6: a crash before the answer ends in one answer", async () => {
     const chat = givenChat("PlainChat");
-    const script = { ...unique(), delayMs: 200, text: "answered" };
+    const { script, release } = hold({ text: "answered" });
     const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
     await chat.crash();
+    release();
     expect(await chat.ended(submissionId)).toMatchObject({ output: "answered" });
     expect(await chat.texts()).toHaveLength(2);
   });

@@ -5,6 +5,7 @@ import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { serveMcp } from "../../contract/hosts/mcp-server.ts";
 import { message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { client, givenChat } from "./given-chat.ts";
 
 afterEach(() => vi.restoreAllMocks());
@@ -27,7 +28,7 @@ it("a client chats over a WebSocket, and sees the replies to submissions", async
 it("L5: a client that clears the chat ends what runs and what is pending", async () => {
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
-  const asked = message({ ...unique(), delayMs: 60_000 });
+  const asked = message({ ...unique(), delayMs: 600_000 });
   const running = await chat.verbs().submitMessages([asked]);
   await chat.running(running.submissionId);
   const pending = await chat.verbs().submitMessages([message("pending")]);
@@ -42,7 +43,7 @@ it("L5: a client that clears the chat ends what runs and what is pending", async
 it("L5: nothing of a running turn comes back after a client has cleared the chat", async () => {
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
-  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const asked = message({ ...unique(), first: "partial", delayMs: 600_000 });
   const { submissionId } = await chat.verbs().submitMessages([asked]);
   await until(() => JSON.stringify(socket.frames).includes("partial"));
   socket.send({ type: "cf_agent_chat_clear" });
@@ -56,7 +57,7 @@ it("L5: nothing of a running turn comes back after a client has cleared the chat
 it("L5: nothing of a running turn comes back after clearMessages()", async () => {
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
-  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const asked = message({ ...unique(), first: "partial", delayMs: 600_000 });
   const { submissionId } = await chat.verbs().submitMessages([asked]);
   await until(() => JSON.stringify(socket.frames).includes("partial"));
   await chat.verbs().clearMessages();
@@ -69,7 +70,7 @@ it("L5: nothing of a running turn comes back after clearMessages()", async () =>
 it("a client that cancels a turn ends its submission as aborted", async () => {
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
-  const asked = message({ ...unique(), first: "partial", delayMs: 60_000 });
+  const asked = message({ ...unique(), first: "partial", delayMs: 600_000 });
   const { submissionId } = await chat.verbs().submitMessages([asked]);
   const frame = await until(() =>
     socket.frames.find(({ body }) => String(body).includes("partial")),
@@ -83,13 +84,15 @@ it("L6: a message of a client that waits behind a submission does not disturb it
   const chat = givenChat("ChatApp");
   const socket = await client(chat.name);
   const account = crypto.randomUUID();
-  const script = { ...unique(), tool: { name: "charge", input: { account } }, delayMs: 200 };
-  const asked = message({ ...script, text: "paid" });
+  const tool = { name: "charge", input: { account } };
+  const { script, release } = hold({ tool, text: "paid" }, { passes: 1 });
+  const asked = message(script);
   const { submissionId } = await chat.verbs().submitMessages([asked]);
   await until(() => charges.get(account) === 1);
   socket.ask([asked, message("Hello")]);
   await until(async () => (await chat.texts()).includes("user: Hello"));
   await chat.crash();
+  release();
   expect(await chat.ended(submissionId)).toMatchObject({ status: "completed" });
   expect(charges.get(account)).toBe(1);
 });
@@ -100,11 +103,12 @@ it("a turn of a client is recovered after a submission that has failed", async (
   const { submissionId } = await chat.verbs().submitMessages([failing]);
   expect(await chat.ended(submissionId)).toMatchObject({ status: "error" });
   const socket = await client(chat.name);
-  const script = { ...unique(), delayMs: 300, text: "recovered" };
+  const { script, release } = hold({ text: "recovered" });
   const stored = await chat.verbs().threadMessages("main");
   socket.ask([...stored, message(script)]);
   await until(() => (modelCalls.get(JSON.stringify(script)) ?? 0) > 0);
   await chat.crash();
+  release();
   await until(async () => (await chat.texts()).includes("assistant: recovered"));
 });
 

@@ -11,6 +11,7 @@ import { Given, type Verbs } from "../../contract/host.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { HarnessHost, held } from "../../contract/hosts/harness-host.ts";
 import { message, refusal, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { sleep } from "../../support/ledger.ts";
 
 type HarnessObject = { readonly harness: AgentHarness };
@@ -57,8 +58,8 @@ async function messagesOf(session: HarnessSession) {
 describe.each(HARNESSES)("a host with %s", (_, binding) => {
   it("L1 L6: a submission is one operation, however often the object crashes", async () => {
     const { agent, inHarness } = givenOn(binding);
-    const asked = message({ ...unique(), delayMs: 150, text: "answered" });
-    const { submissionId } = await (await agent.verbs()).submitMessages([asked]);
+    const { script, release } = hold({ text: "answered" });
+    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
     for (let crash = 1; crash <= 3; crash++) {
       await until(async () => {
         const found = await (await agent.verbs()).inspectSubmission(submissionId);
@@ -66,6 +67,7 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
       });
       await agent.crash();
     }
+    release();
     expect(await agent.ended(submissionId)).toMatchObject({
       status: "completed",
       output: "answered",
@@ -86,7 +88,7 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     const later = { notBefore: Date.now() + 60_000 };
     const { submissionId } = await verbs.submitMessages([message("x")], later);
     await verbs.cancelSubmission(submissionId);
-    const script = JSON.stringify({ ...unique(), delayMs: 500, text: "too late" });
+    const script = JSON.stringify({ ...unique(), delayMs: 600_000, text: "too late" });
     // As a crash right after the cancellation leaves it.
     await inHarness(async (harness) => {
       const parts = [{ type: "text", text: script } as const];

@@ -18,7 +18,7 @@ import {
   type PriorAttempt,
 } from "../../../src/kernel/submissions/turns/next-attempt.ts";
 import type { TokenUsage } from "../../../src/kernel/submissions/types.ts";
-import { RecordingModel } from "../../../src/testing/index.ts";
+import { HeldModel } from "../../support/held-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {
@@ -83,7 +83,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   readonly sessions = new Sessions();
   readonly lifecycle = Lifecycle.install(this).use(this.sessions);
   ledger = new NotingLedger();
-  readonly model = new RecordingModel();
+  readonly model = new HeldModel();
   /** What the agent lends in place of what it has. */
   lent: Partial<TurnSetup> = {};
   maxThreadMessages = Number.POSITIVE_INFINITY;

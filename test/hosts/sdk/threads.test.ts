@@ -6,6 +6,7 @@ import { TurnRefused } from "../../../src/kernel/submissions/host.ts";
 import { ISOLATED } from "../../../src/kernel/submissions/store/rows.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { call, inside, turnWith } from "./given-turns.ts";
 import type { SdkObject } from "./sdk-object.ts";
 
@@ -127,12 +128,14 @@ describe("a turn in a named thread", () => {
 
   it("L6: after a crash a turn continues from its messages", async () => {
     const name = crypto.randomUUID();
-    const text = ask({ delayMs: 500, text: "at last" });
+    const { script, release } = hold({ text: "at last" });
+    const text = ask(script);
     const messages = [message(text)];
     const lost = env.SdkObject.getByName(name).run({ messages });
     lost.catch(() => undefined);
     await until(() => modelCalls.get(text));
     await crash();
+    release();
     await inside(async (object) => {
       expect(await object.inspectConversation(turnWith(messages))).toEqual({
         applied: "all",

@@ -13,6 +13,7 @@ import type {
   SubmissionMessage,
 } from "../../../src/hosts/think/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { type Agent, ended, givenAgent, submit } from "../../support/think.ts";
 import { type AppHooks, appHooks, ThinkAgent } from "../../support/think-agent.ts";
 import type { ApprovalParams } from "../../support/workflows/approval-workflow.ts";
@@ -386,13 +387,14 @@ describe("submissions", () => {
   it("L6: a client that connects later, or again, is sent the reply so far; another attempt starts a new reply", async () => {
     const agent = given(() => true);
     const first = await client(agent, "?_pk=a");
-    const slow = { first: "Let me see. ", delayMs: 700, text: "Done." };
     const tools = [{ name: "charge", input: { account: crypto.randomUUID() } }];
-    await submit(agent, { ...slow, tools }, { thread: "side" });
+    const { script, release } = hold({ first: "Let me see. ", tools, text: "Done." });
+    await submit(agent, script, { thread: "side" });
     await until(() => repliesOf(first.messages).length > 0);
     first.close();
     const again = await client(agent, "?_pk=a");
-    await until(isOver(again), 10_000);
+    release();
+    await until(isOver(again));
     const replies = repliesOf(again.messages);
     expect(replies[0]).toMatchObject({ from: 0 });
     const reply = await read(replies);
@@ -460,14 +462,16 @@ describe("submissions", () => {
     await work((child) => capabilitiesOf(child).approvals.list());
     const path = `${parent.name}/sub/think-agent/seen`;
     const { messages, close } = await connected<Sent>(parent, path, TYPES);
-    const script = { first: "Hm. ", delayMs: 300, text: "Done." };
+    const { script, release } = hold({ first: "Hm. ", text: "Done." });
     const asked = {
       id: "m",
       role: "user" as const,
       parts: [{ type: "text" as const, text: JSON.stringify(script) }],
     };
     await work((child) => child.submitMessages([asked], { thread: "side" }));
-    await until(isOver({ messages }), 10_000);
+    await until(() => repliesOf(messages).length > 0);
+    release();
+    await until(isOver({ messages }));
     const replies = repliesOf(messages);
     expect(replies.filter(({ from }) => from === 0)).toHaveLength(1);
     expect(replies.length).toBeGreaterThan(1);

@@ -11,12 +11,12 @@ import type {
 } from "../../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { message, until } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { acceptPrompt } from "../../support/prompts.ts";
 import { type Agent, again, asked, ended, joined, running, submit } from "../../support/think.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 import { chatClient, eventsOf, givenPeer, type HookCall, PEERS, recordingHooks } from "./peers.ts";
 
-const RECOVERY_MS = 60_000;
 const look = tool({ inputSchema: z.object({}), execute: async () => "nothing there" });
 
 /** What `work` does in the agent itself, where its methods are no RPC calls. */
@@ -30,7 +30,7 @@ async function crashed(agent: Agent): Promise<void> {
 }
 
 function slow(rest: Script = {}): Script {
-  return { id: crypto.randomUUID(), delayMs: 60_000, ...rest };
+  return { id: crypto.randomUUID(), delayMs: 600_000, ...rest };
 }
 
 describe.each(PEERS)("L7: on %s", (peer) => {
@@ -315,7 +315,8 @@ describe("L7: on DurableThink", () => {
     }));
     const attached: unknown[] = [];
     const client = await chatClient(agent);
-    const [first, second, third] = [slow({ delayMs: 300, first: "a" }), slow(), slow()];
+    const [second, third] = [slow(), slow()];
+    const { script: first, release } = hold({ first: "a" });
     await submit(agent, first, { submissionId: "s" });
     const stream = await until(() => client.frames[0]?.id);
     expect(stream).not.toBe("s");
@@ -323,6 +324,7 @@ describe("L7: on DurableThink", () => {
       submissionId: "s",
       status: "running",
     });
+    release();
     expect(await ended(agent, stream)).toMatchObject({ submissionId: "s", status: "completed" });
     expect(attached).toEqual([[]]);
     await submit(agent, { ...second, first: "b" }, { submissionId: "t" });
@@ -368,57 +370,53 @@ describe("L7: on DurableThink", () => {
       expect(await ended(next, "next")).toMatchObject({ status: "completed" });
       expect(modelCalls.get(ask(script))).toBe(when === "again" ? 2 : 1);
     },
-    RECOVERY_MS,
   );
 
-  it(
-    "L6: a turn that Think's recovery continues has the submission's id, and Think's trigger",
-    async () => {
-      const hookCalls: HookCall[] = [];
-      const recovered: unknown[] = [];
-      const kept = new Set<string>();
-      const agent = givenPeer("DurableThink", (self) => ({
-        ...recordingHooks(self, hookCalls),
-        onChatRecovery: async (ctx: { requestId: string; recoveryRootRequestId?: string }) => {
-          recovered.push([ctx.requestId, ctx.recoveryRootRequestId]);
-          return {};
+  it("L6: a turn that Think's recovery continues has the submission's id, and Think's trigger", async () => {
+    const hookCalls: HookCall[] = [];
+    const recovered: unknown[] = [];
+    const kept = new Set<string>();
+    const agent = givenPeer("DurableThink", (self) => ({
+      ...recordingHooks(self, hookCalls),
+      onChatRecovery: async (ctx: { requestId: string; recoveryRootRequestId?: string }) => {
+        recovered.push([ctx.requestId, ctx.recoveryRootRequestId]);
+        return {};
+      },
+      chatRecovery: {
+        shouldKeepRecovering: ({ requestId }: { requestId: string }) => {
+          kept.add(requestId);
+          return true;
         },
-        chatRecovery: {
-          shouldKeepRecovering: ({ requestId }: { requestId: string }) => {
-            kept.add(requestId);
-            return true;
-          },
-        },
-      }));
-      const script = slow({ delayMs: 1_500, first: "a beginning" });
-      await submit(agent, script, { submissionId: "s" });
-      await asked(script);
-      await crashed(agent);
-      hookCalls.length = 0;
-      using events = eventsOf(agent.name);
-      const second = again(agent);
-      await running(second, "s");
-      await asked(script, 2);
-      await crashed(second);
-      const third = again(agent);
-      await running(third, "s");
-      expect(await ended(third, "s")).toMatchObject({ status: "completed", requestId: "s" });
-      expect(recovered).toEqual([
-        ["s", "s"],
-        ["s", "s"],
-      ]);
-      expect([...kept]).toEqual(["s"]);
-      expect(hookCalls.length).toBeGreaterThan(2);
-      for (const { requestId, active, trigger } of hookCalls) {
-        expect([active, trigger]).toEqual(["s", expect.stringMatching(/^recovery-/)]);
-        expect([undefined, "s"]).toContain(requestId);
-      }
-      const turns = events.seen.filter(({ type }) => type.startsWith("chat:turn:"));
-      expect(turns.map(({ payload }) => payload.requestId)).toEqual(["s", "s", "s"]);
-      const others = events.seen.filter(({ payload }) => payload.requestId !== undefined);
-      expect(others.map(({ type }) => type)).toContain("chat:recovery:detected");
-      expect(new Set(others.map(({ payload }) => payload.requestId))).toEqual(new Set(["s"]));
-    },
-    RECOVERY_MS,
-  );
+      },
+    }));
+    const { script, release } = hold({ first: "a beginning" });
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    await crashed(agent);
+    hookCalls.length = 0;
+    using events = eventsOf(agent.name);
+    const second = again(agent);
+    await running(second, "s");
+    await asked(script, 2);
+    await crashed(second);
+    release();
+    const third = again(agent);
+    await running(third, "s");
+    expect(await ended(third, "s")).toMatchObject({ status: "completed", requestId: "s" });
+    expect(recovered).toEqual([
+      ["s", "s"],
+      ["s", "s"],
+    ]);
+    expect([...kept]).toEqual(["s"]);
+    expect(hookCalls.length).toBeGreaterThan(2);
+    for (const { requestId, active, trigger } of hookCalls) {
+      expect([active, trigger]).toEqual(["s", expect.stringMatching(/^recovery-/)]);
+      expect([undefined, "s"]).toContain(requestId);
+    }
+    const turns = events.seen.filter(({ type }) => type.startsWith("chat:turn:"));
+    expect(turns.map(({ payload }) => payload.requestId)).toEqual(["s", "s", "s"]);
+    const others = events.seen.filter(({ payload }) => payload.requestId !== undefined);
+    expect(others.map(({ type }) => type)).toContain("chat:recovery:detected");
+    expect(new Set(others.map(({ payload }) => payload.requestId))).toEqual(new Set(["s"]));
+  });
 });

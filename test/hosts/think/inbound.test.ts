@@ -103,7 +103,7 @@ describe("the call acceptArrival of an agent", () => {
       },
     ]);
     const status = async () => (await env.SCRIPTED_WORKFLOW.get(result)).status();
-    await expect.poll(async () => (await status()).status, { timeout: 20_000 }).toBe("complete");
+    await expect.poll(async () => (await status()).status).toBe("complete");
     expect(runs).toBe(1);
   });
 

@@ -4,9 +4,10 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ask, crashAtEveryWrite, invariantsOf, virtualClock } from "../../../src/testing/index.ts";
 import { message } from "../../support/given.ts";
+import { hold } from "../../support/held-model.ts";
 import { silence } from "../../support/scheduler.ts";
 import { sizeOf } from "../../support/sizes.ts";
-import { ended, givenAgent, submit } from "../../support/think.ts";
+import { ended, givenAgent, running, submit } from "../../support/think.ts";
 
 /** Of the points of a turn, every so manieth. */
 const STRIDE = sizeOf("CRASH_STRIDE", 5);
@@ -28,7 +29,7 @@ it("L1 L2 L4 L6: a turn of a Think agent survives a crash at its writes", async 
     },
     stride: STRIDE,
     moments: ["before", "soon after"],
-    timeout: "60 seconds",
+    timeout: "2 minutes",
   });
   console.log(String(report));
   expect(report.wrong, String(report)).toEqual([]);
@@ -38,8 +39,11 @@ it("L1 L2 L4 L6: a turn of a Think agent survives a crash at its writes", async 
 it("L1: invariantsOf() reports the open work of an agent, and nothing for an idle one", async () => {
   const agent = givenAgent();
   const plain = agent as unknown as DurableObjectStub;
-  const { submissionId } = await submit(agent, { delayMs: 500 }, { submissionId: "s" });
+  const { script, release } = hold();
+  const { submissionId } = await submit(agent, script, { submissionId: "s" });
+  await running(agent, submissionId);
   expect(await invariantsOf(plain)).toContain("L1 submission s is still running");
+  release();
   await ended(agent, submissionId);
   expect(await invariantsOf(plain)).toEqual([]);
 });

@@ -626,9 +626,13 @@ describe("a platform that fails", () => {
       if (isDown) throw new Error("Workflows cannot be reached");
       return create();
     });
-    const begun = performance.now();
+    // It counts ten seconds.
+    const { setInterval } = globalThis;
+    using _ = vi
+      .spyOn(globalThis, "setInterval")
+      .mockImplementation(((work: () => void, after = 0) =>
+        setInterval(work, after === 1_000 ? 20 : after)) as typeof setInterval);
     expect(await inside((agent) => run(agent, id))).toBe(id);
-    expect(performance.now() - begun).toBeGreaterThan(9_000);
     expect(log.mock.calls.flat().join()).toContain(`${id} has not started within 10 s`);
     expect(await inside((agent) => agent.getWorkflow(id))).toBeUndefined();
     // A second call knows of the first.

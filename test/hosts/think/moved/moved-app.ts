@@ -13,10 +13,10 @@ import {
 import type { UIMessage } from "ai";
 import { DurableThink } from "../../../../src/hosts/think/index.ts";
 import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
-import { ScriptedModel } from "../../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../../src/workflow/index.ts";
 import { outputOf, restartFrom, type StepAt } from "../../../support/engine.ts";
 import { ALL } from "../../../support/features.ts";
+import { HeldModel } from "../../../support/held-model.ts";
 
 /** What both versions of the workflow can do. */
 type MovedStep = Pick<BuiltInStep, "do" | "prompt">;
@@ -47,7 +47,7 @@ const First = class MovedAgent extends Think<Cloudflare.Env> {
   readonly callKernel = undefined;
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
-    return new ScriptedModel();
+    return new HeldModel();
   }
   override getScheduledTasks() {
     return movedTasks.get(this.name) ?? {};
@@ -68,7 +68,7 @@ const Second = class MovedAgent extends DurableThink<Cloudflare.Env> {
   static override readonly features = ALL;
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
-    return new ScriptedModel();
+    return new HeldModel();
   }
   override getScheduledTasks() {
     return movedTasks.get(this.name) ?? {};

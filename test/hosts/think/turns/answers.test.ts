@@ -7,8 +7,10 @@ import { expect, it } from "vitest";
 import { PART_LENGTH } from "../../../../src/core/text.ts";
 import { ask, type LongText, longText, modelCalls } from "../../../../src/testing/index.ts";
 import { givenThink, until } from "../../../support/given.ts";
+import { hold } from "../../../support/held-model.ts";
 import { appHooks, cutOff, type ThinkAgent } from "../../../support/think-agent.ts";
 import type { PromptOutcome } from "../../../support/workflows/prompt-workflow.ts";
+import { holdWait } from "../../../support/workflows/watched-steps.ts";
 
 const WHOLE = [{ isWhole: true }];
 const MIB = 1_048_576;
@@ -27,15 +29,20 @@ async function givenWorkflow(title: LongText, onRead = (_part: number, _agent: T
       onRead(part, object);
     },
   });
-  const prompt = ask({ answer: { count: 3 }, long: { title }, delayMs: 50, text: id });
+  const { script, release } = hold({ answer: { count: 3 }, long: { title }, text: id });
+  const prompt = ask(script);
   const instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
   return {
     id,
     agent,
     reads,
     calls: () => modelCalls.get(prompt),
-    start: (options: { timeout?: number } = {}) =>
-      agent.startPrompts(id, { prompts: [{ name: "large", prompt, title, ...options }] }),
+    start: async (options: { timeout?: number; isCutOff?: boolean } = {}) => {
+      const { isCutOff, ...rest } = options;
+      await agent.startPrompts(id, { prompts: [{ name: "large", prompt, title, ...rest }] });
+      if (isCutOff) cutOff.add(agent.name ?? "");
+      release();
+    },
     complete: async () => {
       await instance.waitForStatus("complete");
       return (await instance.getOutput()) as PromptOutcome[];
@@ -80,8 +87,12 @@ it("O4 W1: a restarted workflow gets a large answer from the ledger, without a s
 
 it("O4 W2: after a timeout the step gets a large answer from the ledger, even if the event never arrived", async () => {
   await using workflow = await givenWorkflow(mixed);
-  await workflow.start({ timeout: 3_000 });
-  cutOff.add(workflow.agent.name ?? "");
+  const { name } = workflow.agent;
+  // The workflow has a stub of its own.
+  const ended = async () =>
+    (await givenThink(name).listSubmissions({ status: "completed" })).length;
+  holdWait(workflow.id, () => until(ended));
+  await workflow.start({ timeout: 500, isCutOff: true });
   expect(await workflow.complete()).toEqual(WHOLE);
   expect(workflow.reads).toEqual(partsOf(mixed));
 });

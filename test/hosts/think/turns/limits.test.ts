@@ -50,7 +50,7 @@ it.each(["main", "side"])("a turn of the thread %s waits in the middle", async (
   const script = { id: crypto.randomUUID(), tool: { name: "charge", input: { account: "a" } } };
   const { submissionId } = await submit(agent, script, { thread });
   await expect
-    .poll(() => agent.inspectSubmission(submissionId), { timeout: 10_000 })
+    .poll(() => agent.inspectSubmission(submissionId))
     .toMatchObject({ status: "pending", waitingFor: { limit: "all", why: "full" } });
   await agent.cancelSubmission(submissionId);
 });
