@@ -92,7 +92,7 @@ export class Peer {
 
   /** The end of a submission. */
   async ended(submissionId: string): Promise<ThinkSubmissionInspection> {
-    const found = await this.agent.waitForSubmission(submissionId, { timeoutMs: 15_000 });
+    const found = await this.agent.waitForSubmission(submissionId, { timeoutMs: 60_000 });
     if (!found || found.status === "pending" || found.status === "running") {
       throw new Error(`${submissionId} is ${found?.status ?? "unknown"}`);
     }
@@ -239,7 +239,7 @@ export function compare(area: string, scenarios: readonly Scenario<unknown>[]): 
     for (const one of scenarios) {
       const both = played(one);
       for (const each of one.cases) {
-        it(`${one.page}: ${each.shows}`, { timeout: 60_000 }, async () => {
+        it(`${one.page}: ${each.shows}`, async () => {
           expect(pages[one.page]).toContain(squeezed(each.says));
           const [builtIn, perdure] = await both();
           check(each, [

@@ -94,7 +94,7 @@ const submitted = scenario({
     const deleted = await refused(() => peer.inside((own) => own.deleteSubmissions({ limit: 0 })));
     const busy = says({ id: peer.id("busy"), fail: "overloaded", status: 503, failTimes: 1 });
     await agent.submitMessages([busy], { submissionId: "busy" });
-    const ended = await agent.waitForSubmission("busy", { timeoutMs: 15_000 });
+    const ended = await agent.waitForSubmission("busy", { timeoutMs: 60_000 });
     return { unknown: unknown.split(".")[0], long, deleted, busy: ended?.status };
   },
   cases: [

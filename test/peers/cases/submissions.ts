@@ -390,7 +390,7 @@ const children = scenario({
     const call = (method: string, ...args: unknown[]) =>
       peer.inside((own) => own.onChild(peer.id("child"), method, ...args)) as Promise<object>;
     const accepted = await call("submitMessages", [says("to a child")], { submissionId: "s" });
-    const ended = await call("waitForSubmission", "s", { timeoutMs: 15_000 });
+    const ended = await call("waitForSubmission", "s", { timeoutMs: 60_000 });
     const again = await call("submitMessages", [says("to a child")], { submissionId: "s" });
     const statuses = logOf(peer.id("child")).filter(({ hook }) => hook === "onSubmissionStatus");
     return {

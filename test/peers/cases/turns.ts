@@ -134,7 +134,7 @@ const cancelChat = scenario({
   play: async (peer) => {
     await running(peer, "s");
     const byId = await peer.inside((own) => own.cancelChat("s", "by the submission's id"));
-    const soon = await peer.agent.waitForSubmission("s", { timeoutMs: 2_000 });
+    const soon = await peer.agent.waitForSubmission("s", { timeoutMs: 4_000 });
     if (soon?.status === "running") await peer.agent.cancelSubmission("s");
     const other = peer.another();
     await running(other, "s");

@@ -11,7 +11,7 @@ const cancels = scenario({
   page,
   play: async (peer) => {
     const { agent } = peer;
-    await running(peer, "runs", { first: "a beginning", delayMs: 60_000 });
+    await running(peer, "runs", { first: "a beginning", delayMs: 600_000 });
     await agent.submitMessages([says("wait"), says("more")], { submissionId: "waits" });
     const pending = await agent.cancelSubmission("waits", "No longer needed");
     await until(() => peer.hooks("onChunk").some(({ type }) => type === "text-delta"));
@@ -311,7 +311,7 @@ const deletedWhileWaiting = scenario({
       if (status === "completed") deleted = await own.deleteSubmission(submissionId);
     };
     await agent.submitMessages([says({ delayMs: 300 })], { submissionId: "s" });
-    const waited = await agent.waitForSubmission("s", { timeoutMs: 5_000 });
+    const waited = await agent.waitForSubmission("s", { timeoutMs: 60_000 });
     return { waited, deleted, after: await agent.waitForSubmission("s") };
   },
   cases: [
@@ -338,7 +338,8 @@ const restarted = scenario({
     await agent.submitMessages([hangs], { submissionId: "s" });
     await peer.asked();
     const wait = refused(() => peer.agent.waitForSubmission("s"));
-    await sleep(50);
+    // Answered after the call before has begun to wait.
+    await peer.agent.inspectSubmission("s");
     await peer.crash();
     const rejected = (await wait) !== "not refused";
     const ended = await peer.ended("s");

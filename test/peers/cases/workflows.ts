@@ -135,7 +135,7 @@ const ended = scenario({
   page,
   play: async (peer) => {
     const open = async (of: Peer) => {
-      const running = failing(of, "prompt", { delayMs: 60_000 });
+      const running = failing(of, "prompt", { delayMs: 600_000 });
       const submission = await until(async () => (await of.agent.listSubmissions())[0]);
       await of.asked();
       return { running, id: submission.submissionId };
@@ -146,7 +146,7 @@ const ended = scenario({
     const quiet = await open(quietPeer);
     await quietPeer.agent.cancelSubmission(quiet.id);
     const resetPeer = peer.another();
-    await resetPeer.agent.submitMessages([says({ delayMs: 60_000 })]);
+    await resetPeer.agent.submitMessages([says({ delayMs: 600_000 })]);
     await resetPeer.asked();
     const skipped = failing(resetPeer, "prompt", {});
     await until(async () => (await resetPeer.agent.listSubmissions()).length === 2);
@@ -225,12 +225,15 @@ const timeouts = scenario({
     const { held, release } = kept.hold();
     const late = { ...held, answer: { title: "late" } };
     const [over, keptOver] = await Promise.all([
-      failing(peer, "over", { delayMs: 60_000 }, { timeout: "1 second" }),
+      failing(peer, "over", { delayMs: 600_000 }, { timeout: "1 second" }),
       failing(kept, "kept", late, { timeout: "1 second", cancelOnTimeout: false }),
     ]);
     const [cancelled] = await peer.agent.listSubmissions();
     const [open] = await kept.agent.listSubmissions();
-    const status = open?.status;
+    const status = await until(async () => {
+      const found = await kept.status(open?.submissionId ?? "");
+      return found !== "pending" && found;
+    });
     release();
     const keptEnd = await kept.ended(open?.submissionId ?? "");
     return { over, keptOver, cancelled, status, keptEnd };
@@ -415,7 +418,7 @@ const restarted = scenario({
         return await step.prompt("draft", {
           prompt: ask({ answer: { title: "t" } }),
           output: titleSchema,
-          timeout: "3 seconds",
+          timeout: "8 seconds",
         });
       } catch (error) {
         return failure(peer, error).name;
