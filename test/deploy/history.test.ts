@@ -147,9 +147,7 @@ describe("the events of the platform", () => {
     expect((await told([], refuses)).isCut).toContain("instance.not_found");
   });
 
-  it("a platform that does not answer is given up after 5 seconds", async () => {
-    const started = performance.now();
+  it("a platform that does not answer is given up", async () => {
     expect((await told([], () => new Promise(() => {}))).isCut).toContain("TimeoutError");
-    expect(performance.now() - started).toBeLessThan(7_000);
   });
 });

@@ -146,24 +146,22 @@ describe("threads", () => {
   }, async () => {
     const agent = givenThink();
     await capabilitiesOf(agent).operations.listThreads();
-    const [took, read] = await inside(agent, async (object, storage) => {
+    const read = await inside(agent, async (object, storage) => {
       storage.sql.exec(
         `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 120000)
          INSERT INTO perdure_submissions (seq, submission_id, status, thread, created_at, settled_at, messages)
          SELECT n, 's' || n, 'completed', 'thread ' || (n % 1000), n, n, '[]' FROM n`,
       );
       object.meter.reset();
-      const startedAt = Date.now();
       const { items, cursor } = await object.operations.listThreads({ limit: 100 });
       expect(items).toHaveLength(100);
       expect(items[0]).toEqual({ thread: "thread 0", open: 0, total: 100, lastAt: 120_000 });
       expect(cursor).toBeDefined();
       await object.operations.listThreads({ limit: 100, cursor: cursor as string });
-      return [Date.now() - startedAt, object.meter.read().rowsRead] as const;
+      return object.meter.read().rowsRead;
     });
     // SQLite reads each row, and sorts it by its thread.
     expect(read).toBeLessThan(2 * 2 * 100_000 + 10_000);
-    expect(took).toBeLessThan(5_000);
   });
 
   it.each<[unknown, RegExp]>([
@@ -221,15 +219,13 @@ describe("workflows", () => {
     ["has no events", { get: async () => ({ status: async () => ({ status: "waiting" }) }) }],
     ["has endless events", { get: async () => ({ status: hang, subscribe: endless }) }],
     ["is gone", {}],
-  ])("one is shown within seconds where the platform %s", async (_, binding) => {
+  ])("one is shown where the platform %s", async (_, binding) => {
     const workflow = await givenWorkflow([{ name: "first" }]);
     await workflow.pending();
     await inside(workflow.agent, async (object) => {
       const operated = operatedOf(object[CAPABILITIES]);
-      const startedAt = performance.now();
       const env = { APPROVAL_WORKFLOW: binding };
       const found = await inspectWorkflow({ ...operated, env }, workflow.id);
-      expect(performance.now() - startedAt).toBeLessThan(4_000);
       expect(found?.status).toMatch(/queued|running|waiting/);
       expect(found?.steps).toContainEqual(
         expect.objectContaining({ name: "first", kind: "approval", status: "pending" }),

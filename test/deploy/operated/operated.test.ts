@@ -104,7 +104,7 @@ it("the report names a turn that three deploys have interrupted, and not before"
   expect(verdicts.succeeds).toBe(false);
   await inside(agent, ({ durable }) => durable.cancelSubmission(id));
   expect(await codes()).not.toContain("deploys-interrupt");
-}, 60_000);
+});
 
 it("the report names runs that ended because their version is gone, with a restart", async () => {
   const agent = givenAgent("2");

@@ -213,7 +213,7 @@ describe("retrying by a filter", () => {
     await agent.submitMessages([message("later")], { notBefore: later });
     await agent.submitMessages([message("later")], { notBefore: later });
     // A turn that runs, so that all retries wait.
-    await agent.submitMessages([message({ answer: "slow", delayMs: 2_000 } as never)]);
+    await agent.submitMessages([message({ answer: "slow", delayMs: 600_000 } as never)]);
     await until(async () => (await agent.submissionStats()).running === 1);
     const page = await act(agent, { do: "retry", filter: {} });
     expect(page).toMatchObject({ outcome: "done", count: 1 });

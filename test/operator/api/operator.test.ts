@@ -15,6 +15,7 @@ import {
 } from "../../../src/operator/index.ts";
 import { listOf } from "../../../src/operator/lists.ts";
 import { ask } from "../../../src/testing/index.ts";
+import { until } from "../../support/given.ts";
 import { ended, givenAgent, submit } from "../../support/think.ts";
 import { fakeStub } from "../fake-stub.ts";
 
@@ -351,7 +352,7 @@ describe("what agents answer", () => {
     const whole = client.report({}, ({ agents, findings }) => {
       seen.push(agents[0]?.name, ...findings.map(({ code }) => code));
     });
-    await vi.waitFor(() => expect(seen).toHaveLength(4));
+    await until(() => seen.length === 4);
     expect(seen.toSorted()).toEqual(["agent-unreachable", "dead-letters", "gone", "good"]);
     slow.resolve({ findings: [] });
     expect((await whole).agents.map(({ name }) => name)).toEqual(["slow", "good", "gone"]);

