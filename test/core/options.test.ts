@@ -17,6 +17,7 @@ import {
   text,
 } from "../../src/core/options/option-schemas.ts";
 import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options/options.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 
 type Retry = { readonly maxAttempts?: number; readonly maxDelay?: Duration };
 type Example = {
@@ -297,7 +298,7 @@ describe("any value is parsed, or refused with an InvalidOptionError that names 
     new Proxy(target, { get: fails, has: fails, ownKeys: fails, getPrototypeOf: fails });
   const values = fc.oneof(
     fc.anything({ withBigInt: true, withDate: true, withMap: true, withNullPrototype: true }),
-    fc.string({ unit: "binary" }),
+    fc.string({ unit: ANY_CHARACTER }),
     fc.record({ maxAttempts: fc.anything(), maxDelay: fc.anything() }, { requiredKeys: [] }),
     fc.array(fc.boolean()),
     fc.constantFrom<unknown>(

@@ -2,12 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteLength } from "../../src/core/json.ts";
 import { digest, PART_LENGTH, partsOf } from "../../src/core/text.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 
 /** Around the borders of one to three parts, from short units that are shifted against them. */
 const long = fc
   .record({
     unit: fc.string({ unit: fc.constantFrom("a", "é", "😀", "€"), minLength: 1, maxLength: 7 }),
-    head: fc.string({ unit: "binary", maxLength: 5 }),
+    head: fc.string({ unit: ANY_CHARACTER, maxLength: 5 }),
     parts: fc.integer({ min: 1, max: 3 }),
     more: fc.integer({ min: -3, max: 3 }),
   })
@@ -24,7 +25,7 @@ const halves = fc
 describe("texts in parts", () => {
   it("O4: any text comes back whole, in parts within the limit that split no surrogate pair", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.string({ unit: "binary" }), long, halves), (text) => {
+      fc.property(fc.oneof(fc.string({ unit: ANY_CHARACTER }), long, halves), (text) => {
         const parts = partsOf(text);
         expect(parts.join("") === text).toBe(true);
         for (const [index, part] of parts.entries()) {
@@ -66,7 +67,7 @@ describe("texts in parts", () => {
 describe("digest", () => {
   it("W1: a digest has 22 characters that are safe in every name", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.string({ unit: "binary" }), halves), (text) => {
+      fc.property(fc.oneof(fc.string({ unit: ANY_CHARACTER }), halves), (text) => {
         expect(digest(text)).toMatch(/^[\w-]{22}$/);
         expect(digest(text)).toBe(digest(text));
       }),

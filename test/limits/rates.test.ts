@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readOptions } from "../../src/core/options/option-schemas.ts";
 import { countRate, dollarRate, ruleOf } from "../../src/limits/declared/rates.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 
 const counted = (text: unknown) => readOptions(countRate(), text, "requests");
 const paid = (text: unknown) => readOptions(dollarRate(), text, "usd");
@@ -93,7 +94,7 @@ describe("a rate", () => {
       }),
     );
     const anyText = fc.oneof(
-      fc.string({ unit: "binary" }),
+      fc.string({ unit: ANY_CHARACTER }),
       fc.tuple(fc.string(), anySpan).map(([head, per]) => `${head} per ${per}`),
       fc.anything(),
     );

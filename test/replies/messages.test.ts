@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Problem } from "../../src/core/problems.ts";
 import { slack } from "../../src/replies/index.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 import { type Answer, givenProvider } from "./fake-provider.ts";
 import { apisAt, DONE, endOf, INTERACTION, NAMES, type Name, sendTo, TO, TOKEN } from "./kinds.ts";
 
@@ -162,7 +163,7 @@ describe("The text of an event", () => {
   it("O2: any text arrives as it is, but for control characters and half characters", async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.string({ unit: "binary", minLength: 1, maxLength: 300 }),
+        fc.string({ unit: ANY_CHARACTER, minLength: 1, maxLength: 300 }),
         async (given) => {
           const clean = given.toWellFormed().replace(/(?![\t\n])\p{Cc}/gu, "");
           fc.pre(clean.trim() !== "");

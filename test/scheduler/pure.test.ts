@@ -15,6 +15,7 @@ import type {
   ScheduledTaskContext,
   ScheduledTasks,
 } from "../../src/scheduler/types.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 
 const MINUTE = 60_000;
 const T0 = Date.UTC(2030, 0, 7);
@@ -25,7 +26,7 @@ const CONTEXT = { defaultTimezone: "UTC", hasPrompts: false, jitterShare: () => 
 
 describe("instanceIdFor", () => {
   const key = fc.oneof(
-    fc.string({ unit: "binary", maxLength: 300 }),
+    fc.string({ unit: ANY_CHARACTER, maxLength: 300 }),
     fc.string({ maxLength: 300 }),
     fc.stringMatching(/^[A-Za-z0-9_-]{0,150}$/),
   );

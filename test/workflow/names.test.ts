@@ -11,6 +11,7 @@ import {
   type InstanceIdentity,
   stepKey,
 } from "../../src/workflow/names.ts";
+import { ANY_CHARACTER } from "../support/characters.ts";
 import { sizeOf } from "../support/sizes.ts";
 
 const KINDS = ["prompt", "approval", "agent-tool", "codemode"] as const;
@@ -24,7 +25,7 @@ const text = fc.oneof(
     unit: fc.constantFrom("a", ":", "%", "~", "3", "A", "\u0000", "é", "😀"),
     maxLength: 6,
   }),
-  fc.string({ unit: "binary", maxLength: 10_000, size: "max" }),
+  fc.string({ unit: ANY_CHARACTER, maxLength: 10_000, size: "max" }),
   fc.string({ unit: "grapheme", maxLength: 1_000, size: "max" }),
   // Long names that differ only at their end.
   fc

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { ScheduleSyntaxError } from "../../../src/scheduler/language/errors.ts";
 import { parseSchedule } from "../../../src/scheduler/language/parse.ts";
+import { ANY_CHARACTER } from "../../support/characters.ts";
 import { plainText } from "./valid-arbitrary.ts";
 
 const LONDON = { timezone: "Europe/London" };
@@ -244,7 +245,7 @@ describe("the nearest text", () => {
 
   it("S2: the search for the nearest text is bounded for any text", () => {
     fc.assert(
-      fc.property(fc.string({ unit: "binary", maxLength: 1_000 }), (text) => {
+      fc.property(fc.string({ unit: ANY_CHARACTER, maxLength: 1_000 }), (text) => {
         expect(() => parseSchedule(text, LONDON)).toThrow(ScheduleSyntaxError);
       }),
       { numRuns: 100 },

@@ -11,6 +11,7 @@ import {
   writeParts,
 } from "../../../../src/kernel/submissions/store/answers.ts";
 import type { InternalSubmitOptions } from "../../../../src/kernel/submissions/submit-options.ts";
+import { ANY_CHARACTER } from "../../../support/characters.ts";
 import { givenLedger, message, until } from "../../../support/given.ts";
 import {
   acceptOne,
@@ -111,7 +112,7 @@ describe("O4: an answer comes back whole", () => {
     const stub = givenLedger();
     await stub.list();
     const text = fc.record({
-      unit: fc.string({ unit: "binary", minLength: 1, maxLength: 9 }),
+      unit: fc.string({ unit: ANY_CHARACTER, minLength: 1, maxLength: 9 }),
       length: fc.integer({ min: 1, max: 3 * PART_LENGTH }),
     });
     await within(stub, (_, { storage: { sql } }) => {
