@@ -237,7 +237,7 @@ describe("a collector", () => {
   const eventually = <T>(look: () => T | Promise<T>) =>
     vi.waitFor(look, { timeout: HANG_MS, interval: 100 });
   /** What of this kind the outbox still has to send. */
-  const waiting = async (kind: string) =>
+  const waiting = async (kind: "otlp") =>
     (await app.client().list(MAIN, "deliveries", { state: "waiting", kind })).items;
   const of = (submissionId: string, path: string) =>
     requests.filter(
