@@ -74,6 +74,14 @@ export default defineConfig({
       {
         extends: true,
         plugins: [
+          cloudflareTest({ wrangler: { configPath: "./test/acceptance/app/wrangler.jsonc" } }),
+        ],
+        // Above the bound of a wait (60 s), so that the wait reports what did not happen.
+        test: { name: "acceptance", ...patternsOf("acceptance"), testTimeout: 90_000 },
+      },
+      {
+        extends: true,
+        plugins: [
           cloudflareTest({
             wrangler: { configPath: "./examples/triage/wrangler.jsonc" },
             // The secrets of the tests. Not real ones.

@@ -1,7 +1,7 @@
 /**
  * Checks the import rules of src/: which module may import which, and only by its index.ts or internal.ts; that no modules
- * import each other in a circle; which folder may import a host's package; and that one file uses the job queue. Prints
- * `file:line` and the rule for each breach. Changes no file.
+ * import each other in a circle; which folder may import a host's package; and that one file uses the job queue. Checks also
+ * that test/acceptance uses public names only. Prints `file:line` and the rule for each breach. Changes no file.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -29,7 +29,7 @@ const PROPERTIES: Readonly<Record<string, string>> = {
 /** Lint rules that a `biome-ignore` comment may not switch off in src/. */
 const NO_EXEMPTIONS = /biome-ignore.*(noExcessiveLinesPerFile|noExcessiveLinesPerFunction)/;
 
-const SRC = path.join(import.meta.dirname, "../src");
+const ROOT = path.join(import.meta.dirname, "..");
 
 interface Breach {
   readonly offset: number;
@@ -160,16 +160,63 @@ function nameOf(node: object): unknown {
   return "name" in node ? node.name : undefined;
 }
 
-const files = readdirSync(SRC, { recursive: true, encoding: "utf8" })
-  .map((file) => file.replaceAll(path.sep, "/"))
-  .filter((file) => /\.tsx?$/.test(file))
-  .sort();
+/** Imports of test/acceptance, which states behaviour by public names and is not rewritten with the code that it judges. */
+function acceptanceRule(file: string, specifier: string): string | undefined {
+  const isOwn =
+    specifier.startsWith(".") &&
+    !path.posix.join(path.posix.dirname(file), specifier).startsWith("..");
+  const isPackage = !/^[./#]|^(src|test)\//.test(specifier);
+  return isOwn || isPackage
+    ? undefined
+    : "test/acceptance imports perdure/*, packages and its own files only";
+}
+
+function acceptanceBreaches(file: string, text: string): Breach[] {
+  const found: Breach[] = [];
+  for (const match of text.matchAll(/perdure_/g))
+    found.push({ offset: match.index, rule: "test/acceptance names no table of Perdure" });
+  if (!/\.tsx?$/.test(file)) return found;
+  const edge = (offset: number, source: unknown) => {
+    const specifier = (source as { value?: unknown } | null)?.value;
+    const rule =
+      typeof specifier === "string"
+        ? acceptanceRule(file, specifier)
+        : "an import names its module with a plain string";
+    if (rule !== undefined) found.push({ offset, rule });
+  };
+  new Visitor({
+    ImportDeclaration: (node) => edge(node.start, node.source),
+    ExportAllDeclaration: (node) => edge(node.start, node.source),
+    ExportNamedDeclaration: (node) => {
+      if (node.source) edge(node.start, node.source);
+    },
+    ImportExpression: (node) => edge(node.start, node.source),
+    TSImportType: (node) => edge(node.start, node.source),
+  }).visit(parseSync(file, text).program);
+  return found;
+}
+
+/** Relative to the folder. */
+function listFiles(folder: string, names: RegExp): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .map((file) => file.replaceAll(path.sep, "/"))
+    .filter((file) => names.test(file))
+    .sort();
+}
+
 let breaches = 0;
-for (const file of files) {
-  const text = readFileSync(path.join(SRC, file), "utf8");
-  for (const { offset, rule } of breachesOf(file, text)) {
-    console.error(`src/${file}:${text.slice(0, offset).split("\n").length}  ${rule}`);
-    breaches += 1;
+let files = 0;
+for (const [folder, names, findBreaches] of [
+  ["src", /\.tsx?$/, breachesOf],
+  ["test/acceptance", /\.(tsx?|mjs|jsonc|sql)$/, acceptanceBreaches],
+] as const) {
+  for (const file of listFiles(path.join(ROOT, folder), names)) {
+    const text = readFileSync(path.join(ROOT, folder, file), "utf8");
+    files += 1;
+    for (const { offset, rule } of findBreaches(file, text)) {
+      console.error(`${folder}/${file}:${text.slice(0, offset).split("\n").length}  ${rule}`);
+      breaches += 1;
+    }
   }
 }
 const circle = [...walls.keys()]
@@ -179,5 +226,5 @@ if (circle) {
   console.error(`src: modules import each other: ${circle.join(" -> ")}`);
   breaches += 1;
 }
-console.log(`${files.length} files, ${breaches} breaches of the import rules`);
+console.log(`${files} files, ${breaches} breaches of the import rules`);
 process.exitCode = breaches > 0 ? 1 : 0;

@@ -29,7 +29,9 @@ const PROJECTS = {
     // The senders' own packages are for Node. In Workers, that of GitHub is less strict.
     "test/inbound/webhooks/oracles/**/*.test.ts",
   ],
-  /** The contract of every host: `npm run test:contract`. */
+  /** Behaviour by public names, on every host: `npm run test:acceptance`. */
+  acceptance: ["test/acceptance/**/*.test.ts"],
+  /** Internals of every host: `npm run test:contract`. */
   contract: ["test/contract/**/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"],
   /** What needs Think. */
   think: [

@@ -1,0 +1,87 @@
+/** Workflows of the app. Their params choose the step, and their output is its result. */
+
+import type { WorkflowEvent } from "cloudflare:workers";
+import type { AgentWorkflowEvent } from "agents/workflows";
+import type { Duration } from "perdure/testing";
+import {
+  DurableWorkflow,
+  type DurableWorkflowStep,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "perdure/workflow";
+import { z } from "zod";
+import type { AcceptanceAgent } from "./agent.ts";
+import type { AcceptanceObject } from "./object.ts";
+import { workflowRuns } from "./receivers.ts";
+
+export type Plan =
+  | {
+      /** `lost`: a prompt without an await. */
+      readonly step: "text" | "answer" | "lost";
+      readonly prompt: string;
+      readonly models?: readonly string[];
+      readonly thread?: string;
+      readonly repair?: number;
+    }
+  | { readonly step: "approval"; readonly timeout?: Duration }
+  | { readonly step: "webhook"; readonly source: string }
+  | { readonly step: "agentTool"; readonly className: string; readonly input: string }
+  | { readonly step: "none"; readonly error?: string }
+  | { readonly step: "all"; readonly items: readonly string[] };
+
+const title = z.object({ title: z.string() });
+const amount = z.object({ amount: z.number() });
+
+export class AcceptanceWorkflow extends ThinkWorkflow<AcceptanceAgent, Plan> {
+  override async run(
+    { payload, instanceId }: AgentWorkflowEvent<Plan>,
+    step: ThinkWorkflowStep,
+  ): Promise<unknown> {
+    return play(instanceId, payload, step);
+  }
+}
+
+export class AcceptanceObjectWorkflow extends DurableWorkflow<AcceptanceObject, Plan> {
+  override async run(
+    { payload, instanceId }: WorkflowEvent<Plan>,
+    step: DurableWorkflowStep,
+  ): Promise<unknown> {
+    return play(instanceId, payload, step);
+  }
+}
+
+type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "webhook" | "agentTool">;
+
+async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknown> {
+  workflowRuns.receive(instanceId, plan.step);
+  switch (plan.step) {
+    case "approval":
+      return step.approval("decide", {
+        title: "Pay?",
+        schema: amount,
+        timeout: plan.timeout ?? "3 days",
+      });
+    case "webhook":
+      return step.webhook("paid", { from: plan.source, timeout: "3 days" });
+    case "agentTool":
+      return step
+        .agentTool("child", plan.className, { input: plan.input })
+        .catch((error: Error) => error.message);
+    case "all":
+      return step.promptAll("each", plan.items, { prompt: (item) => item, key: (_, i) => `${i}` });
+    case "none":
+      if (plan.error !== undefined) throw new Error(plan.error);
+      return "returned";
+    case "lost":
+      void step.prompt("ask", { prompt: plan.prompt });
+      return "returned";
+    case "text": {
+      const { step: _, ...options } = plan;
+      return step.prompt("ask", options);
+    }
+    case "answer": {
+      const { step: _, ...options } = plan;
+      return step.prompt("ask", { ...options, output: title });
+    }
+  }
+}
