@@ -1,8 +1,9 @@
 /** The app on `DurableAgent`. */
 
 import { DurableAgent } from "perdure/agent";
-import type { Delivery } from "perdure/outbox";
-import { AGENT_FEATURES } from "./features.ts";
+import type { Delivery, DeliveryPolicy } from "perdure/outbox";
+import { note, putEvent, putThenThrow } from "./events.ts";
+import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -10,6 +11,10 @@ import { makeTools } from "./tools.ts";
 
 export class AcceptanceAgent extends DurableAgent<Cloudflare.Env> {
   static override readonly features = AGENT_FEATURES;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env, OPTIONS);
+  }
 
   override getModel(id?: string) {
     return new HeldModel(undefined, id);
@@ -25,6 +30,15 @@ export class AcceptanceAgent extends DurableAgent<Cloudflare.Env> {
   }
   receive(delivery: Delivery) {
     return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy) {
+    return putEvent({ outbox: this.outbox, storage: this.ctx.storage }, key, policy);
+  }
+  putThenThrow(key: string) {
+    putThenThrow({ outbox: this.outbox, storage: this.ctx.storage }, key);
+  }
+  note(key: string) {
+    return note(key);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

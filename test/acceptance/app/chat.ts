@@ -2,8 +2,9 @@
 
 import { convertToModelMessages, stepCountIs, streamText } from "ai";
 import { DurableChatAgent } from "perdure/chat";
-import type { Delivery } from "perdure/outbox";
-import { AGENT_FEATURES } from "./features.ts";
+import type { Delivery, DeliveryPolicy } from "perdure/outbox";
+import { note, putEvent, putThenThrow } from "./events.ts";
+import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -11,6 +12,10 @@ import { makeTools } from "./tools.ts";
 
 export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
   static override readonly features = AGENT_FEATURES;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env, OPTIONS);
+  }
 
   override async onChatMessage() {
     const options = this.durable({
@@ -35,6 +40,15 @@ export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
   }
   receive(delivery: Delivery) {
     return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy) {
+    return putEvent({ outbox: this.outbox, storage: this.ctx.storage }, key, policy);
+  }
+  putThenThrow(key: string) {
+    putThenThrow({ outbox: this.outbox, storage: this.ctx.storage }, key);
+  }
+  note(key: string) {
+    return note(key);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

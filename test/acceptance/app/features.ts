@@ -1,4 +1,4 @@
-/** Features of the app, and the limits that its agents share. */
+/** Features and options of the app, the same on every host. */
 
 import { agentTools } from "perdure/agent-tools";
 import { inbound, signedLinks } from "perdure/inbound";
@@ -9,24 +9,42 @@ import { schedules } from "perdure/scheduler";
 import { followers } from "perdure/streams";
 import { scheduledTasks } from "./tasks.ts";
 
-export const LINKS = { url: "https://app.example/hooks/links", secret: "HOOK_SECRET" };
+/** Pending submissions of one agent. */
+export const MAX_PENDING = 200;
+/** Bytes of the bodies of arrivals that one agent keeps. */
+export const MAX_ARRIVAL_BYTES = 200_000;
 
-/** Submissions choose a limit by their metadata, `{ slot: <key> }` and so on. Each test uses keys of its own. */
+/** Limits of one agent. Retries follow at once, so that tests need not wait for them. */
+export const OPTIONS = { maxPending: MAX_PENDING, retry: { baseDelay: 1, maxDelay: 1 } } as const;
+
+/** Id of the model that {@link sharedLimits} lends to one call at a time. */
+export const SCARCE_MODEL = "scarce";
+
+type Keys = Readonly<Record<string, string | undefined>>;
+
+/** A submission chooses its limit and key by its metadata, e.g. `{ slot: key }`. Each test uses keys of its own. */
 const sharedLimits = limits({
   limits: [
-    limit("slot", { key: ({ metadata }) => metadata.slot as string, concurrency: 1 }),
-    limit("impatient", {
-      key: ({ metadata }) => metadata.impatient as string,
+    limit("slot", { key: ({ metadata }) => (metadata as Keys).slot, concurrency: 1 }),
+    limit("brief", {
+      key: ({ metadata }) => (metadata as Keys).brief,
       concurrency: 1,
-      timeout: "1 minute",
+      timeout: "1 second",
     }),
     limit("money", {
-      key: ({ metadata }) => metadata.money as string,
-      usd: "0.50 per hour",
+      key: ({ metadata }) => (metadata as Keys).money,
+      usd: "1.50 per hour",
       atEnd: "fail",
     }),
+    limit("scarce", { models: `perdure/${SCARCE_MODEL}`, concurrency: 1 }),
+    limit("owner", {
+      models: `perdure/${SCARCE_MODEL}`,
+      key: ({ agent }) => agent,
+      share: "fair",
+    }),
   ],
-  prices: { "perdure/*": { input: 1_000, output: 1_000 } },
+  // A call reserves 1 dollar for its output, and costs 5 cents.
+  prices: { "perdure/*": { input: 0, output: 10_000 } },
   maxOutputTokens: 100,
 });
 
@@ -34,8 +52,8 @@ const COMMON = [
   operations(),
   followers(),
   replies(),
-  inbound(),
-  signedLinks(LINKS),
+  inbound({ retention: { maxBytes: MAX_ARRIVAL_BYTES } }),
+  signedLinks({ url: "https://app.example/hooks/links", secret: "HOOK_SECRET" }),
   sharedLimits,
 ] as const;
 

@@ -1,11 +1,11 @@
 /** Agents, messages and waits for tests. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { UIMessage } from "ai";
 import { capabilitiesOf, type SubmissionInspection } from "perdure/agent";
 import type { Script } from "perdure/testing";
 import { expect } from "vitest";
 import type { Host, Verbs } from "./hosts.ts";
+import { joinTexts, message } from "./messages.ts";
 import type { Plan } from "./workflows.ts";
 
 /** Catches what hangs. No test takes as long. */
@@ -123,16 +123,6 @@ export class GivenAgent {
 
 export function givenAgent(host: Host, name?: string): GivenAgent {
   return new GivenAgent(host, name);
-}
-
-/** A user message whose text is the script of the model. */
-export function message(script: Script | string, id: string = crypto.randomUUID()): UIMessage {
-  const text = typeof script === "string" ? script : JSON.stringify(script);
-  return { id, role: "user", parts: [{ type: "text", text }] };
-}
-
-export function joinTexts(parts: UIMessage["parts"]): string {
-  return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
 /**

@@ -15,6 +15,8 @@ export type HoldOptions = {
   readonly at?: "call" | "reply";
   /** Calls return even when they are aborted, as a library without an abort signal does. */
   readonly ignoresAbort?: boolean;
+  /** Called when a call reaches the point. */
+  readonly onCall?: () => void;
 };
 
 export class Hold {
@@ -37,6 +39,7 @@ export class Hold {
   /** @throws the abort reason */
   async pass(signal?: AbortSignal): Promise<void> {
     this.arrived++;
+    this.options.onCall?.();
     // A timer of the object's own, because a promise of another object's request may not be awaited.
     while (this.arrived >= (this.options.from ?? 1) && !this.#isReleased) {
       if (!this.options.ignoresAbort) signal?.throwIfAborted();

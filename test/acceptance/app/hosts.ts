@@ -3,12 +3,20 @@
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import type { DurableVerbs } from "perdure/object";
+import type { DeliveryPolicy } from "perdure/outbox";
 import { AcceptanceAgent } from "./agent.ts";
 import { AcceptanceChat } from "./chat.ts";
 import { AcceptanceThink } from "./think.ts";
 
 /** Verbs of every host, and the methods of the app. For those of a capability, call `capabilitiesOf()`. */
-export type Verbs = DurableVerbs & { crash(): Promise<void> };
+export type Verbs = DurableVerbs & {
+  /** Sends an event to the object's own method `receive()`. Returns its id. */
+  put(key: string, policy?: DeliveryPolicy): Promise<string>;
+  putThenThrow(key: string): Promise<void>;
+  note(key: string): Promise<string>;
+  /** Stops the object. What it has committed stays. */
+  crash(): Promise<void>;
+};
 
 /** Abilities that some hosts do not have, as docs/hosts.md lists them. */
 export type Ability =
@@ -19,6 +27,7 @@ export type Ability =
   | "models"
   | "output"
   | "recorded tools"
+  | "repair"
   | "retry"
   | "steer"
   | "usage";

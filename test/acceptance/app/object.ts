@@ -3,8 +3,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "perdure/object";
-import type { Delivery } from "perdure/outbox";
-import { makeObjectFeatures } from "./features.ts";
+import type { Delivery, DeliveryPolicy } from "perdure/outbox";
+import { note, putEvent, putThenThrow } from "./events.ts";
+import { makeObjectFeatures, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { makeTools } from "./tools.ts";
@@ -13,12 +14,22 @@ import { makeTools } from "./tools.ts";
 export class AcceptanceObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
+    ...OPTIONS,
     features: makeObjectFeatures(() => this.lifecycle.name),
     model: (id) => new HeldModel(undefined, id),
     tools: makeTools(),
   });
   receive(delivery: Delivery) {
     return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy) {
+    return putEvent({ outbox: this.durable.outbox, storage: this.ctx.storage }, key, policy);
+  }
+  putThenThrow(key: string) {
+    putThenThrow({ outbox: this.durable.outbox, storage: this.ctx.storage }, key);
+  }
+  note(key: string) {
+    return note(key);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

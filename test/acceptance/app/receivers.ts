@@ -4,6 +4,7 @@
  */
 
 import type { Delivery } from "perdure/outbox";
+import { findHold } from "./hold.ts";
 
 /** Lists by key. */
 export class Receiver<Item> {
@@ -22,29 +23,37 @@ export class Receiver<Item> {
   }
 }
 
-/** Calls of the tool `charge`, by account. */
+/** Calls of the tools `charge` and `lookUp`, by account. */
 export const charges = new Receiver<string>();
 /** Steps of the durable tool `ship` as `name idempotencyKey`, by account. */
 export const shipments = new Receiver<string>();
-/** Deliveries to the method `receive()` of an object, by the submission or the event's key. */
+/** Deliveries to the method `receive()` of an object, by submission, or by the key of an event of the app. */
 export const deliveries = new Receiver<Delivery>();
-/** Idempotency keys of the scheduled handler `note`, by the object's name. */
+/** Idempotency keys of scheduled handlers, by the name of the object and the task. */
 export const taskRuns = new Receiver<string>();
+/** Effects of arrivals, by key. */
+export const effects = new Receiver<string>();
+/** Starts of `run()` of a workflow, by instance. A replay is a start. */
+export const workflowRuns = new Receiver<string>();
 
-/** Keys of deliveries that are refused, with the number of refusals left. */
+/** Refusals that are left, by the key of a delivery or an effect. */
 export const refusals = new Map<string, number>();
+
+/** @throws Error while the key has refusals */
+export function refuse(key: string): void {
+  const left = refusals.get(key) ?? 0;
+  if (left <= 0) return;
+  refusals.set(key, left - 1);
+  throw new Error(`Refused: ${left - 1} refusals left`);
+}
 
 type AppEvent = { readonly data: { readonly submissionId?: string; readonly key?: string } };
 
-/** The method `receive()` of every object. The key of an event of the app is in its data. */
-export function receive(delivery: Delivery): void {
+/** The method `receive()` of every object. A delivery whose key is the id of a hold waits there. */
+export async function receive(delivery: Delivery): Promise<void> {
   const { submissionId, key = submissionId } = (delivery.event as AppEvent).data;
   if (key === undefined) throw new Error(`A delivery without a key: ${JSON.stringify(delivery)}`);
-  const left = refusals.get(key) ?? 0;
-  refusals.set(key, left - 1);
-  if (left > 0) throw new Error(`Refused: ${left} refusals left`);
+  refuse(key);
+  await findHold(key)?.pass();
   deliveries.receive(key, delivery);
 }
-
-/** Starts of `run()` of a workflow, by instance. A replay is a start. */
-export const workflowRuns = new Receiver<string>();

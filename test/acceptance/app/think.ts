@@ -1,8 +1,9 @@
 /** The app on `DurableThink`. */
 
-import type { Delivery } from "perdure/outbox";
+import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { DurableThink } from "perdure/think";
-import { AGENT_FEATURES } from "./features.ts";
+import { note, putEvent, putThenThrow } from "./events.ts";
+import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -10,6 +11,10 @@ import { makeTools } from "./tools.ts";
 
 export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
   static override readonly features = AGENT_FEATURES;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env, OPTIONS);
+  }
 
   override getModel() {
     return new HeldModel();
@@ -28,6 +33,15 @@ export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
   }
   receive(delivery: Delivery) {
     return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy) {
+    return putEvent({ outbox: this.outbox, storage: this.ctx.storage }, key, policy);
+  }
+  putThenThrow(key: string) {
+    putThenThrow({ outbox: this.outbox, storage: this.ctx.storage }, key);
+  }
+  note(key: string) {
+    return note(key);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

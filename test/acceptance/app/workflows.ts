@@ -22,12 +22,18 @@ export type Plan =
       readonly models?: readonly string[];
       readonly thread?: string;
       readonly repair?: number;
+      /** Return the length of the title in place of the answer. */
+      readonly measures?: boolean;
     }
   | { readonly step: "approval"; readonly timeout?: Duration }
   | { readonly step: "webhook"; readonly source: string }
   | { readonly step: "agentTool"; readonly className: string; readonly input: string }
   | { readonly step: "none"; readonly error?: string }
-  | { readonly step: "all"; readonly items: readonly string[] };
+  | {
+      readonly step: "all";
+      readonly items: readonly string[];
+      readonly models?: readonly string[];
+    };
 
 const title = z.object({ title: z.string() });
 const amount = z.object({ amount: z.number() });
@@ -68,7 +74,10 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
         .agentTool("child", plan.className, { input: plan.input })
         .catch((error: Error) => error.message);
     case "all":
-      return step.promptAll("each", plan.items, { prompt: (item) => item, key: (_, i) => `${i}` });
+      return step.promptAll("each", plan.items, {
+        prompt: (item) => item,
+        ...(plan.models && { models: plan.models }),
+      });
     case "none":
       if (plan.error !== undefined) throw new Error(plan.error);
       return "returned";
@@ -76,12 +85,13 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       void step.prompt("ask", { prompt: plan.prompt });
       return "returned";
     case "text": {
-      const { step: _, ...options } = plan;
+      const { step: _, measures: __, ...options } = plan;
       return step.prompt("ask", options);
     }
     case "answer": {
-      const { step: _, ...options } = plan;
-      return step.prompt("ask", { ...options, output: title });
+      const { step: _, measures, ...options } = plan;
+      const answer = await step.prompt("ask", { ...options, output: title });
+      return measures ? answer.title.length : answer;
     }
   }
 }

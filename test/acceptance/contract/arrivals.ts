@@ -1,0 +1,170 @@
+/** I1 to I7: arrivals, by signed requests to the receiver of the Worker. */
+
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createHmac } from "node:crypto";
+import { expect, it } from "vitest";
+import { MAX_ARRIVAL_BYTES } from "../app/features.ts";
+import { type GivenAgent, givenAgent, until } from "../app/given.ts";
+import type { Host } from "../app/hosts.ts";
+import { effects, refusals, workflowRuns } from "../app/receivers.ts";
+import { type ArrivalBody, receiveWebhook, SOURCE } from "../app/webhooks.ts";
+
+type Sent = Partial<ArrivalBody> & {
+  readonly id: string;
+  readonly secret?: string;
+  /** Seconds since the epoch. */
+  readonly time?: number;
+};
+
+/** Sends a request, signed as the sender does. Its id is also the key of its effects, unless it has another one. */
+async function send(agent: GivenAgent, { id, secret, time, ...fields }: Sent) {
+  const key = `${agent.name}-${id}`;
+  const body = JSON.stringify({
+    host: agent.host.title,
+    agent: agent.name,
+    calls: [],
+    key,
+    ...fields,
+  });
+  const now = String(time ?? Math.floor(Date.now() / 1_000));
+  const { HOOK_SECRET } = env as unknown as { HOOK_SECRET: string };
+  const signature = createHmac("sha256", secret ?? HOOK_SECRET)
+    .update(`${now}.${body}`)
+    .digest("hex");
+  const headers = { "x-signature": signature, "x-time": now, "x-id": id, "x-type": "paid" };
+  const request = new Request(`https://app.example/hooks/${SOURCE}`, {
+    method: "POST",
+    body,
+    headers: { "content-type": "application/json", ...headers },
+  });
+  const response = await receiveWebhook(request, env, createExecutionContext());
+  if (!response) throw new Error("The receiver has no such path");
+  const { verdict } = (await response.json()) as { verdict?: string };
+  return { status: response.status, verdict, key };
+}
+
+export function arrivalsContract(host: Host): void {
+  const given = () => givenAgent(host);
+
+  it("I1: an arrival starts its calls once, and a duplicate gets the recorded result, also after a crash", async () => {
+    const agent = given();
+    const calls: ArrivalBody["calls"] = ["submit", "note", "start"];
+    const { verdict, key } = await send(agent, { id: "one", calls });
+    expect(verdict).toBe("accepted");
+    expect(await send(agent, { id: "one", calls })).toMatchObject({ verdict: "duplicate" });
+    await agent.crash();
+    expect(await send(agent, { id: "one", calls })).toMatchObject({ verdict: "duplicate" });
+    expect(effects.count(key)).toBe(1);
+    const submissions = await (await agent.verbs()).listSubmissions();
+    expect(submissions).toHaveLength(1);
+    expect(await agent.untilEnded(submissions[0]?.submissionId ?? "")).toMatchObject({
+      output: `You said: ${key}`,
+    });
+    expect(await agent.untilOutput(`wf-${key}`)).toBe("returned");
+    expect(workflowRuns.count(`wf-${key}`)).toBe(1);
+    const { inbound } = await agent.capabilities();
+    expect(await inbound.inspect(SOURCE, "one")).toMatchObject({
+      verdict: "accepted",
+      duplicates: 2,
+      calls: [
+        { kind: "submission" },
+        { kind: "method", result: `noted ${key}` },
+        { kind: "workflow" },
+      ],
+    });
+  });
+
+  it("I1: of the same arrival at the same time, one starts its calls", async () => {
+    const agent = given();
+    const sent = await Promise.all(
+      [1, 2, 3].map(() => send(agent, { id: "one", calls: ["submit", "note"] })),
+    );
+    expect(effects.count(sent[0]?.key ?? "")).toBe(1);
+    expect(await (await agent.verbs()).listSubmissions()).toHaveLength(1);
+  });
+
+  it("I2: a refused call leaves nothing, accepted work stays, and the sender's retry continues", async () => {
+    const agent = given();
+    const key = `key-${crypto.randomUUID()}`;
+    refusals.set(key, 1);
+    const calls: ArrivalBody["calls"] = ["submit", "note"];
+    const refused = await send(agent, { id: "one", calls, key });
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    expect(effects.count(key)).toBe(0);
+    const submissions = await (await agent.verbs()).listSubmissions();
+    expect(submissions).toHaveLength(1);
+    await send(agent, { id: "one", calls, key });
+    expect(effects.count(key)).toBe(1);
+    expect(await (await agent.verbs()).listSubmissions()).toHaveLength(1);
+  });
+
+  it("I3: a request with a wrong signature, an old time or an invalid body stores nothing", async () => {
+    const agent = given();
+    const calls: ArrivalBody["calls"] = ["note"];
+    const forged = await send(agent, { id: "one", calls, secret: "guess" });
+    const old = await send(agent, {
+      id: "two",
+      calls,
+      time: Math.floor(Date.now() / 1_000) - 3_600,
+    });
+    const invalid = await send(agent, { id: "three", calls: "note" as never });
+    expect([forged.status, old.status]).toEqual([401, 401]);
+    expect(invalid.status).toBe(400);
+    const { inbound } = await agent.capabilities();
+    expect((await inbound.list()).items).toEqual([]);
+    for (const { key } of [forged, old, invalid]) expect(effects.count(key)).toBe(0);
+  });
+
+  it("I4: the first body of an id counts", async () => {
+    const agent = given();
+    const { key } = await send(agent, { id: "one", calls: ["note"] });
+    const other = await send(agent, { id: "one", calls: ["note"], key: `${key}-other` });
+    expect(other.verdict).not.toBe("accepted");
+    expect([effects.count(key), effects.count(`${key}-other`)]).toEqual([1, 0]);
+    const { inbound } = await agent.capabilities();
+    expect(await inbound.inspect(SOURCE, "one")).toMatchObject({ body: { key } });
+  });
+
+  it("I5: an arrival resumes the workflow that waits for it, and a wait that opens later finds it", async () => {
+    const agent = given();
+    const early = await agent.start({ step: "webhook", source: SOURCE });
+    const { operations, inbound } = await agent.capabilities();
+    await until(async () =>
+      (await operations.inspectWorkflow(early))?.steps.some(({ kind }) => kind === "webhook"),
+    );
+    const { verdict, key } = await send(agent, { id: "one" });
+    expect(verdict).toBe("accepted");
+    expect(await agent.untilOutput(early)).toMatchObject({ id: "one", body: { key } });
+    const { key: filtered } = await send(agent, { id: "two" });
+    expect(await inbound.inspect(SOURCE, "two")).toMatchObject({ verdict: "filtered" });
+    const late = await agent.start({ step: "webhook", source: SOURCE });
+    expect(await agent.untilOutput(late)).toMatchObject({ id: "two", body: { key: filtered } });
+  });
+
+  it("I6: the log is bounded by the bytes of its bodies, and sets no alarm", async () => {
+    const agent = given();
+    const filler = "x".repeat(MAX_ARRIVAL_BYTES / 2);
+    for (const id of ["one", "two", "three"]) await send(agent, { id, filler });
+    const { inbound } = await agent.capabilities();
+    expect((await inbound.list()).items).toHaveLength(3);
+    expect(await inbound.inspect(SOURCE, "one")).not.toHaveProperty("body");
+    expect(await inbound.inspect(SOURCE, "three")).toHaveProperty("body");
+    expect(await agent.readAlarm()).toBeNull();
+  });
+
+  it("I7: a refused arrival is replayed under its own id, an accepted one as a new arrival", async () => {
+    const agent = given();
+    const key = `key-${crypto.randomUUID()}`;
+    refusals.set(key, 1);
+    await send(agent, { id: "one", calls: ["note"], key });
+    const { inbound } = await agent.capabilities();
+    const replayed = await inbound.replay(SOURCE, "one");
+    expect(replayed).toEqual({ source: SOURCE, id: "one", verdict: "accepted" });
+    expect(effects.count(key)).toBe(1);
+    const again = await inbound.replay(SOURCE, "one");
+    expect(again).toMatchObject({ verdict: "accepted" });
+    expect(again.id).not.toBe("one");
+    expect(effects.count(key)).toBe(2);
+  });
+}

@@ -1,0 +1,27 @@
+/** Every guarantee that a host keeps. */
+
+import { describe } from "vitest";
+import type { Host } from "../app/hosts.ts";
+import { approvalsContract } from "./approvals.ts";
+import { arrivalsContract } from "./arrivals.ts";
+import { deliveriesContract } from "./deliveries.ts";
+import { followersContract } from "./followers.ts";
+import { limitsContract } from "./limits.ts";
+import { schedulesContract } from "./schedules.ts";
+import { submissionsContract } from "./submissions.ts";
+import { toolsContract } from "./tools.ts";
+import { workflowsContract } from "./workflows.ts";
+
+export function contract(host: Host): void {
+  describe(host.title, () => {
+    submissionsContract(host);
+    toolsContract(host);
+    deliveriesContract(host);
+    workflowsContract(host);
+    approvalsContract(host);
+    followersContract(host);
+    arrivalsContract(host);
+    limitsContract(host);
+    schedulesContract(host);
+  });
+}
