@@ -1,7 +1,7 @@
-/** The contract: the guarantees that every host keeps, tested by the same code. */
+/** The contract of the hosts that run a harness. Every other host is tested in `test/acceptance`. */
 
 import { describe } from "vitest";
-import { crashContract, crashedSubAgents } from "./crash.ts";
+import { crashContract } from "./crash.ts";
 import { type ContractHost, titleOf } from "./host.ts";
 import { limitsContract } from "./limits.ts";
 import { streamsContract } from "./streams.ts";
@@ -15,6 +15,5 @@ export function contract(host: ContractHost): void {
     streamsContract(host);
     limitsContract(host);
   });
-  if (host.isSubAgent) crashedSubAgents(host);
-  else crashContract(host);
+  crashContract(host);
 }

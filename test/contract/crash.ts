@@ -1,6 +1,5 @@
 /** The object crashes at any write or delivery: what every host promises of a turn, a workflow, a cancellation and an approval. */
 
-import { expect, it } from "vitest";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { method } from "../../src/kernel/outbox/index.ts";
 import { ask, type CrashScenario, crashAtEveryWrite } from "../../src/testing/index.ts";
@@ -8,26 +7,14 @@ import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
 import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";
 import { message, until } from "../support/given.ts";
 import { sizeOf } from "../support/sizes.ts";
-import { type ContractHost, Given, supports, titleOf, type Verbs } from "./host.ts";
-import {
-  charges,
-  steps as durableSteps,
-  heard,
-  type SubAgentCrash,
-  subAgentCrashes,
-} from "./hosts/app.ts";
+import { type ContractHost, supports, titleOf, type Verbs } from "./host.ts";
+import { charges, steps as durableSteps, heard } from "./hosts/app.ts";
 import type { Asked } from "./hosts/workflows.ts";
 
 type Scenario = Omit<CrashScenario<undefined>, "objects" | "moments">;
 type Step = (verbs: Verbs, id: string) => Promise<unknown>;
 
 const STRIDE = sizeOf("CRASH_STRIDE", 17);
-/** More than one turn of a sub-agent writes. */
-const MOST_WRITES = 200;
-/** Writes at which sub-agents crash at the same time: a turn has fewer. */
-const AT_A_TIME = 32;
-/** In a sub-agent it cannot be seen whether the SDK still recovers a turn: the ledger waits for a minute. */
-const RECOVERED_MS = 90_000;
 
 const step =
   (work: Step): CrashScenario<undefined>["steps"][number] =>
@@ -185,55 +172,4 @@ export function crashContract(host: ContractHost): void {
       } as CrashScenario<undefined>),
     ],
   );
-}
-
-/** Where a sub-agent crashes: the matrix of the kit watches only objects that have a binding. The root crashes with it. */
-export function crashedSubAgents(host: ContractHost): void {
-  it(`L1 L6 O1 on ${titleOf(host)}: all is well after a crash before or after any of its writes`, async () => {
-    let writes = 0;
-    for (let isReached = true; isReached; writes += AT_A_TIME) {
-      expect(writes, "writes of one turn").toBeLessThan(MOST_WRITES);
-      const some = Array.from({ length: AT_A_TIME }, (_, index) => writes + index + 1);
-      const points = some.flatMap((write) => [
-        { write, moment: "before" as const },
-        { write, moment: "after" as const },
-      ]);
-      const reached = await Promise.all(points.map((point) => crashedAt(new Given(host), point)));
-      // The first few writes are always reached.
-      expect(reached.filter(Boolean).length + writes).toBeGreaterThan(8);
-      isReached = reached.every(Boolean);
-    }
-  }, 240_000);
-}
-
-/** Plays a turn with a tool. Returns whether the sub-agent had that many writes. */
-async function crashedAt(
-  agent: Given,
-  { write, moment }: Pick<SubAgentCrash, "write" | "moment">,
-): Promise<boolean> {
-  const { name: id } = agent;
-  const plan: SubAgentCrash = { write, moment, seen: 0, hasHappened: false };
-  await (await agent.verbs()).submissionStats();
-  subAgentCrashes.set(id, plan);
-  const asked = async () =>
-    submit({ tool: { name: "charge", input: { account: id } }, text: "paid" })(
-      await agent.verbs(),
-      id,
-    );
-  await asked().catch(() => {});
-  await until(async () => plan.hasHappened || (await hasEnded(agent)));
-  if (plan.hasHappened) await agent.crash();
-  await until(async () => (await asked().catch(() => null)) !== null);
-  const at = `after a crash ${moment} write ${write}`;
-  await until(async () => hasEnded(agent), RECOVERED_MS);
-  expect(await agent.ended(id), at).toMatchObject({ status: "completed" });
-  expect(charges.get(id) ?? 0, at).toBeLessThanOrEqual(1);
-  await until(() => heard.has(id));
-  expect(heardOnce(id), at).toBe(false);
-  return plan.hasHappened;
-}
-
-async function hasEnded(agent: Given): Promise<boolean> {
-  const found = await (await agent.verbs()).inspectSubmission(agent.name).catch(() => null);
-  return found !== null && found.status !== "pending" && found.status !== "running";
 }

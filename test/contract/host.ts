@@ -36,20 +36,17 @@ export type ContractHost = {
   readonly harness?: "AiSdkHarness" | "ThinkHarness";
   /** Rows that an isolated turn with a notification writes, at most; by default 7. */
   readonly isolatedRows?: number;
-  /** Whether a sub-agent of an object of the class is tested, and not the object itself. */
-  readonly isSubAgent?: true;
-  /** The class of the object, or of the root agent of a sub-agent. */
+  /** The class of the object. */
   readonly objects: DurableObjectNamespace<undefined>;
-  /** The agent, or the sub-agent of an object of that name. A new stub at each call. */
+  /** The agent of that name. A new stub at each call. */
   readonly at: (name: string) => Promise<Verbs>;
   readonly workflow: string;
   readonly workflows: Workflow;
 };
 
 /** For the names of tests. */
-export function titleOf({ name, isSubAgent, harness }: ContractHost): string {
-  if (harness) return `${name} with ${harness}`;
-  return isSubAgent ? `a sub-agent of ${name}` : name;
+export function titleOf({ name, harness }: ContractHost): string {
+  return harness ? `${name} with ${harness}` : name;
 }
 
 let made = 0;

@@ -1,10 +1,8 @@
 /** What a gate does to turns, for every host. */
 
-import { runInDurableObject } from "cloudflare:test";
-import type { UIMessage } from "ai";
 import { expect, it } from "vitest";
 import { message, until } from "../support/given.ts";
-import { clientCalls, plans } from "../support/limits/host-gate.ts";
+import { plans } from "../support/limits/host-gate.ts";
 import { type ContractHost, Given, supports } from "./host.ts";
 import { charges } from "./hosts/app.ts";
 
@@ -83,20 +81,6 @@ export function limitsContract(host: ContractHost): void {
       const texts = await agent.texts(thread);
       expect(texts.filter((text) => text.startsWith("user"))).toHaveLength(1);
       expect(texts.at(-1)).toBe("assistant: charged");
-    },
-  );
-
-  it.runIf(["perdure/think", "perdure/chat"].includes(host.name) && !host.isSubAgent)(
-    "a turn of the chat that is no submission asks for each of its model calls",
-    async () => {
-      const { agent } = given({});
-      await agent.verbs();
-      await runInDurableObject(agent.root, async (object) => {
-        const chat = object as unknown as { saveMessages(messages: UIMessage[]): Promise<void> };
-        await chat.saveMessages([message("Hello")]);
-      });
-      expect(clientCalls.get(agent.name)).toBe(1);
-      expect(await agent.texts()).toEqual(["user: Hello", "assistant: You said: Hello"]);
     },
   );
 

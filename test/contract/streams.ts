@@ -286,7 +286,6 @@ export function streamsContract(host: ContractHost): void {
     const agent = given();
     const verbs = await agent.verbs();
     await verbs.submissionStats();
-    if (host.isSubAgent) return;
     const rowsOf = (work: () => Promise<unknown>) =>
       agent.counted(work).then(({ rowsWritten }) => rowsWritten);
     const run = async (isFollowed: boolean) => {

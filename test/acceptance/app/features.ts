@@ -20,6 +20,9 @@ export const OPTIONS = { maxPending: MAX_PENDING, retry: { baseDelay: 1, maxDela
 /** Id of the model that {@link sharedLimits} lends to one call at a time. */
 export const SCARCE_MODEL = "scarce";
 
+/** Names of agents that share a slot with their own chat clients begin with it. */
+export const LIMITED = "limited-";
+
 type Keys = Readonly<Record<string, string | undefined>>;
 
 /** A submission chooses its limit and key by its metadata, e.g. `{ slot: key }`. Each test uses keys of its own. */
@@ -35,6 +38,10 @@ const sharedLimits = limits({
       key: ({ metadata }) => (metadata as Keys).money,
       usd: "1.50 per hour",
       atEnd: "fail",
+    }),
+    limit("named", {
+      key: ({ agent }) => (agent.startsWith(LIMITED) ? agent : undefined),
+      concurrency: 1,
     }),
     limit("scarce", { models: `perdure/${SCARCE_MODEL}`, concurrency: 1 }),
     limit("owner", {

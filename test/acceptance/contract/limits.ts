@@ -1,13 +1,18 @@
 /** M1 to M5: limits that agents share. */
 
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
 import { modelCalls } from "perdure/testing";
 import { expect, it, vi } from "vitest";
-import { SCARCE_MODEL } from "../app/features.ts";
+import { LIMITED, SCARCE_MODEL } from "../app/features.ts";
 import { givenAgent, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import { type Host, supports } from "../app/hosts.ts";
+import { message } from "../app/messages.ts";
 import { charges } from "../app/receivers.ts";
+
+type ChatClient = { saveMessages(messages: UIMessage[]): Promise<unknown> };
 
 export function limitsContract(host: Host): void {
   const given = () => givenAgent(host);
@@ -121,6 +126,28 @@ export function limitsContract(host: Host): void {
       expect(await first.untilEnded(running)).toMatchObject({ status: "completed" });
       const last = await second.submit("again", { metadata });
       expect(await second.untilEnded(last)).toMatchObject({ status: "completed" });
+    },
+  );
+
+  it.runIf(["perdure/think", "perdure/chat"].includes(host.entry) && host.depth === 0)(
+    "M1: a turn of a chat client shares the limit with submissions",
+    async () => {
+      const agent = givenAgent(host, `${LIMITED}${crypto.randomUUID()}`);
+      const hold = new Hold();
+      const running = await agent.submit({ id: hold.id }, { thread: "side" });
+      await until(() => hold.arrived > 0);
+      const saving = runInDurableObject(agent.root, (object) =>
+        (object as unknown as ChatClient).saveMessages([message("Hello")]),
+      );
+      const { limits } = await agent.capabilities();
+      await until(async () => {
+        const { items } = await limits.list({ name: "named", key: agent.name });
+        return items.some(({ waiting }) => waiting > 0);
+      });
+      hold.release();
+      await saving;
+      await agent.untilEnded(running);
+      expect(await agent.texts()).toEqual(["user: Hello", "assistant: You said: Hello"]);
     },
   );
 

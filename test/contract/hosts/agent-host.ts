@@ -5,7 +5,7 @@ import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { gateOfTests } from "../../support/limits/host-gate.ts";
-import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
+import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
   static override readonly features = [...ALL, gateOfTests];
@@ -14,7 +14,6 @@ export class AgentHost extends DurableAgent<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
-    crashAsPlanned(this, ctx, meter);
   }
   override getModel(id?: string) {
     return contractModel(id);

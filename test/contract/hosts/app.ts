@@ -6,7 +6,7 @@ import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
-import { type Meter, ScriptedModel } from "../../../src/testing/index.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
@@ -81,33 +81,4 @@ export function contractTasks(name: () => string) {
       },
     },
   });
-}
-
-/** At which write a sub-agent crashes, counted from when the plan is made. */
-export type SubAgentCrash = {
-  readonly write: number;
-  readonly moment: "before" | "after";
-  seen: number;
-  hasHappened: boolean;
-};
-
-/** The plans, by the sub-agent's name. */
-export const subAgentCrashes = new Map<string, SubAgentCrash>();
-
-/** Crashes a sub-agent as planned. The kit's matrix watches objects that have a binding, and not what is inside of them. */
-export function crashAsPlanned(
-  agent: { readonly name: string; readonly parentPath: readonly unknown[] },
-  ctx: DurableObjectState,
-  meter: Meter,
-): void {
-  const pass = (moment: SubAgentCrash["moment"]) => () => {
-    const plan = agent.parentPath.length > 0 ? subAgentCrashes.get(agent.name) : undefined;
-    if (!plan || plan.hasHappened) return;
-    if (moment === "before") plan.seen++;
-    if (plan.seen !== plan.write || plan.moment !== moment) return;
-    plan.hasHappened = true;
-    ctx.abort("crash");
-  };
-  meter.onWrite = pass("before");
-  meter.onWritten = pass("after");
 }

@@ -6,7 +6,7 @@ import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { gateOfTests } from "../../support/limits/host-gate.ts";
-import { contractModel, contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
+import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
   static override readonly features = [...ALL, gateOfTests];
@@ -15,7 +15,6 @@ export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
-    crashAsPlanned(this, ctx, meter);
   }
   override async onChatMessage() {
     const options = this.durable({

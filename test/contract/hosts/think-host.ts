@@ -5,7 +5,7 @@ import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { gateOfTests } from "../../support/limits/host-gate.ts";
-import { contractTasks, contractTools, crashAsPlanned, hear } from "./app.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {
   static override readonly features = [...ALL, gateOfTests];
@@ -14,7 +14,6 @@ export class ThinkHost extends DurableThink<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
-    crashAsPlanned(this, ctx, meter);
   }
   override getModel() {
     return new ScriptedModel();

@@ -23,16 +23,11 @@ type Plan = {
 
 /** By `gate` in the metadata of submissions. */
 export const plans = new Map<string, Plan>();
-/** Names of objects in which a turn that is no submission has called its model. */
-export const clientCalls = new Map<string, number>();
 
 const WAIT_MS = 200;
 
 class HostGate extends ScriptedGate {
-  constructor(
-    private readonly submissions: Submissions,
-    private readonly name: string,
-  ) {
+  constructor(private readonly submissions: Submissions) {
     super((submission) => admissionOf(planOf(submission)));
   }
 
@@ -42,7 +37,6 @@ class HostGate extends ScriptedGate {
     const isPlanned = seq !== undefined && plans.size > 0;
     const plan = isPlanned ? planOf(this.submissions.ledger.store.get(seq)) : undefined;
     const before = () => {
-      if (seq === undefined) clientCalls.set(this.name, (clientCalls.get(this.name) ?? 0) + 1);
       if (!plan) return;
       plan.calls++;
       const at = plan.callsThatWait?.indexOf(plan.calls) ?? -1;
@@ -73,8 +67,8 @@ function admissionOf(plan: Plan | undefined): Admission {
 
 export const gateOfTests: Feature<"limits"> = {
   feature: "limits",
-  install: ({ submissions, agent }) => {
-    const gate = new HostGate(submissions, agent.ctx.id.name ?? "");
+  install: ({ submissions }) => {
+    const gate = new HostGate(submissions);
     installGate(submissions, gate);
     // What the health report reads of limits(), of which none is declared.
     return { controls: new LimitControls([], {} as Keepers) };
