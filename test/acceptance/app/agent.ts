@@ -2,7 +2,7 @@
 
 import { DurableAgent } from "perdure/agent";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
-import { note, putEvent, putThenThrow } from "./events.ts";
+import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
@@ -31,8 +31,11 @@ export class AcceptanceAgent extends DurableAgent<Cloudflare.Env> {
   receive(delivery: Delivery) {
     return receive(delivery);
   }
-  put(key: string, policy?: DeliveryPolicy) {
-    return putEvent({ outbox: this.outbox, storage: this.ctx.storage }, key, policy);
+  receiveAside(delivery: Delivery) {
+    return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy, receiver?: ReceiverName) {
+    return putEvent({ outbox: this.outbox, storage: this.ctx.storage }, key, policy, receiver);
   }
   putThenThrow(key: string) {
     putThenThrow({ outbox: this.outbox, storage: this.ctx.storage }, key);

@@ -6,9 +6,17 @@ import { effects, refuse } from "./receivers.ts";
 
 type Owner = { readonly storage: DurableObjectStorage; readonly outbox: OutboxVerbs };
 
-/** Sends an event to `receive()` of the same object. */
-export function putEvent({ outbox }: Owner, key: string, policy: DeliveryPolicy = {}): string {
-  return outbox.put(method("receive", { policy }), { data: { key } });
+/** Methods of the object that are destinations of their own. */
+export type ReceiverName = "receive" | "receiveAside";
+
+/** Sends an event to a method of the same object. */
+export function putEvent(
+  { outbox }: Owner,
+  key: string,
+  policy: DeliveryPolicy = {},
+  name: ReceiverName = "receive",
+): string {
+  return outbox.put(method(name, { policy }), { data: { key } });
 }
 
 /** Puts an event in a transaction that is rolled back. */

@@ -42,6 +42,12 @@ export class GivenAgent {
     );
   }
 
+  /** Crashes, and starts again by a call, where the alarm that would start it is not tested. */
+  async restart(): Promise<void> {
+    await this.crash();
+    await afterRestart(async () => (await this.verbs()).submissionStats());
+  }
+
   /** Runs the alarm of the object. Returns whether there was one. */
   ring(): Promise<boolean> {
     return runDurableObjectAlarm(this.root);

@@ -6,12 +6,13 @@ import type { DurableVerbs } from "perdure/object";
 import type { DeliveryPolicy } from "perdure/outbox";
 import { AcceptanceAgent } from "./agent.ts";
 import { AcceptanceChat } from "./chat.ts";
+import type { ReceiverName } from "./events.ts";
 import { AcceptanceThink } from "./think.ts";
 
 /** Verbs of every host, and the methods of the app. For those of a capability, call `capabilitiesOf()`. */
 export type Verbs = DurableVerbs & {
-  /** Sends an event to the object's own method `receive()`. Returns its id. */
-  put(key: string, policy?: DeliveryPolicy): Promise<string>;
+  /** Sends an event to a method of the object, `receive()` by default. Returns its id. */
+  put(key: string, policy?: DeliveryPolicy, receiver?: ReceiverName): Promise<string>;
   putThenThrow(key: string): Promise<void>;
   note(key: string): Promise<string>;
   /** Stops the object. What it has committed stays. */

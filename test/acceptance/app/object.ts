@@ -4,7 +4,7 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "perdure/object";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
-import { note, putEvent, putThenThrow } from "./events.ts";
+import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { makeObjectFeatures, OPTIONS } from "./features.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
@@ -22,8 +22,16 @@ export class AcceptanceObject extends DurableObject<Cloudflare.Env> {
   receive(delivery: Delivery) {
     return receive(delivery);
   }
-  put(key: string, policy?: DeliveryPolicy) {
-    return putEvent({ outbox: this.durable.outbox, storage: this.ctx.storage }, key, policy);
+  receiveAside(delivery: Delivery) {
+    return receive(delivery);
+  }
+  put(key: string, policy?: DeliveryPolicy, receiver?: ReceiverName) {
+    return putEvent(
+      { outbox: this.durable.outbox, storage: this.ctx.storage },
+      key,
+      policy,
+      receiver,
+    );
   }
   putThenThrow(key: string) {
     putThenThrow({ outbox: this.durable.outbox, storage: this.ctx.storage }, key);

@@ -1,6 +1,7 @@
 /** O1 to O5: the outbox. */
 
 import { method } from "perdure/outbox";
+import { virtualClock } from "perdure/testing";
 import { expect, it } from "vitest";
 import { givenAgent, refusal, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
@@ -40,7 +41,7 @@ export function deliveriesContract(host: Host): void {
     expect(await (await agent.capabilities()).outbox.stats()).toMatchObject({ waiting: 0 });
   });
 
-  it("O2: a delivery waits for no turn and for no other delivery", async () => {
+  it("O2: a delivery waits for no turn and for no other destination", async () => {
     const agent = given();
     const turn = new Hold();
     const slow = new Hold();
@@ -50,7 +51,7 @@ export function deliveriesContract(host: Host): void {
     await verbs.put(slow.id);
     await until(() => slow.arrived > 0);
     const key = crypto.randomUUID();
-    await verbs.put(key);
+    await verbs.put(key, {}, "receiveAside");
     await until(() => deliveries.count(key) > 0);
     expect(await agent.inspect(running)).toMatchObject({ status: "running" });
     expect(deliveries.count(slow.id)).toBe(0);
@@ -117,9 +118,10 @@ export function deliveriesContract(host: Host): void {
     const submissionId = await agent.submit("Hello", { notify: method("receive") });
     await agent.untilEnded(submissionId);
     await until(() => deliveries.count(submissionId) > 0);
+    using clock = virtualClock();
     // The last alarm finds nothing to do.
     await until(async () => {
-      await agent.ring();
+      await clock.advance("1 minute", agent.root);
       return (await agent.readAlarm()) === null;
     });
     const { outbox } = await agent.capabilities();

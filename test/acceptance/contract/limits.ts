@@ -79,31 +79,25 @@ export function limitsContract(host: Host): void {
     await first.untilEnded(running);
   });
 
-  it.runIf(supports(host, "models"))(
+  // The keeper decides, whatever the host is, so one host is enough for a test of seconds.
+  it.runIf(host.entry === "perdure/object")(
     "M3: an agent with one turn does not wait for all turns of another one",
     async () => {
       const [busy, other] = [given(), given()];
-      const order: string[] = [];
-      const hold = new Hold({ onCall: () => order.push("busy") });
-      const late = new Hold({ onCall: () => order.push("other") });
+      let calls = 0;
+      const hold = new Hold({ onCall: () => calls++ });
       const models = [SCARCE_MODEL];
-      const items = Array.from({ length: 6 }, (_, index) =>
-        JSON.stringify({ id: hold.id, text: `${index}` }),
+      // Longer than a window, 2 seconds, and two calls, even where nothing else takes time.
+      const items = Array.from({ length: 60 }, (_, index) =>
+        JSON.stringify({ id: hold.id, text: `${index}`, delayMs: 100 }),
       );
       const many = await busy.start({ step: "all", items, models });
       await until(() => hold.arrived > 0);
-      const prompt = JSON.stringify({ id: late.id, text: "mine" });
-      const one = await other.start({ step: "text", prompt, models });
-      const { limits } = await other.capabilities();
-      await until(async () => {
-        const { items } = await limits.list({ name: "scarce" });
-        return items.some((item) => item.waiting >= 4);
-      });
       hold.release();
-      late.release();
-      expect(await other.untilOutput(one)).toBe("mine");
-      expect(await busy.untilOutput(many)).toHaveLength(6);
-      expect(order.indexOf("other")).toBeLessThanOrEqual(3);
+      const one = await other.start({ step: "text", prompt: "mine", models });
+      expect(await other.untilOutput(one)).toBe("You said: mine");
+      expect(calls).toBeLessThan(items.length);
+      await (await busy.verbs()).terminateWorkflow(many);
     },
   );
 

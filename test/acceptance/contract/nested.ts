@@ -58,7 +58,7 @@ export function nestedContract(host: Host): void {
     const hold = new Hold();
     const id = await agent.start({ step: "text", prompt: ask({ id: hold.id, text: "answered" }) });
     await until(() => hold.arrived > 0);
-    await agent.crash();
+    await agent.restart();
     hold.release();
     expect(await agent.untilOutput(id)).toBe("answered");
   });

@@ -51,6 +51,21 @@ export function submissionsContract(host: Host): void {
     ]);
   });
 
+  it("L1 O2: after a crash the alarm alone continues the turn and delivers its end", async () => {
+    const agent = given();
+    const hold = new Hold();
+    const submissionId = await agent.submit({ id: hold.id }, { notify: method("receive") });
+    await until(() => hold.arrived > 0);
+    await agent.crash();
+    hold.release();
+    // No verb is called before the delivery.
+    await until(async () => {
+      await agent.ring();
+      return deliveries.count(submissionId) > 0;
+    });
+    expect(await agent.inspect(submissionId)).toMatchObject({ status: "completed" });
+  });
+
   it("L2 L5: a model that ignores its abort changes nothing after the turn was cancelled", async () => {
     const agent = given();
     const hold = new Hold({ ignoresAbort: true });
