@@ -1,10 +1,21 @@
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { patternsOf } from "./test/manifest.ts";
 import { HANG_MS } from "./test/support/sizes.ts";
 
 // No request for the `cf` object, so that the tests run without a network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
+
+/** Files that have to run before those that move the clock of their runtime. */
+class LimitsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isFirst = ({ moduleId }: TestSpecification) =>
+      moduleId.endsWith("/acceptance/contract/limits.test.ts");
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isFirst), ...sorted.filter((file) => !isFirst(file))];
+  }
+}
 
 export default defineConfig({
   // The public names resolve to the sources, not to a built dist/.
@@ -25,6 +36,7 @@ export default defineConfig({
     expect: { poll: { timeout: HANG_MS } },
     // Files run in the same order on every machine, not in that of an earlier run there: they share a runtime.
     cache: false,
+    sequence: { sequencer: LimitsFirst },
     // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and the pool
     // cannot send its modules to a second runtime in one message.
     isolate: false,

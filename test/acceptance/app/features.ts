@@ -17,7 +17,7 @@ export const MAX_ARRIVAL_BYTES = 200_000;
 /** Limits of one agent. Retries follow at once, so that tests need not wait for them. */
 export const OPTIONS = { maxPending: MAX_PENDING, retry: { baseDelay: 1, maxDelay: 1 } } as const;
 
-/** Id of the model that {@link sharedLimits} lends to one call at a time. */
+/** Id of the model of which {@link sharedLimits} allow ten calls per second. */
 export const SCARCE_MODEL = "scarce";
 
 /** Names of agents that share a slot with their own chat clients begin with it. */
@@ -43,7 +43,7 @@ const sharedLimits = limits({
       key: ({ agent }) => (agent.startsWith(LIMITED) ? agent : undefined),
       concurrency: 1,
     }),
-    limit("scarce", { models: `perdure/${SCARCE_MODEL}`, concurrency: 1 }),
+    limit("scarce", { models: `perdure/${SCARCE_MODEL}`, requests: "10 per second" }),
     limit("owner", {
       models: `perdure/${SCARCE_MODEL}`,
       key: ({ agent }) => agent,

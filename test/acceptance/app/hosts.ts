@@ -120,7 +120,7 @@ export const HOSTS: readonly Host[] = [
 ];
 
 /** Sub-agents of sub-agents. */
-export const NESTED_HOSTS: readonly Host[] = AGENTS.map((agent) => describeAgent(agent, 2));
+const NESTED_HOSTS: readonly Host[] = AGENTS.map((agent) => describeAgent(agent, 2));
 
 export function findHost(title: string): Host {
   const host = [...HOSTS, ...NESTED_HOSTS].find((host) => host.title === title);

@@ -7,7 +7,7 @@ import type { Delivery } from "perdure/outbox";
 import { findHold } from "./hold.ts";
 
 /** Lists by key. */
-export class Receiver<Item> {
+class Receiver<Item> {
   readonly #items = new Map<string, Item[]>();
 
   receive(key: string, item: Item): void {

@@ -1,4 +1,4 @@
-/** Every guarantee that a host keeps. */
+/** Every guarantee that a host keeps, but for limits across agents: `limits.test.ts`. */
 
 import { describe } from "vitest";
 import type { Host } from "../app/hosts.ts";
@@ -6,7 +6,6 @@ import { approvalsContract } from "./approvals.ts";
 import { arrivalsContract } from "./arrivals.ts";
 import { deliveriesContract } from "./deliveries.ts";
 import { followersContract } from "./followers.ts";
-import { limitsContract } from "./limits.ts";
 import { schedulesContract } from "./schedules.ts";
 import { submissionsContract } from "./submissions.ts";
 import { toolsContract } from "./tools.ts";
@@ -21,7 +20,6 @@ export function contract(host: Host): void {
     approvalsContract(host);
     followersContract(host);
     arrivalsContract(host);
-    limitsContract(host);
     schedulesContract(host);
   });
 }

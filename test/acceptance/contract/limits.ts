@@ -87,9 +87,9 @@ export function limitsContract(host: Host): void {
       let calls = 0;
       const hold = new Hold({ onCall: () => calls++ });
       const models = [SCARCE_MODEL];
-      // Longer than a window, 2 seconds, and two calls, even where nothing else takes time.
-      const items = Array.from({ length: 60 }, (_, index) =>
-        JSON.stringify({ id: hold.id, text: `${index}`, delayMs: 100 }),
+      // Ten windows, of which the other agent waits for three at most.
+      const items = Array.from({ length: 100 }, (_, index) =>
+        JSON.stringify({ id: hold.id, text: `${index}` }),
       );
       const many = await busy.start({ step: "all", items, models });
       await until(() => hold.arrived > 0);
