@@ -62,7 +62,7 @@ export function toolsContract(host: Host): void {
   );
 
   it.runIf(supports(host, "durable tools"))(
-    "L6: an interrupted tool that is safe to repeat runs again",
+    "L6: a turn with an interrupted tool that is safe to repeat completes",
     async () => {
       const agent = given();
       const hold = new Hold();
@@ -76,7 +76,8 @@ export function toolsContract(host: Host): void {
         status: "completed",
         output: "found",
       });
-      expect(charges.count(hold.id)).toBeGreaterThan(1);
+      // Think gives the interrupted call to the model, which decides. Other hosts run it again.
+      expect(charges.count(hold.id)).toBe(host.entry === "perdure/think" ? 1 : 2);
     },
   );
 
