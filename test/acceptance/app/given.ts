@@ -4,7 +4,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { capabilitiesOf, type SubmissionInspection } from "perdure/agent";
 import type { Script } from "perdure/testing";
 import { expect } from "vitest";
-import type { Host, Verbs } from "./hosts.ts";
+import { type Host, nameRoot, type Verbs } from "./hosts.ts";
 import { joinTexts, message } from "./messages.ts";
 import type { Plan } from "./workflows.ts";
 
@@ -30,7 +30,7 @@ export class GivenAgent {
 
   /** The object, or the root agent of a sub-agent. */
   get root(): DurableObjectStub {
-    return this.host.objects.getByName(this.name);
+    return this.host.objects.getByName(nameRoot(this.name, this.host.depth));
   }
 
   /** Stops the object and its sub-agents. What they have committed stays. */

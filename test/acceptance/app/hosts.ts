@@ -51,6 +51,11 @@ export type Host = {
 
 const LEVELS = ["", "sub-agent of ", "sub-agent of a sub-agent of "];
 
+/** Name of the object with the agent of that name. A root has another name than its sub-agent, and so no tasks of its own. */
+export function nameRoot(name: string, depth: number): string {
+  return depth === 0 ? name : `root-${name}`;
+}
+
 /** Describes an agent in an object of its own, or `depth` agents below it. */
 function describeAgent(
   host: Pick<Host, "entry" | "lacks" | "objects"> & {
@@ -64,9 +69,13 @@ function describeAgent(
     title: `${LEVELS[depth]}${host.className}`,
     depth,
     async connect(name) {
-      let agent: unknown = host.objects.getByName(name);
-      for (let level = 0; level < depth; level++)
-        agent = await getSubAgentByName(agent as never, host.class as never, name);
+      let agent: unknown = host.objects.getByName(nameRoot(name, depth));
+      for (let level = 1; level <= depth; level++)
+        agent = await getSubAgentByName(
+          agent as never,
+          host.class as never,
+          level === depth ? name : nameRoot(name, depth),
+        );
       return agent as Verbs;
     },
     workflow: "ACCEPTANCE_WORKFLOW",
