@@ -110,7 +110,7 @@ export const MODULES: Readonly<Record<string, ModuleRule>> = {
   testing: {
     contents: "the public test kit",
     imports: [...KERNEL, "workflow", "hosts"],
-    typesOnly: ["deploy"],
+    typesOnly: ["deploy", "inbound", "scheduler"],
   },
 };
 

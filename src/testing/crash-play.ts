@@ -4,8 +4,10 @@ import { failureOf } from "../core/failures.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { forgetInstances, type Instances, watchInstances } from "./crashable.ts";
 import { InvalidScenarioError } from "./errors.ts";
+import { readWork, type WorkInspection } from "./inspection/inspect-work.ts";
+import { describeStoredWork } from "./inspection/open-work.ts";
 import type { CrashPoint, Instance } from "./instance.ts";
-import { invariantsOf, openWorkOf } from "./invariants/invariants.ts";
+import { invariantsOf } from "./invariants.ts";
 import type { Checked, CrashRun, Objects } from "./scenario.ts";
 
 /** The result of one run. */
@@ -34,6 +36,9 @@ export async function play<T extends Objects>(
   return new Run(scenario, crashes).play();
 }
 
+/** A wake, and the alarm that it has removed. */
+type RungAlarm = { readonly alarm: number | null; state: "running" | "completed" | "error" };
+
 class Run<T extends Objects> {
   readonly #deadline: number;
   readonly #run: CrashRun<T>;
@@ -41,6 +46,7 @@ class Run<T extends Objects> {
   readonly #all: Instance[] = [];
   /** Whether the scenario is over. A check may start another instance, which is not watched. */
   #isOverNow = false;
+  #lastWake: RungAlarm | undefined;
 
   constructor(
     private readonly scenario: Checked<T>,
@@ -120,23 +126,27 @@ class Run<T extends Objects> {
     }
   }
 
-  /** Waits until the work is done. Only the alarm (or `touch`) wakes the object. */
+  /** Waits until the work is done. After a crash, only the alarm (or `touch`) starts the object. */
   async #finish(): Promise<void> {
     let state = this.#state();
     let since = performance.now();
-    let woken = 1;
+    let woken = this.#instances.count;
     while (!this.#isLate()) {
-      // An instance starts when it is first woken after a crash, even if all work seems done.
+      // Constructs an instance after a crash, and does not start it.
+      const alarm =
+        (await this.#alarm()) ?? (await this.#restoreAlarm(woken < this.#instances.count));
       if (woken < this.#instances.count) {
+        if (alarm === null) await this.#checkAsleep();
         woken = this.#instances.count;
-        await this.#wake();
-      }
-      if (await this.#isOver()) {
+        this.#wake(alarm);
+        since = performance.now();
+      } else if (await this.#isOver()) {
         // A crash may still be pending.
         await sleep(POLL_MS);
+        await this.#alarm();
         if (state === this.#state() && (await this.#isOver())) return;
-      } else if (performance.now() - since > IDLE_MS) {
-        await this.#wake();
+      } else if (performance.now() - since > IDLE_MS && this.#isDue(alarm)) {
+        this.#wake(alarm);
         since = performance.now();
       } else await sleep(POLL_MS);
       if (state === this.#state()) continue;
@@ -146,29 +156,95 @@ class Run<T extends Objects> {
     throw new Error(await this.#why());
   }
 
+  /**
+   * Whether to wake an instance that runs. Before a crash it must go on by itself until its alarm is due. After one the alarm
+   * may be the heartbeat of the crashed instance, for which nobody waits half a minute.
+   */
+  #isDue(alarm: number | null): boolean {
+    if (this.#lastWake?.state === "running") return false;
+    if (this.scenario.touch !== undefined || this.#instances.count > 1) return true;
+    return alarm !== null && alarm <= Date.now();
+  }
+
+  /** The alarm, without starting the object; null also while a crash comes. */
+  #alarm(): Promise<number | null> {
+    return inObject(this.#plain(), (_, { storage }) => storage.getAlarm()).catch(() => null);
+  }
+
+  /**
+   * An object without an alarm stays asleep. Its verbs start it, and may repair that, so this is decided at once.
+   *
+   * @throws Error where stored work needs a wake
+   */
+  async #checkAsleep(): Promise<void> {
+    const since = Date.now();
+    // It may crash once more when a verb starts it. The next instance is checked again.
+    const work = await this.#inspect((alarm) => alarm === null).catch(() => undefined);
+    const open = work ? describeStoredWork(work, since) : [];
+    if (open.length > 0) throw new Error(`no alarm is set, and ${open.join("; ")}`);
+  }
+
+  /** @param isWanted whether to go on, by the alarm before the verbs start the object */
+  async #inspect(
+    isWanted: (alarm: number | null) => boolean = () => true,
+  ): Promise<WorkInspection | undefined> {
+    const work = await inObject(this.#plain(), async (object, { storage }) =>
+      isWanted(await storage.getAlarm()) ? readWork(object, storage) : undefined,
+    );
+    // The answer has left the object, so what it reports is durable.
+    if (work) this.#instances.observer.inspected(work);
+    return work;
+  }
+
   async #isOver(): Promise<boolean> {
     const { isOver } = this.scenario;
     try {
       if (isOver) return await isOver(this.#run.stub(), this.#run);
-      return (await openWorkOf(this.#plain())).length === 0;
+      return (await this.#inspect())?.open.length === 0;
     } catch {
       // It crashed in between; the next poll finds its next instance.
       return false;
     }
   }
 
-  async #wake(): Promise<void> {
+  /** Begins to wake the object. The alarm ends with the work in flight, which the polls do not wait for. */
+  #wake(alarm: number | null): void {
     const { touch } = this.scenario;
-    const woken = touch ? touch(this.#run.stub(), this.#run) : ringAlarm(this.#plain());
+    const work = touch ? touch(this.#run.stub(), this.#run) : ringAlarm(this.#plain());
+    const wake: RungAlarm = { alarm, state: "running" };
+    this.#lastWake = wake;
     // A crash in the alarm is expected. If the crash prevents work, the time limit reports it.
-    await Promise.resolve(woken).catch(() => false);
+    Promise.resolve(work).then(
+      () => {
+        wake.state = "completed";
+      },
+      () => {
+        wake.state = "error";
+      },
+    );
+  }
+
+  /**
+   * The platform repeats an alarm that has failed, and ringAlarm() has removed it. Sets it again.
+   *
+   * @param hasCrashed whether the instance of the last wake is gone
+   * @returns the alarm, if it was set again
+   */
+  async #restoreAlarm(hasCrashed: boolean): Promise<number | null> {
+    const wake = this.#lastWake;
+    if (!wake || wake.alarm === null) return null;
+    const hasFailed = wake.state === "error" || (wake.state === "running" && hasCrashed);
+    if (!hasFailed) return null;
+    wake.state = "completed";
+    await inObject(this.#plain(), () => this.#instances.latest?.restoreAlarm(Number(wake.alarm)));
+    return wake.alarm;
   }
 
   /** Why the scenario is not over. */
   async #why(): Promise<string> {
     const seconds = this.scenario.timeoutMs / 1_000;
-    const open = await openWorkOf(this.#plain());
-    const alarm = await inObject(this.#plain(), (_, { storage }) => storage.getAlarm());
+    const alarm = await this.#alarm();
+    const open = (await this.#inspect())?.open ?? [];
     const wake =
       alarm === null ? "no alarm is set" : `its alarm is ${new Date(alarm).toISOString()}`;
     return `not over after ${seconds} seconds: ${open.join("; ") || "isOver() returns false"}; ${wake}`;

@@ -2,6 +2,8 @@
 
 import { subscribe } from "node:diagnostics_channel";
 import { preview } from "../core/json.ts";
+import type { SubmissionStatus } from "../kernel/submissions/index.ts";
+import { Observer } from "./inspection/observer.ts";
 import { Instance } from "./instance.ts";
 import { metered } from "./meter.ts";
 
@@ -10,8 +12,8 @@ export class Instances {
   /** How many were constructed. */
   count = 0;
   latest: Instance | undefined;
-  /** Ids of the deliveries that a destination accepted, from any instance. */
-  readonly taken = new Set<string>();
+  /** History of all instances. */
+  readonly observer = new Observer();
 
   /** @param onConstructed called after the construction of each instance, before it starts */
   constructor(
@@ -89,33 +91,43 @@ function before(ctx: DurableObjectState, className: string): (() => void) | unde
   const isOther = instances?.name !== undefined && name !== undefined && instances.name !== name;
   if (!instances || isOther || seen.has(ctx)) return undefined;
   seen.add(ctx);
-  const instance = new Instance(ctx, ctx.storage.sql);
+  const instance = new Instance(ctx, ctx.storage);
   metered(ctx, instance);
   instances.latest = instance;
   instances.count++;
+  instances.observer.restarted();
   byAddress.set(`${className}/${name}`, { instance, instances });
   return () => instances.onConstructed?.(instance, instances.count);
 }
 
-type OutboxEvent = {
-  readonly type: string;
-  readonly agent: string;
-  readonly name: string;
-  readonly payload: { readonly id: string; readonly attempt: number; readonly kind: string };
-};
+type LifecycleEvent = { readonly agent: string; readonly name: string } & (
+  | {
+      readonly type: "outbox:attempt" | "outbox:delivered" | "outbox:discarded";
+      readonly payload: { readonly id: string; readonly attempt: number; readonly kind: string };
+    }
+  | {
+      readonly type: "submission:status";
+      readonly payload: { readonly submissionId: string; readonly status: SubmissionStatus };
+    }
+);
 
-/** Subscribes once to the events of all outboxes. */
+/** Subscribes once to the events of all objects. */
 function listen(): void {
   if (isListening) return;
   isListening = true;
   subscribe("agents:lifecycle", (message) => {
-    const { type, agent, name, payload } = message as OutboxEvent;
-    const known = byAddress.get(`${agent}/${name}`);
-    if (!known) return;
-    const { id, attempt, kind } = payload;
-    if (type === "outbox:attempt") known.instance.attempting(id, attempt, kind);
-    if (type !== "outbox:delivered") return;
-    known.instances.taken.add(id);
-    known.instance.taken(id, attempt);
+    const event = message as LifecycleEvent;
+    const known = byAddress.get(`${event.agent}/${event.name}`);
+    if (known) observe(event, known.instance, known.instances.observer);
   });
+}
+
+function observe({ type, payload }: LifecycleEvent, instance: Instance, observer: Observer): void {
+  if (type === "submission:status") observer.reported(payload.submissionId, payload.status);
+  else if (type === "outbox:attempt")
+    instance.attempting(payload.id, payload.attempt, payload.kind);
+  else if (type === "outbox:delivered" || type === "outbox:discarded") {
+    observer.accepted.add(payload.id);
+    if (type === "outbox:delivered") instance.taken(payload.id, payload.attempt);
+  }
 }

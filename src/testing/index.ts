@@ -3,12 +3,17 @@
 export type { Duration } from "../core/options/duration.ts";
 export type { Instant } from "../core/options/instant.ts";
 export type { Replay, ReplayProblem, WorkflowHistory } from "../deploy/index.ts";
+export type { SaidMessage } from "./conversation.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
 export { crashable } from "./crashable.ts";
 export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";
+export {
+  type InspectWorkOptions,
+  inspectWork,
+  type WorkInspection,
+} from "./inspection/inspect-work.ts";
 export type { CrashPoint, Moment } from "./instance.ts";
-export type { SaidMessage } from "./invariants/conversation.ts";
-export { type InvariantOptions, invariantsOf } from "./invariants/invariants.ts";
+export { type InvariantOptions, invariantsOf } from "./invariants.ts";
 export { type Count, Meter, metered, type StorageObserver } from "./meter.ts";
 export type { WorkflowClass } from "./replay/entrypoint.ts";
 export { InvalidHistoryError } from "./replay/errors.ts";

@@ -1,6 +1,5 @@
 /** One instance of an object, from its construction to its eviction or crash. Numbers its writes and deliveries, and crashes it at one. */
 
-import { isMigration, keepHistory } from "./history.ts";
 import { isWrite, type StorageObserver } from "./meter.ts";
 
 /**
@@ -30,9 +29,10 @@ export class Instance implements StorageObserver {
   /** Numbers of the deliveries in flight. */
   readonly #inFlight = new Map<string, number>();
 
+  /** @param storage before it is intercepted */
   constructor(
     private readonly ctx: DurableObjectState,
-    private readonly sql: SqlStorage,
+    private readonly storage: DurableObjectStorage,
   ) {}
 
   /** Counts from now on, and crashes at that point, if there is one. */
@@ -48,9 +48,12 @@ export class Instance implements StorageObserver {
   }
 
   exec(query: string, run: () => Cursor): Cursor {
-    const cursor = isWrite(query) ? this.#write(query, run) : run();
-    if (isMigration(query)) keepHistory(this.sql);
-    return cursor;
+    return isWrite(query) ? this.#write(query, run) : run();
+  }
+
+  /** Sets an alarm again that was removed by a call which has failed. Not a write of the scenario. */
+  async restoreAlarm(time: number): Promise<void> {
+    await this.storage.setAlarm(time);
   }
 
   put<T>(_keys: number, run: () => T): T {

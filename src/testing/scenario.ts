@@ -14,7 +14,7 @@ import {
 } from "../core/options/option-schemas.ts";
 import { InvalidScenarioError } from "./errors.ts";
 import type { Moment } from "./instance.ts";
-import type { InvariantOptions } from "./invariants/invariants.ts";
+import type { InvariantOptions } from "./invariants.ts";
 
 export type Objects = Rpc.DurableObjectBranded | undefined;
 
@@ -48,7 +48,7 @@ export type CrashScenario<T extends Objects> = {
   readonly steps: readonly Step<T, unknown>[];
   /**
    * Whether everything expected has happened. Called repeatedly.
-   * @default the object's modules have no open or due work
+   * @default {@link inspectWork} finds no open work
    */
   readonly isOver?: Step<T, boolean>;
   /** Returns problems at the end, in addition to {@link invariantsOf}. */

@@ -8,7 +8,8 @@ import type { Instant } from "../core/options/instant.ts";
 import { duration, instant, optionsOf, readOptions } from "../core/options/option-schemas.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { VirtualClockError } from "./errors.ts";
-import { openWorkOf } from "./invariants/invariants.ts";
+import { readWork } from "./inspection/inspect-work.ts";
+import { describeDueWork } from "./inspection/open-work.ts";
 
 /** An alarm that is set again for the same time more often than this blocks the clock. */
 const MAX_AT_ONCE = 1_000;
@@ -156,7 +157,8 @@ class VirtualClock {
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
       // A retry waits for its own alarm, not here.
-      const open = (await openWorkOf(stub, "now")).join();
+      const work = await inObject(stub, (object, { storage }) => readWork(object, storage));
+      const open = describeDueWork(work, this.now()).join();
       // Work that exceeded `patience` before is not waited for again.
       if (open === "" || open === this.#overdue.get(id)) return;
       if (performance.now() < end) continue;

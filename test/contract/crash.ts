@@ -2,8 +2,12 @@
 
 import { capabilitiesOf } from "../../src/hosts/public.ts";
 import { method } from "../../src/kernel/outbox/index.ts";
-import { ask, type CrashScenario, crashAtEveryWrite } from "../../src/testing/index.ts";
-import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
+import {
+  ask,
+  type CrashScenario,
+  crashAtEveryWrite,
+  inspectWork,
+} from "../../src/testing/index.ts";
 import { momentsFrom, playScenarios } from "../support/crash/matrix.ts";
 import { message, until } from "../support/given.ts";
 import { sizeOf } from "../support/sizes.ts";
@@ -53,7 +57,7 @@ function scenariosOf(host: ContractHost): Scenario[] {
     const { status } = await instance.status();
     // An AgentWorkflow of the SDK fails if its agent is down in the moment when it begins. The health report says: restart it.
     if (status === "errored") await instance.restart();
-    return status === "complete" && (await openWorkOf(stub as DurableObjectStub)).length === 0;
+    return status === "complete" && (await inspectWork(stub as object)).open.length === 0;
   };
   return [
     {

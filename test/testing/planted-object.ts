@@ -4,14 +4,31 @@
  */
 
 import type { Destination } from "../../src/kernel/outbox/index.ts";
+import { metered, type StorageObserver } from "../../src/testing/index.ts";
 import { LedgerObject } from "../support/objects/ledger-object.ts";
+
+/** How often the submissions of an object were listed, by its name. */
+export const looks = new Map<string, number>();
+
+/** Storage that never sets an alarm. */
+const WITHOUT_ALARM: StorageObserver = {
+  exec: (_, run) => run(),
+  put: (_, run) => run(),
+  setAlarm: <T>() => Promise.resolve() as T,
+};
 
 export class PlantedObject extends LedgerObject {
   readonly #defect = this.ctx.id.name?.split("-")[0];
   readonly #life = crypto.randomUUID();
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    super(ctx, env);
+    super(ctx.id.name?.startsWith("asleep-") ? metered(ctx, WITHOUT_ALARM) : ctx, env);
+    const list = this.submissions.list.bind(this.submissions);
+    this.submissions.list = (options) => {
+      const { name = "" } = this.ctx.id;
+      looks.set(name, (looks.get(name) ?? 0) + 1);
+      return list(options);
+    };
     if (this.#defect === "repeats") this.#forgetWhatWasSaid();
   }
 
@@ -19,7 +36,7 @@ export class PlantedObject extends LedgerObject {
   onStart(): void {
     if (this.#defect === "forgets") this.#sql("DELETE FROM perdure_outbox");
     if (this.#defect === "twice") {
-      this.#sql("UPDATE perdure_submissions SET status = status WHERE settled_at IS NOT NULL");
+      this.#sql(`UPDATE perdure_submissions SET output = '"late"' WHERE settled_at IS NOT NULL`);
     }
     if (this.#defect === "renames") this.#putAgain();
     if (this.#defect === "endless" && this.#sql("SELECT 1 FROM perdure_submissions").length > 0) {

@@ -45,7 +45,6 @@ export {
   isIsolated,
   isTerminal,
   MAIN,
-  NEXT,
   type NewSubmission,
   publicThreadOf,
   type Submission,

@@ -14,6 +14,7 @@ import {
   type Moment,
 } from "../../../src/testing/index.ts";
 import { sizeOf } from "../sizes.ts";
+import { describeLeftRows } from "./rows.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
@@ -41,6 +42,10 @@ export function planned<T extends Objects>({ verbs, soonAfter, ...scenario }: Pl
       crashAtEveryWrite<T>({
         concurrency: CONCURRENCY,
         ...scenario,
+        check: async (stub, run) => [
+          ...((await scenario.check?.(stub, run)) ?? []),
+          ...(await describeLeftRows(run.stub(), scenario.expect)),
+        ],
         ...points,
       } as CrashScenario<T>),
   };

@@ -12,9 +12,9 @@ import {
   type CrashRun,
   type CrashScenario,
   crashAtEveryWrite,
+  inspectWork,
   type Script,
 } from "../../../src/testing/index.ts";
-import { openWorkOf } from "../../../src/testing/invariants/invariants.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
 import { withSteps } from "../../../src/workflow/think-workflow.ts";
@@ -24,6 +24,7 @@ import type { ThinkAgent } from "../think-agent.ts";
 import { type WorkflowBody, workflowBodies } from "../workflows/scripted-workflow.ts";
 import { isCrashedAgain, momentsFrom, playScenarios } from "./matrix.ts";
 import { differs } from "./objects.ts";
+import { describeLeftRows, describeOpenRows } from "./rows.ts";
 
 export type Run = CrashRun<ThinkAgent>;
 export type Agent = DurableObjectStub<ThinkAgent>;
@@ -243,7 +244,8 @@ export function workflow(scenario: WorkflowScenario): ThinkScenario {
 
 /** Nothing is open or due in any module. */
 export async function isAtRest(agent: Agent): Promise<boolean> {
-  return (await openWorkOf(agent as unknown as DurableObjectStub)).length === 0;
+  const { open } = await inspectWork(agent);
+  return open.length === 0 && (await describeOpenRows(agent)).length === 0;
 }
 
 /** `status` of each submission of the agent, the oldest first. */
@@ -330,6 +332,10 @@ async function crashes(
     // A workflow whose event is lost to a lapsing wait asks after 110 seconds (W2), and retries of calls to an agent that is down get ever rarer.
     timeout: "4 minutes",
     ...scenario,
+    check: async (agent: Agent, run: Run) => [
+      ...((await scenario.check?.(agent, run)) ?? []),
+      ...(await describeLeftRows(agent, scenario.expect)),
+    ],
     objects,
     concurrency: CONCURRENCY,
     moments: momentsFrom(index),
