@@ -12,6 +12,10 @@ import { offline } from "./offline.ts";
 type Proof = { readonly file: string; readonly sizes: Readonly<Record<string, number>> };
 
 const PROOFS: readonly Proof[] = [
+  { file: "test/acceptance/crash/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/acceptance/model/ledger.test.ts", sizes: { ACCEPTANCE_RUNS: 100 } },
+  { file: "test/acceptance/model/outbox.test.ts", sizes: { ACCEPTANCE_RUNS: 200 } },
+  { file: "test/acceptance/model/schedules.test.ts", sizes: { ACCEPTANCE_RUNS: 200 } },
   { file: "test/kernel/submissions/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/kernel/outbox/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
   { file: "test/kernel/waits/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
