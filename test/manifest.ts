@@ -19,6 +19,7 @@ const PROJECTS = {
   pure: [
     "test/scheduler/{calendar,language}/**/*.test.ts",
     "test/{bench,scripts}/**/*.test.ts",
+    "test/acceptance/soak/**/*.test.ts",
     "test/limits/simulation/*.test.ts",
     "test/operator/cli/**/*.test.ts",
     "test/operator/dashboard/*.test.ts",

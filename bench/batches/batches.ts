@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Runtime } from "../../examples/runtime.ts";
-import { call, drive, endsAfter, numbersOf, reached } from "../soak/driver.ts";
+import { call, drive, endsAfter, numbersOf, reached } from "../../test/acceptance/soak/driver.ts";
 import type { Batch, Outcome } from "./worker.ts";
 
 const POLL_MS = 250;

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { between, type Random } from "../soak/random.ts";
+import { between, type Random } from "../../test/acceptance/soak/random.ts";
 import { type Allowed, TURN, USAGE } from "./words.ts";
 
 const MINUTE_MS = 60_000;

@@ -9,8 +9,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Runtime } from "../../examples/runtime.ts";
-import { call, drive, endsAfter, numbersOf, reached, tell } from "../soak/driver.ts";
-import { between, randomOf } from "../soak/random.ts";
+import {
+  call,
+  drive,
+  endsAfter,
+  numbersOf,
+  reached,
+  tell,
+} from "../../test/acceptance/soak/driver.ts";
+import { between, randomOf } from "../../test/acceptance/soak/random.ts";
 import { type Evidence, FINDINGS, findingsOf, openIn } from "./count.ts";
 import { Provider } from "./provider.ts";
 import type { Allowed, Look, Turn } from "./words.ts";

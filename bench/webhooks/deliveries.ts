@@ -1,7 +1,7 @@
 /** The deliveries of the soak: a plan from a seed, and each sender's signature. */
 
 import { createHmac } from "node:crypto";
-import { between, oneOf, type Random } from "../soak/random.ts";
+import { between, oneOf, type Random } from "../../test/acceptance/soak/random.ts";
 
 export const SOURCES = ["github", "stripe", "standard-webhooks"] as const;
 /** What a handler calls: one or two methods of the agent, or none. */

@@ -1,7 +1,7 @@
 /** Sends deliveries until they are answered with 2xx, and records every answer. */
 
 import { setTimeout as delay } from "node:timers/promises";
-import { between, oneOf, type Random } from "../soak/random.ts";
+import { between, oneOf, type Random } from "../../test/acceptance/soak/random.ts";
 import { type Again, type Delivery, MAX_BYTES, requestOf } from "./deliveries.ts";
 
 const PATIENCE_MS = 30_000;

@@ -8,8 +8,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Runtime } from "../../examples/runtime.ts";
-import { call, drive, endsAfter, numbersOf, reached, tell } from "../soak/driver.ts";
-import { between, randomOf } from "../soak/random.ts";
+import { call, drive, endsAfter, numbersOf, reached, tell } from "../../test/acceptance/soak/driver.ts";
+import { between, randomOf } from "../../test/acceptance/soak/random.ts";
 import { type Evidence, FINDINGS, findingsOf, openIn, sentOf } from "./count.ts";
 import {
   agentsOf,

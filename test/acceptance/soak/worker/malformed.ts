@@ -3,7 +3,7 @@
 import type { UIMessage } from "ai";
 import { method } from "perdure/outbox";
 import type { DurableThink } from "perdure/think";
-import { soakAsk } from "./model.ts";
+import { toPrompt } from "./model.ts";
 
 const HALF = "half \ud83d";
 
@@ -12,7 +12,7 @@ export async function acceptedMalformed(agent: DurableThink): Promise<string[]> 
   const message = (id: string): UIMessage => ({
     id,
     role: "user",
-    parts: [{ type: "text", text: soakAsk({ text: "malformed" }) }],
+    parts: [{ type: "text", text: toPrompt({ text: "malformed" }) }],
   });
   const submit = (options: object, id: string = crypto.randomUUID()) =>
     agent.submitMessages([message(id)], { thread: "malformed", ...options });

@@ -5,8 +5,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { offline } from "../../scripts/offline.ts";
-import { freePort, healthy, ProcessGroup } from "../../scripts/process-group.ts";
+import { offline } from "../../../scripts/offline.ts";
+import { freePort, healthy, ProcessGroup } from "../../../scripts/process-group.ts";
 import type { HostOptions } from "./host.ts";
 
 /** The time limit of a start on a busy machine with much pending work. */

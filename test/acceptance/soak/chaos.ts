@@ -57,13 +57,13 @@ export class Chaos {
   }
 
   /**
-   * Resumes workflows as the platform does after a machine failure. Their agents wake by their alarms. Returns how
-   * many were open.
+   * Resumes workflows as the platform does after a machine failure. Their agents wake by their alarms. Returns the number
+   * of open ones.
    */
   async wake(): Promise<number> {
     const open = this.#workflows().filter((id) => !this.#ended.has(id));
-    const statuses = await this.#client.insist<Record<string, string>>("-", "wake", open);
-    const ended = Object.entries(statuses ?? {}).filter(([, status]) => ENDED.test(status));
+    const statuses = await this.#client.onWorkflows("wake", open);
+    const ended = Object.entries(statuses).filter(([, status]) => ENDED.test(status));
     for (const [id] of ended) this.#ended.add(id);
     return open.length - ended.length;
   }

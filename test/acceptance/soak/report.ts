@@ -1,8 +1,8 @@
 /** Prints the results of the soak: the amount of work, the findings, and their details. */
 
 import type { Failures } from "./client.ts";
-import { type Evidence, type Finding, KINDS } from "./count.ts";
 import { tell } from "./driver.ts";
+import { type Evidence, type Finding, KINDS } from "./judge/evidence.ts";
 import type { Load } from "./load.ts";
 import { CUT_OFF } from "./words.ts";
 
@@ -33,28 +33,27 @@ export function report(findings: readonly Finding[], evidence: Evidence, course:
   return isFine;
 }
 
-function tellOfLoad({ entries, records, looks }: Evidence, course: Course): void {
-  const { deliveries, effects, outcomes } = records;
+function tellOfLoad({ entries, records, looks, followers }: Evidence, course: Course): void {
+  const { deliveries, effects, steps, outcomes } = records;
   const again = (times: Iterable<number>) => [...times].reduce((sum, time) => sum + time - 1, 0);
-  const count = (kind: string) => entries.filter((entry) => entry.kind === kind).length;
   const reports = [...outcomes.values()].map((of) =>
-    [...of.values()].reduce((sum, n) => sum + n, 0),
+    [...of.values()].reduce((sum, times) => sum + times, 0),
   );
   const { kills, downMs, openAtLast, settleMs, refusals, asked } = course;
   const turns = looks.flatMap(({ submissions }) => submissions);
   const runs = looks.flatMap((look) => look.runs);
+  const cutOff = [...outcomes.values()].filter((of) => [...of.keys()].join().includes(CUT_OFF));
+  const verbs = [...asked].sort(([one], [other]) => (one < other ? -1 : 1));
   console.log(
     [
       `${kills} kills, ${(downMs / Math.max(kills, 1) / 1_000).toFixed(1)} s down each; ` +
         `${openAtLast} open at the last, settled in ${(settleMs / 1_000).toFixed(0)} s`,
-      `${count("workflow")} workflows, ${count("submission")} submissions ` +
-        `(${asked.twice} asked for twice, ${asked.cancelled} cancelled), ` +
-        `${asked.terminated} workflows terminated, ${asked.cleared} conversations cleared, ${asked.reset} agents reset, ` +
-        `${asked.malformed} calls with malformed text, ` +
-        `${turns.length} turns with those of workflows and schedules, ` +
+      `${entries.length} requests: ${verbs.map(([verb, times]) => `${verb} ${times}`).join(", ")}`,
+      `${turns.length} turns with those of workflows and schedules, ` +
         `${turns.filter(({ attempts }) => attempts > 1).length} of them in more than one attempt; ` +
-        `${[...outcomes.values()].filter((of) => [...of.keys()].join().includes(CUT_OFF)).length} workflows with a child that was interrupted`,
-      `${runs.length} runs of schedules, ${deliveries.size} events, ${effects.size} effects`,
+        `${cutOff.length} workflows with a child that was interrupted`,
+      `${runs.length} runs of schedules, ${deliveries.size} events, ${effects.size} effects, ` +
+        `${steps.length} steps of durable tools, ${followers.length} followers`,
       `came again, as is allowed: ${again([...deliveries.values()].map(({ times }) => times))} events ` +
         `(${refusals} were refused), ${again(reports)} outcomes`,
     ].join("\n"),

@@ -9,12 +9,28 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import type { Random } from "./random.ts";
-import { noRecords, noteDelivery, noteEffect, noteOutcome, type Records } from "./records.ts";
-import { HOOK_SECRET, type Outcome } from "./words.ts";
+import {
+  noRecords,
+  noteDelivery,
+  noteEffect,
+  noteMethod,
+  noteOutcome,
+  type Records,
+} from "./records.ts";
+import { HOOK_SECRET } from "./words.ts";
 
 /** The shares of webhooks that are answered 503: before and after they are recorded. */
 const REFUSED = 0.05;
 const FORGOTTEN = 0.05;
+
+/** Requests of tools, methods, models and workflows, by path. */
+const NOTES: Readonly<Record<string, (records: Records, body: never) => void>> = {
+  "/effects": (records, { key }: { key: string }) => noteEffect(records, key),
+  "/steps": (records, step: Records["steps"][number]) => records.steps.push(step),
+  "/readings": (records, reading: Records["readings"][number]) => records.readings.push(reading),
+  "/methods": noteMethod,
+  "/outcomes": noteOutcome,
+};
 
 export class Receiver {
   readonly #random: Random;
@@ -50,9 +66,9 @@ export class Receiver {
     const body = await text(request);
     if (request.url === "/hooks") this.#hook(request, body, response);
     else {
-      if (request.url === "/effects") noteEffect(this.records, JSON.parse(body).key);
-      else if (request.url === "/outcomes") noteOutcome(this.records, JSON.parse(body) as Outcome);
-      else throw new Error(`No handler for ${request.url}`);
+      const note = NOTES[request.url ?? ""];
+      if (note === undefined) throw new Error(`No handler for ${request.url}`);
+      note(this.records, JSON.parse(body) as never);
       response.end("{}");
     }
   }
