@@ -1,10 +1,10 @@
 /** The worker of the batches: an agent with a model that answers at once, and a workflow that asks about many items. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
+import { ask, ScriptedModel } from "perdure/testing";
+import { DurableThink } from "perdure/think";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
 import { z } from "zod";
-import { DurableThink } from "../../src/hosts/think/index.ts";
-import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
 import { served } from "../worker/served.ts";
 
 interface Env extends Cloudflare.Env {
@@ -16,6 +16,9 @@ export type Batch = { readonly id: string; readonly items: number };
 /** The result of a workflow: the number of correct answers in the right order, and the duration. */
 export type Outcome = { readonly right: number; readonly ms: number };
 
+/** Submissions of one page of a list. */
+const PAGE = 1_000;
+
 export class BatchAgent extends DurableThink<Env> {
   override getModel() {
     return new ScriptedModel();
@@ -25,14 +28,17 @@ export class BatchAgent extends DurableThink<Env> {
     await this.runWorkflow("BATCHES", params, { id, agentBinding: "BatchAgent" });
   }
 
-  /** How many submissions there are, and how many of them have ended. */
+  /** The numbers of accepted and of completed submissions. */
   async progress(): Promise<{ accepted: number; ended: number }> {
-    await this.submissionStats();
-    return this.ctx.storage.sql
-      .exec<{ accepted: number; ended: number }>(
-        `SELECT COUNT(*) AS accepted, COUNT(*) FILTER (WHERE status = 'completed') AS ended FROM perdure_submissions`,
-      )
-      .one();
+    let [accepted, ended] = [0, 0];
+    for (let before: string | undefined; ; ) {
+      const page = await this.listSubmissions({ limit: PAGE, ...(before && { before }) });
+      const last = page.at(-1);
+      if (last === undefined) return { accepted, ended };
+      accepted += page.length;
+      ended += page.filter(({ status }) => status === "completed").length;
+      before = last.submissionId;
+    }
   }
 }
 

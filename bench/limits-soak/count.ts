@@ -1,4 +1,4 @@
-/** Counts findings, of which there must be none. Decides by the agents' tables and the provider's count alone. */
+/** Counts findings, of which there must be none. Decides by the agents' public verbs and the provider's count alone. */
 
 import type { Look, Turn } from "./words.ts";
 

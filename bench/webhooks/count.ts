@@ -1,4 +1,4 @@
-/** Counts findings, of which there must be none. Decides by the answers and the agents' tables alone. */
+/** Counts findings, of which there must be none. Decides by the answers and the public verbs of the agents alone. */
 
 import type { Kind, Look } from "./deliveries.ts";
 import type { Record } from "./sender.ts";

@@ -5,7 +5,7 @@ import { between, oneOf, type Random } from "../../test/acceptance/soak/random.t
 
 export const SOURCES = ["github", "stripe", "standard-webhooks"] as const;
 /** What a handler calls: one or two methods of the agent, or none. */
-export const KINDS = ["submit", "workflow", "sync", "async", "two", "none"] as const;
+const KINDS = ["submit", "workflow", "sync", "async", "two", "none"] as const;
 /** When a delivery is sent again: at the same time over other connections, after the next kill, or after all others, in order. */
 const AGAIN = ["together", "after a kill", "later"] as const;
 /** Of the Worker's endpoints. */
@@ -27,7 +27,7 @@ export type Delivery = Body & {
   readonly again: readonly Again[];
 };
 
-/** What an agent's tables have. */
+/** The state of an agent, by its public verbs. */
 export type Look = {
   readonly agent: string;
   readonly log: readonly {

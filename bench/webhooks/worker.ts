@@ -5,10 +5,10 @@ import type { AgentWorkflowEvent } from "agents/workflows";
 import { inbound } from "perdure/inbound";
 import { dedupe, method, type Delivery as Sent } from "perdure/outbox";
 import type { SubmissionEvent } from "perdure/submissions";
+import { ask, ScriptedModel } from "perdure/testing";
 import { DurableThink } from "perdure/think";
 import { type Arrival, github, standardWebhooks, stripe, webhooks } from "perdure/webhooks";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
-import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
 import { meterOf } from "../worker/cost.ts";
 import { served } from "../worker/served.ts";
 import { type Body, isSmall, type Look, MAX_BYTES } from "./deliveries.ts";
@@ -22,6 +22,8 @@ type Params = { readonly delivery: string };
 /** For an agent whose name asks for it: one slow turn at a time, and one that waits. */
 const SMALL = { maxPending: 1, maxConcurrentTurns: 1 } as const;
 const SLOW_MS = 300;
+/** Items of one page of a list. */
+const PAGE = 1_000;
 const OPEN = ["queued", "running", "waiting", "paused", "waitingForPause"];
 
 export class HookAgent extends DurableThink<Env> {
@@ -62,30 +64,68 @@ export class HookAgent extends DurableThink<Env> {
     this.#once(sent, () => this.note(delivery, "turn"));
   }
 
-  look(): Look {
-    const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
-      this.ctx.storage.sql.exec<Row>(query).toArray();
+  async look(): Promise<Look> {
+    const effects = this.ctx.storage.sql.exec<{ delivery: string; what: string; times: number }>(
+      "SELECT delivery, what, times FROM effects",
+    );
+    const log = await everyPage((page) => this.inbound.list(page));
+    const deadLetters = await everyPage((page) => this.outbox.listDeadLetters(page));
     return {
       agent: this.name,
-      log: all("SELECT source, id, verdict, duplicates, error FROM perdure_inbound"),
-      effects: all("SELECT delivery, what, times FROM effects"),
-      submissions: all(
-        "SELECT json_extract(metadata, '$.delivery') AS delivery, status FROM perdure_submissions",
-      ),
-      workflows: all<{ id: string }>("SELECT workflow_id AS id FROM cf_agents_workflows").map(
-        ({ id }) => id,
-      ),
-      waiting:
-        all<{ count: number }>("SELECT COUNT(*) AS count FROM perdure_outbox")[0]?.count ?? 0,
-      deadLetters: all("SELECT id, last_error AS error FROM perdure_dead_letters"),
+      log: log.map(({ source, id, verdict, duplicates, error }) => {
+        return { source, id, verdict, duplicates, error: error?.message ?? null };
+      }),
+      effects: effects.toArray(),
+      submissions: await this.#submissions(),
+      workflows: this.#workflows(),
+      waiting: (await this.outbox.stats()).waiting,
+      deadLetters: deadLetters.map(({ id, lastError: error }) => ({ id, error })),
     };
   }
 
-  /** Rows that the log has written since the last call. */
-  rowsOfLog(): number {
-    const rows = this.#meter?.rowsWrittenBy((query) => query.includes("perdure_inbound")) ?? 0;
+  async #submissions(): Promise<Look["submissions"]> {
+    const found: Look["submissions"][number][] = [];
+    for (let before: string | undefined; ; ) {
+      const page = await this.listSubmissions({ limit: PAGE, ...(before && { before }) });
+      const last = page.at(-1);
+      if (last === undefined) return found;
+      for (const { metadata, status } of page) {
+        found.push({ delivery: String(metadata?.delivery), status });
+      }
+      before = last.submissionId;
+    }
+  }
+
+  #workflows(): string[] {
+    const found: string[] = [];
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page = this.getWorkflows({ limit: 100, ...(cursor && { cursor }) });
+      found.push(...page.workflows.map(({ workflowId }) => workflowId));
+      cursor = page.nextCursor;
+    }
+    return found;
+  }
+
+  /** Rows that the agent has written since the last call. */
+  rowsWritten(): number {
+    const rows = this.#meter?.rowsWrittenBy((query) => !query.includes("__miniflare")) ?? 0;
     this.#meter?.reset();
     return rows;
+  }
+}
+
+async function everyPage<Item>(
+  read: (page: {
+    limit: number;
+    cursor?: string;
+  }) => Promise<{ readonly items: readonly Item[]; readonly cursor?: string | undefined }>,
+): Promise<Item[]> {
+  const found: Item[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await read({ limit: PAGE, ...(cursor && { cursor }) });
+    found.push(...page.items);
+    if (page.cursor === undefined) return found;
+    cursor = page.cursor;
   }
 }
 
@@ -133,7 +173,7 @@ const hooks = webhooks(github(options), stripe(options), standardWebhooks(option
 
 const requests = served<Env>({
   look: async (env, name: string) => (await getAgentByName(env.HookAgent, name)).look(),
-  rows: async (env, name: string) => (await getAgentByName(env.HookAgent, name)).rowsOfLog(),
+  rows: async (env, name: string) => (await getAgentByName(env.HookAgent, name)).rowsWritten(),
   /** The platform's status of workflows. Resumes open ones, for which the local engine needs an event after a kill. */
   workflows: async (env, ids: string[]) => {
     const statuses = ids.map(async (id) => {
