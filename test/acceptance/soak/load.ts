@@ -50,7 +50,7 @@ const DISTURB_MS = 400;
 /** How often approvals are granted, and dead letters redriven. */
 const PERSON_MS = 1_000;
 /** Open submissions of one lane. */
-const LANE_OPEN = 3;
+const LANE_OPEN = 2;
 
 export class Load {
   readonly #client: Client;

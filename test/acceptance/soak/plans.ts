@@ -62,7 +62,7 @@ export function expectedOutcome({ id, steps }: Plan): string[] {
 }
 
 /** The result of a step that succeeded. */
-export function expectedResult(step: PlanStep, name: string): string {
+function expectedResult(step: PlanStep, name: string): string {
   if (step.kind !== "promptAll") return `${step.kind}:${name}`;
   return `promptAll:${Array.from({ length: step.items }, (_, item) => `${name}.${item}`).join()}`;
 }

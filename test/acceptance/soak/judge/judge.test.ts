@@ -176,6 +176,27 @@ describe("a correct run", () => {
       }),
     ],
     [
+      "where a turn has stored no message, and its follower has its reply",
+      changed(() => {
+        const submissions = [{ ...ENDED, thread: "isolated", messageId: null }, SECOND];
+        const ends = new Map([["sub-1", ["completed"]]]);
+        const messages = new Map([["sub-1", [ANSWER]]]);
+        const kind = "submission" as const;
+        const follower = {
+          agent: "a",
+          kind,
+          id: "sub-1",
+          ends,
+          messages,
+          isOver: true,
+          connections: 1,
+        };
+        const first = { ...given().first, ask: { ...ASK, thread: "isolated" } };
+        const entries = given().entries.map((entry) => (entry.id === "s-1" ? first : entry));
+        return { entries, looks: [{ ...LOOK, submissions }], followers: [follower] };
+      }),
+    ],
+    [
       "where a workflow was terminated",
       changed(({ workflow, records }) => {
         workflow.isTerminated = true;
