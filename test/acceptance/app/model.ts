@@ -2,6 +2,7 @@
 
 import { isFollowUp, ScriptedModel } from "perdure/testing";
 import { findHold, type Hold } from "./hold.ts";
+import { toolResults } from "./receivers.ts";
 
 type CallOptions = Parameters<ScriptedModel["doStream"]>[0];
 type Stream = Awaited<ReturnType<ScriptedModel["doStream"]>>["stream"];
@@ -9,7 +10,10 @@ type Part = Stream extends ReadableStream<infer P> ? P : never;
 
 export class HeldModel extends ScriptedModel {
   override async doStream(options: CallOptions): Promise<{ stream: Stream }> {
-    const hold = findHold(parseId(getQuestion(options)));
+    const id = parseId(getQuestion(options));
+    const results = options.prompt.filter(({ role }) => role === "tool");
+    if (id !== undefined) toolResults.receive(id, JSON.stringify(results));
+    const hold = findHold(id);
     if (hold?.options.at === "reply") {
       const { stream } = await super.doStream(options);
       return { stream: pauseReply(stream, hold, options.abortSignal) };

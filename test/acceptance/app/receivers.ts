@@ -27,6 +27,8 @@ class Receiver<Item> {
 export const charges = new Receiver<string>();
 /** Steps of the durable tool `ship` as `name idempotencyKey`, by account. */
 export const shipments = new Receiver<string>();
+/** Tool results that each call of the model gets, as JSON, by the `id` of the script. */
+export const toolResults = new Receiver<string>();
 /** Deliveries to the method `receive()` of an object, by submission, or by the key of an event of the app. */
 export const deliveries = new Receiver<Delivery>();
 /** Idempotency keys of scheduled handlers, by the name of the object and the task. */

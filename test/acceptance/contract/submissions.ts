@@ -91,6 +91,25 @@ export function submissionsContract(host: Host): void {
     ]);
   });
 
+  it.runIf(supports(host, "retry"))(
+    "L2 L5: a model that fails after its turn was cancelled does not bring it back",
+    async () => {
+      const agent = given();
+      const hold = new Hold({ ignoresAbort: true });
+      const script = { id: hold.id, fail: "Overloaded", failTimes: 1, status: 503 };
+      const submissionId = await agent.submit(script, { retry: { maxAttempts: 3 } });
+      await until(() => hold.arrived > 0);
+      await (await agent.verbs()).cancelSubmission(submissionId);
+      const aborted = await agent.untilEnded(submissionId);
+      hold.release();
+      await until(() => hold.passed > 0);
+      const next = await agent.submit("next");
+      expect(await agent.untilEnded(next)).toMatchObject({ status: "completed" });
+      expect(await agent.inspect(submissionId)).toEqual(aborted);
+      expect(hold.arrived).toBe(1);
+    },
+  );
+
   it("L2: a tool that ignores its abort changes nothing after the turn was cancelled", async () => {
     const agent = given();
     const hold = new Hold({ ignoresAbort: true });

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { givenAgent, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import { type Host, supports } from "../app/hosts.ts";
-import { charges, shipments } from "../app/receivers.ts";
+import { charges, shipments, toolResults } from "../app/receivers.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
 
@@ -42,6 +42,21 @@ export function toolsContract(host: Host): void {
       hold.release();
       expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
       expect(charges.count(account)).toBe(1);
+    },
+  );
+
+  it.runIf(supports(host, "recorded tools"))(
+    "L6: after a crash the model gets the result of a tool that has returned",
+    async () => {
+      const agent = given();
+      const hold = new Hold({ from: 2 });
+      const script = { id: hold.id, tool: { name: "charge", input: { account: hold.id } } };
+      const submissionId = await agent.submit(script);
+      await until(() => hold.arrived >= 2);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
+      expect(toolResults.get(hold.id).at(-1)).toContain(`Charged ${hold.id}`);
     },
   );
 
@@ -101,6 +116,24 @@ export function toolsContract(host: Host): void {
       // The interrupted step runs again under its key.
       expect(new Set(shipments.get(account)).size).toBe(3);
       expect(accounts.map((one) => charges.count(one))).toEqual([1, 1, 1]);
+    },
+  );
+
+  it.runIf(supports(host, "durable tools"))(
+    "L2 L5: a durable tool runs no further step after its turn was cancelled",
+    async () => {
+      const agent = given();
+      const hold = new Hold({ ignoresAbort: true });
+      const input = { account: hold.id, hold: hold.id };
+      const submissionId = await agent.submit({ ...unique(), tool: { name: "ship", input } });
+      await until(() => hold.arrived > 0);
+      await (await agent.verbs()).cancelSubmission(submissionId);
+      hold.release();
+      await until(() => hold.passed > 0);
+      const next = await agent.submit("next");
+      expect(await agent.untilEnded(next)).toMatchObject({ status: "completed" });
+      const steps = shipments.get(hold.id).map((step) => step.split(" ")[0]);
+      expect(steps).toEqual(["reserve", "pay"]);
     },
   );
 
