@@ -10,6 +10,9 @@ import { LedgerObject } from "../support/objects/ledger-object.ts";
 /** How often the submissions of an object were listed, by its name. */
 export const looks = new Map<string, number>();
 
+/** Objects whose turn will never end, by name. */
+export const hanging = new Set<string>();
+
 /** Storage that never sets an alarm. */
 const WITHOUT_ALARM: StorageObserver = {
   exec: (_, run) => run(),
@@ -40,7 +43,10 @@ export class PlantedObject extends LedgerObject {
     }
     if (this.#defect === "renames") this.#putAgain();
     if (this.#defect === "endless" && this.#sql("SELECT 1 FROM perdure_submissions").length > 0) {
-      this.turns.run = () => new Promise(() => {});
+      this.turns.run = () => {
+        hanging.add(this.ctx.id.name ?? "");
+        return new Promise(() => {});
+      };
     }
   }
 

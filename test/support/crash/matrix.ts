@@ -13,7 +13,7 @@ import {
   crashAtEveryWrite,
   type Moment,
 } from "../../../src/testing/index.ts";
-import { sizeOf } from "../sizes.ts";
+import { HANG_MS, sizeOf } from "../sizes.ts";
 import { describeLeftRows } from "./rows.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
@@ -41,6 +41,7 @@ export function planned<T extends Objects>({ verbs, soonAfter, ...scenario }: Pl
     crash: (points) =>
       crashAtEveryWrite<T>({
         concurrency: CONCURRENCY,
+        timeout: HANG_MS,
         ...scenario,
         check: async (stub, run) => [
           ...((await scenario.check?.(stub, run)) ?? []),
