@@ -26,7 +26,7 @@ import { instantMs } from "../../src/core/options/instant.ts";
 import { MIGRATIONS as LEDGER } from "../../src/kernel/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
-import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";
+import { again, crashOne, jobOf, type Ledger, sleep, wakeNow, within } from "../support/ledger.ts";
 import { births } from "../support/objects/ledger-object.ts";
 import { WAKE_CAPABILITY, type WakeCapability } from "../support/objects/wake-capability.ts";
 
@@ -426,11 +426,10 @@ describe("wake", () => {
     const stub = givenLedger();
     await inCapability(stub, async (wakeCapability) => {
       wakeCapability.onDrive = () => drive(wakeCapability);
-      await wakeCapability.wake.noLaterThan(Date.now());
+      await wakeCapability.wake.noLaterThan(Date.now() + LATER);
     });
-    await until(() => inCapability(stub, ({ drives }) => drives > 0));
-    // The outcome is applied after the drive.
-    await sleep(50);
+    // Ends when the outcome is applied.
+    await wakeNow(stub);
     return inCapability(stub, async ({ wake, drives }, ctx) => ({
       drives,
       armedFor: wake.armedFor,
