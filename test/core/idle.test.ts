@@ -9,6 +9,7 @@ import { send, sleep, somewhere, submit } from "../support/ledger.ts";
 import { couriers, refusals } from "../support/objects/ledger-object.ts";
 import { schedulerScripts } from "../support/objects/scheduler-object.ts";
 import { task } from "../support/scheduler.ts";
+import { HANG_MS } from "../support/sizes.ts";
 import { ask, givenWaits, open } from "../support/waits.ts";
 
 type Clock = ReturnType<typeof virtualClock>;
@@ -38,14 +39,14 @@ async function wakes(clock: Clock, stub: DurableObjectStub<undefined>, hours: nu
 const asStub = (stub: object) => stub as DurableObjectStub<undefined>;
 
 it("O5: an object that waits for a person for six days does not wake", async () => {
-  using clock = virtualClock();
+  using clock = virtualClock({ patience: HANG_MS });
   const stub = givenWaits();
   await open(stub, ask({ timeoutMs: 7 * DAY_MS }));
   expect(await wakes(clock, asStub(stub), 6 * 24)).toEqual([]);
 });
 
 it("S1: an object that waits for a schedule wakes at its time, and once after it", async () => {
-  using clock = virtualClock({ at: "2027-03-27T00:00:00Z" });
+  using clock = virtualClock({ at: "2027-03-27T00:00:00Z", patience: HANG_MS });
   const name = `idle-${crypto.randomUUID()}`;
   schedulerScripts.set(name, {
     tasks: () => ({ t: task(async () => {}, { schedule: "every day at 09:00", timezone: "UTC" }) }),
@@ -63,7 +64,7 @@ it("S1: an object that waits for a schedule wakes at its time, and once after it
 });
 
 it("O3: an object with a delivery in backoff wakes for each attempt, and once after it", async () => {
-  using clock = virtualClock({ patience: "0.1 seconds" });
+  using clock = virtualClock({ patience: HANG_MS });
   const stub = givenLedger();
   const to = somewhere();
   let attempts = 0;
@@ -76,7 +77,7 @@ it("O3: an object with a delivery in backoff wakes for each attempt, and once af
 });
 
 it("O5: an object whose turn has ended wakes once more, and then never", async () => {
-  using clock = virtualClock();
+  using clock = virtualClock({ patience: HANG_MS });
   const stub = givenLedger();
   await submit(stub, {}, { submissionId: "s", notify: [somewhere()] });
   await stub.wait("s");

@@ -12,6 +12,7 @@ import { jobOf, sleep, within } from "../support/ledger.ts";
 import { waitsScripts } from "../support/objects/waits-object.ts";
 import { givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
 import { recorder, silence, TestScheduler, task } from "../support/scheduler.ts";
+import { HANG_MS } from "../support/sizes.ts";
 import { ask, givenWaits, open } from "../support/waits.ts";
 
 const HOUR_MS = 3_600_000;
@@ -122,7 +123,7 @@ function start(find: () => DurableObjectStub): Promise<void> {
 describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capability, given }) => {
   it(`L1: ${what} is done in time when the alarm was lost and the object starts again`, async () => {
     silence();
-    using clock = virtualClock({ at: NIGHT });
+    using clock = virtualClock({ at: NIGHT, patience: HANG_MS });
     const { find, isDone } = await given();
     await lose(find);
     expect(await isDone()).toBe(false);
@@ -133,7 +134,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
 
   it(`L1: ${what} is done when its job is overdue and has no alarm`, async () => {
     silence();
-    using clock = virtualClock({ at: NIGHT });
+    using clock = virtualClock({ at: NIGHT, patience: HANG_MS });
     const { find, isDone } = await given();
     await lose(find);
     await clock.advance("61 minutes");
@@ -146,7 +147,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
 
   it(`L1: ${what} is done when its alarm is a minute overdue and did not fire`, async () => {
     silence();
-    using clock = virtualClock({ at: NIGHT });
+    using clock = virtualClock({ at: NIGHT, patience: HANG_MS });
     const { find, isDone } = await given();
     await lose(find);
     // The platform dropped it, and the object's storage still has it.
@@ -194,7 +195,7 @@ describe("a start that finds its alarm", () => {
 describe("a sub-agent", () => {
   it("L1: a sub-agent runs its schedule again when the root's alarm was lost and the root starts", async () => {
     silence();
-    using clock = virtualClock({ at: NIGHT });
+    using clock = virtualClock({ at: NIGHT, patience: HANG_MS });
     const { came, note } = recorder();
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
     agentTasks.set(child, () => ({

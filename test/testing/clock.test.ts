@@ -42,7 +42,7 @@ async function givenTask(schedule: string, work = async () => {}) {
 
 describe("schedules", () => {
   it("S1 S5: an hourly task fires 24 times in a day, each at its time and in order", async () => {
-    using clock = virtualClock({ at: SPRING });
+    using clock = virtualClock({ at: SPRING, patience: HANG_MS });
     const { stub, came, occurrences } = await givenTask("every hour");
     await clock.advance("1 day", stub);
     expect(came).toHaveLength(24);
@@ -55,7 +55,7 @@ describe("schedules", () => {
   });
 
   it("S2: a daily task keeps its wall-clock time across the change to summer time", async () => {
-    using clock = virtualClock({ at: SPRING });
+    using clock = virtualClock({ at: SPRING, patience: HANG_MS });
     const { stub, occurrences } = await givenTask("every day at 01:30");
     await clock.advance("3 days", stub);
     expect(occurrences()).toEqual([
@@ -67,7 +67,7 @@ describe("schedules", () => {
   });
 
   it("S1: the alarms of several objects run in the order of their times", async () => {
-    using clock = virtualClock({ at: SPRING });
+    using clock = virtualClock({ at: SPRING, patience: HANG_MS });
     const order: string[] = [];
     const [one, other] = await Promise.all([
       givenTask("every day at 09:00", async () => void order.push("nine")),
@@ -78,7 +78,7 @@ describe("schedules", () => {
   });
 
   it("S3: an object catches up on time that passed without it when it is woken", async () => {
-    using clock = virtualClock({ at: SPRING });
+    using clock = virtualClock({ at: SPRING, patience: HANG_MS });
     const { stub, occurrences } = await givenTask("every hour");
     await clock.advance("5.5 hours");
     expect(occurrences()).toEqual([]);
@@ -98,7 +98,7 @@ describe("schedules", () => {
 
 describe("submissions", () => {
   it("L8: a 429 is retried after its Retry-After", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     const stub = givenLedger();
     const script = { fail: "busy", failTimes: 1, status: 429, headers: { "retry-after": "3600" } };
     await submit(stub, script, { submissionId: "s" });
@@ -116,7 +116,7 @@ describe("submissions", () => {
   });
 
   it("L1: notBefore delays a turn until its time", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     const stub = givenLedger();
     const at = Date.now() + 7_200_000;
     await submit(stub, {}, { submissionId: "s", notBefore: new Date(at) });
@@ -143,7 +143,7 @@ describe("submissions", () => {
   });
 
   it("L9: retention deletes submissions that ended long ago", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { retention: { maxAge: "1 day" } });
     await submit(stub, {}, { submissionId: "old" });
@@ -162,7 +162,7 @@ describe("the clock", () => {
     const before = Date.now();
     const RealDate = Date;
     {
-      using clock = virtualClock();
+      using clock = virtualClock({ patience: HANG_MS });
       await clock.advance("30 days");
       const month = 30 * 86_400_000;
       for (const now of [
@@ -201,7 +201,7 @@ describe("the clock", () => {
   });
 
   it("refuses invalid times and durations, and times in the past", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     await expect(clock.advance(-1)).rejects.toThrow(
       /Invalid duration -1: expected a positive number/,
     );

@@ -3,7 +3,7 @@
 import { method } from "perdure/outbox";
 import { virtualClock } from "perdure/testing";
 import { expect, it } from "vitest";
-import { givenAgent, refusal, until } from "../app/given.ts";
+import { BOUND_MS, givenAgent, refusal, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import type { Host } from "../app/hosts.ts";
 import { deliveries, refusals } from "../app/receivers.ts";
@@ -118,7 +118,7 @@ export function deliveriesContract(host: Host): void {
     const submissionId = await agent.submit("Hello", { notify: method("receive") });
     await agent.untilEnded(submissionId);
     await until(() => deliveries.count(submissionId) > 0);
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     // The last alarm finds nothing to do.
     await until(async () => {
       await clock.advance("1 minute", agent.root);

@@ -2,7 +2,7 @@
 
 import { type VirtualClock, virtualClock } from "perdure/testing";
 import { expect, it } from "vitest";
-import { type GivenAgent, givenAgent, until } from "../app/given.ts";
+import { BOUND_MS, type GivenAgent, givenAgent, until } from "../app/given.ts";
 import type { Host } from "../app/hosts.ts";
 import { taskRuns } from "../app/receivers.ts";
 import { deployedTasks, makeTasks, SCHEDULED } from "../app/tasks.ts";
@@ -16,7 +16,7 @@ export function schedulesContract(host: Host): void {
   };
 
   it("S1 S4: each occurrence fires once under its key, and a task that fails is armed again and stops no other", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();
     const countKeys = (task: string) => new Set(taskRuns.get(`${agent.name} ${task}`)).size;
     for (const runs of [1, 2]) {
@@ -57,7 +57,7 @@ export function schedulesContract(host: Host): void {
   });
 
   it("S2: a daily task fires at the first instant after a gap, and once in a fold", async () => {
-    using clock = virtualClock({ at: "2027-03-27T12:00:00Z" });
+    using clock = virtualClock({ at: "2027-03-27T12:00:00Z", patience: BOUND_MS });
     const agent = await given();
     const { schedules } = await agent.capabilities();
     // On March 28, 2027, clocks in Paris go from 02:00 to 03:00, at 01:00 UTC.
@@ -82,7 +82,7 @@ export function schedulesContract(host: Host): void {
   });
 
   it("S3: of missed occurrences the latest runs, or none, as the task says", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();
     const { schedules } = await agent.capabilities();
     await clock.advance("132 hours");
@@ -97,7 +97,7 @@ export function schedulesContract(host: Host): void {
   });
 
   it("S4: an invalid task of a deploy is a problem of that task only", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();
     const { note, ...others } = makeTasks(agent.name);
     const invalid = { ...note, schedule: "every day at 25:00 in Europe/Paris" };
@@ -115,7 +115,7 @@ export function schedulesContract(host: Host): void {
   });
 
   it("S5: a pause, a skip and a backfill survive a crash", async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();
     const key = `${agent.name} note`;
     const before = (await agent.capabilities()).schedules;

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { capabilitiesOf } from "perdure/agent";
 import { type VirtualClock, virtualClock } from "perdure/testing";
 import { expect, it } from "vitest";
-import { afterRestart, type GivenAgent, givenAgent } from "../app/given.ts";
+import { afterRestart, BOUND_MS, type GivenAgent, givenAgent } from "../app/given.ts";
 import { HOSTS, type Host } from "../app/hosts.ts";
 import { taskRuns } from "../app/receivers.ts";
 import { deployedTasks, type makeTasks, SCHEDULED } from "../app/tasks.ts";
@@ -182,7 +182,7 @@ class ScheduleSubject implements Subject<Command> {
 
 for (const host of HOSTS.filter(({ entry, depth }) => entry === "perdure/object" && depth === 0)) {
   it(`S1 S3 S4: the schedules of ${host.title} do what their model does`, async () => {
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: BOUND_MS });
     await playSequences(commands, () => ScheduleSubject.make(host, clock), 5);
   }, 3_600_000);
 }

@@ -8,10 +8,11 @@ import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { virtualClock } from "../../../src/testing/index.ts";
 import { message, refusal, until } from "../../support/given.ts";
+import { HANG_MS } from "../../support/sizes.ts";
 import { type BareRoot, childOf, PlainRoot, TickingChild } from "./roots-agents.ts";
 
 it("S1: the tasks of a sub-agent run under a root without schedules(), also after a restart", async () => {
-  using clock = virtualClock();
+  using clock = virtualClock({ patience: HANG_MS });
   const name = crypto.randomUUID();
   const { schedules } = capabilitiesOf(await childOf(env.BareRoot.getByName(name)));
   expect(await schedules.list()).toMatchObject({ items: [{ taskId: "tick", state: "active" }] });
@@ -31,7 +32,7 @@ it("S1: the tasks of a sub-agent run under a root without schedules(), also afte
 });
 
 it("S1: a root reads no jobs of features that it does not install, when it deletes a sub-agent", async () => {
-  using clock = virtualClock();
+  using clock = virtualClock({ patience: HANG_MS });
   const root = env.BareRoot.getByName(crypto.randomUUID());
   await capabilitiesOf(await childOf(root)).schedules.list();
   const reads = await runInDurableObject(root, async (agent: BareRoot) => {

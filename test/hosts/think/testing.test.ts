@@ -6,7 +6,7 @@ import { ask, crashAtEveryWrite, invariantsOf, virtualClock } from "../../../src
 import { message } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
 import { silence } from "../../support/scheduler.ts";
-import { sizeOf } from "../../support/sizes.ts";
+import { HANG_MS, sizeOf } from "../../support/sizes.ts";
 import { ended, givenAgent, running, submit } from "../../support/think.ts";
 
 /** Of the points of a turn, every so manieth. */
@@ -50,7 +50,7 @@ it("L1: invariantsOf() reports the open work of an agent, and nothing for an idl
 
 it("L8: a model's Retry-After elapses with the virtual clock", async () => {
   silence();
-  using clock = virtualClock();
+  using clock = virtualClock({ patience: HANG_MS });
   const agent = givenAgent();
   const text = crypto.randomUUID();
   const script = {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ask, RecordingModel, virtualClock } from "../../../../src/testing/index.ts";
 import { until } from "../../../support/given.ts";
 import { acceptPrompt } from "../../../support/prompts.ts";
+import { HANG_MS } from "../../../support/sizes.ts";
 import {
   type Agent,
   asked,
@@ -64,7 +65,7 @@ describe("another attempt", () => {
 
   it("L8: messages of a deferred turn come last, after an interruption", async () => {
     const agent = givenAgent();
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     const headers = { "retry-after": "600" };
     const script = { fail: "overloaded", status: 503, headers, failTimes: 1, text: "at last" };
     await submit(agent, script, { submissionId: "s" });

@@ -7,6 +7,7 @@ import { isPlainObject } from "../../../../src/core/options/options.ts";
 import { ask, modelCalls, type Script, virtualClock } from "../../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
 import { hold } from "../../../support/held-model.ts";
+import { HANG_MS } from "../../../support/sizes.ts";
 import {
   type Agent,
   again,
@@ -163,7 +164,7 @@ describe.each(EACH)("L5: %s", (verb) => {
       status: "aborted",
       errorName: "TurnResetError",
     });
-    using clock = virtualClock();
+    using clock = virtualClock({ patience: HANG_MS });
     await clock.advance("11 minutes", agent);
     await settled(agent);
     expect(modelCalls.get(ask(script))).toBe(1);
