@@ -20,7 +20,7 @@ export type Kind = keyof Crowd;
 /** What is put: the number of the entry, and when. */
 export type LoadEvent = { readonly index: number; readonly putAt: number };
 
-export const SLOW_MS = 200;
+const SLOW_MS = 200;
 const KINDS = ["healthy", "slow", "failing"] as const;
 
 type Inbox = {
@@ -39,11 +39,14 @@ export class Load {
   readonly #names: readonly string[];
   readonly #problems: string[] = [];
   #arrived = 0;
+  #healthy = 0;
   readonly #lastAt = new Map<Kind, number>();
 
+  /** @param heldFor deliveries to healthy destinations before which no slow one answers */
   constructor(
     readonly entries: number,
     crowd: Crowd,
+    private readonly heldFor = 0,
   ) {
     const inboxes = KINDS.flatMap((kind) =>
       Array.from({ length: crowd[kind] }, (_, index): [string, Inbox] => [
@@ -77,6 +80,8 @@ export class Load {
     const ms = inbox.kind === "slow" ? SLOW_MS : (mixed(index) % 4) - 1;
     // Half of the quick ones answer at once: each timer costs the local runtime milliseconds of its own.
     if (ms > 0) await sleep(ms);
+    // Polled: a promise of another request does not continue the object's.
+    while (inbox.kind === "slow" && this.#healthy < this.heldFor) await sleep(20);
     inbox.isBusy = false;
     if (inbox.kind === "failing" && mixed(index * 64 + attempt) % 2 === 0) throw new Error("busy");
     const now = Date.now();
@@ -84,6 +89,7 @@ export class Load {
     inbox.delaysMs.push(now - putAt);
     this.#lastAt.set(inbox.kind, now);
     this.#arrived++;
+    if (inbox.kind === "healthy") this.#healthy++;
   }
 
   /** What was lost, repeated, out of order, or two at a time. */
