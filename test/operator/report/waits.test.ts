@@ -8,7 +8,6 @@ import { until } from "../../support/given.ts";
 import type { Agent } from "../../support/think.ts";
 import { givenWorkflow } from "../../support/workflows/approvals.ts";
 import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
-import { beforeStep } from "../../support/workflows/watched-steps.ts";
 import {
   apply,
   codesIn,
@@ -67,12 +66,12 @@ describe("findings of approvals", () => {
     });
     const approves = { timeout: 1_000, onTimeout: "approve" } as const;
     const agrees = ["d", "e", "f"].map((key) => ({ name: "agree", key, ...approves }));
-    const workflow = await givenWorkflow([...agrees, ...refunds]);
-    const agent = workflow.agent as unknown as Agent;
     let isFound = false;
-    beforeStep.set(workflow.id, (name) =>
-      name === "after agree d" ? until(() => isFound) : undefined,
-    );
+    const workflow = await givenWorkflow([...agrees, ...refunds], {
+      // What is approved by default is not a finding.
+      beforeStep: (name) => (name === "after refund a" ? until(() => isFound) : undefined),
+    });
+    const agent = workflow.agent as unknown as Agent;
     const first = await found(agent, "approval-expired");
     expect(first).toMatchObject({ severity: "info", evidence: { count: 1 } });
     isFound = true;

@@ -7,6 +7,7 @@ import { outputOf } from "../engine.ts";
 import { givenThink, until } from "../given.ts";
 import { type AppHooks, appHooks } from "../think-agent.ts";
 import type { ApprovalOutcome, ApprovalParams } from "./approval-workflow.ts";
+import { type BeforeStep, beforeStep } from "./watched-steps.ts";
 
 export type Output = { outcomes: ApprovalOutcome[]; metadata: unknown };
 export type Agent = ReturnType<typeof givenThink>;
@@ -14,9 +15,14 @@ export type Agent = ReturnType<typeof givenThink>;
 /** An agent and the instance that it has started. */
 export async function givenWorkflow(
   approvals: ApprovalParams["approvals"],
-  { classic, ...hooks }: AppHooks & { classic?: boolean } = {},
+  {
+    classic,
+    beforeStep: hold,
+    ...hooks
+  }: AppHooks & { classic?: boolean; beforeStep?: BeforeStep } = {},
 ) {
   const id = `wf-${crypto.randomUUID()}`;
+  if (hold) beforeStep.set(id, hold);
   const name = `agent-of-${id}`;
   appHooks.set(name, hooks);
   const params = { approvals, ...(classic && { classic }) };

@@ -6,7 +6,9 @@ import type { AgentWorkflowStep } from "agents/workflows";
 export const stepsOf = new Map<string, string[]>();
 
 /** Runs before each step: what it returns holds the workflow up. */
-export const beforeStep = new Map<string, (name: string) => Promise<unknown> | undefined>();
+export type BeforeStep = (name: string) => Promise<unknown> | undefined;
+
+export const beforeStep = new Map<string, BeforeStep>();
 
 /** Holds an instance up before it waits for its event, until the state is reached. */
 export function holdWait(id: string, reached: () => Promise<unknown>): void {
