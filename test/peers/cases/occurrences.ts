@@ -4,7 +4,7 @@ import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare
 import { until } from "../../support/given.ts";
 import { settingsOf } from "../app.ts";
 import { type Peer, type Scenario, scenario } from "../harness.ts";
-import { AT, armed, declare, page, seconds, timesOf } from "./schedules.ts";
+import { AT, armed, declare, minutes, page, rearmed, timesOf } from "./schedules.ts";
 
 /** Lets the time pass to an occurrence, which runs. */
 async function pass(peer: Peer, at: string): Promise<void> {
@@ -219,11 +219,12 @@ const failing = scenario({
       },
     });
     await peer.agent.listSubmissions();
-    await pass(peer, "2031-03-29T00:01:35Z");
+    const first = await armed(peer);
+    await pass(peer, "2031-03-29T00:01:40Z");
     await until(() => calls === 2);
     await until(() => peer.hooks("onError").length > 0);
-    const after = seconds(await armed(peer));
-    await pass(peer, "2031-03-29T00:02:35Z");
+    const after = minutes(await rearmed(peer, "broken", first));
+    await pass(peer, "2031-03-29T00:02:55Z");
     await until(() => calls === 4);
     await declare(peer, {
       unresolved: (await peer.settings.tasks?.(undefined as never))?.unresolved,
@@ -231,7 +232,7 @@ const failing = scenario({
     await pass(peer, "2031-03-29T01:00:45Z");
     await until(() => peer.hooks("onError").some(({ message }) => message === "no prompt"));
     const submissions = await peer.agent.listSubmissions();
-    const unresolved = seconds(await armed(peer));
+    const unresolved = minutes(await rearmed(peer, "unresolved", first));
     return { calls, after, errors: peer.hooks("onError"), submissions, unresolved };
   },
   cases: [
@@ -239,7 +240,7 @@ const failing = scenario({
       says: "The next occurrence is still scheduled after the action succeeds or exhausts its retries",
       shows: "after a handler that failed to the end the next occurrence is armed",
       see: ({ after }) => after.broken,
-      is: "2031-03-29T00:02:30",
+      is: "2031-03-29T00:02",
     },
     {
       says: "so failed occurrences do not block future runs.",
@@ -268,7 +269,7 @@ const failing = scenario({
       says: "The next occurrence is still scheduled after the action succeeds or exhausts its retries",
       shows: "after a prompt that could not be made the next occurrence is armed",
       see: ({ unresolved }) => unresolved,
-      is: { unresolved: "2031-03-29T02:00:30" },
+      is: { unresolved: "2031-03-29T02:00" },
     },
   ],
 });
@@ -285,11 +286,13 @@ const late = scenario({
       },
     });
     await peer.agent.listSubmissions();
+    const first = await armed(peer);
     // Without its stub: its alarm does not come.
     await peer.clock?.set("2031-03-29T05:30:00Z");
     await peer.clock?.advance("1 second", peer.stub);
     await until(() => times.length > 0);
-    return { times: times.map((time) => time.slice(0, 19)), next: seconds(await armed(peer)) };
+    const next = minutes(await rearmed(peer, "hourly", first));
+    return { times: times.map((time) => time.slice(0, 16)), next };
   },
   cases: [
     {
@@ -302,14 +305,14 @@ const late = scenario({
       says: "schedules the next future occurrence",
       shows: "after a late alarm the next future occurrence of the interval is armed",
       see: ({ next }) => next,
-      is: { hourly: "2031-03-29T06:00:30" },
+      is: { hourly: "2031-03-29T06:00" },
     },
     {
       says: "Think runs the intended occurrence once",
       shows: "which occurrence a late alarm runs",
       see: ({ times }) => times,
-      is: ["2031-03-29T01:00:30"],
-      differs: { by: "Missed occurrences", perdure: ["2031-03-29T05:00:30"] },
+      is: ["2031-03-29T01:00"],
+      differs: { by: "Missed occurrences", perdure: ["2031-03-29T05:00"] },
     },
   ],
 });

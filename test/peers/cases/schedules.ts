@@ -1,6 +1,7 @@
 /** "Scheduled Tasks" of index.md: declarations, and what is armed. */
 
 import type { ThinkScheduledTasks } from "@cloudflare/think";
+import { until } from "../../support/given.ts";
 import { type Case, type Peer, refused, type Scenario, scenario } from "../harness.ts";
 
 export const page = "index.md";
@@ -27,9 +28,17 @@ export async function declare(peer: Peer, tasks: object): Promise<string> {
 
 const prompt = "work";
 
-/** To the second: an interval begins at the time of its declaration. */
-export const seconds = (at: Armed) =>
-  Object.fromEntries(Object.entries(at).map(([id, time]) => [id, time.slice(0, 19)]));
+/** To the minute: an interval begins when it is declared or has run, some seconds of real time after `AT`. */
+export const minutes = (at: Armed) =>
+  Object.fromEntries(Object.entries(at).map(([id, time]) => [id, time.slice(0, 16)]));
+
+/** When the tasks are due, once this task has another time than before. */
+export function rearmed(peer: Peer, taskId: string, before: Armed): Promise<Armed> {
+  return until(async () => {
+    const now = await armed(peer);
+    return now[taskId] !== undefined && now[taskId] !== before[taskId] && now;
+  });
+}
 
 const WALL: [id: string, text: string, timezone: string | undefined, at: string, says: string][] = [
   ["daily", "every day at 09:00", undefined, "2031-03-29T09:00:00.000Z", "`every day at HH:mm`"],
@@ -134,9 +143,9 @@ const intervals = scenario({
       hours: { schedule: "every 2 hours", prompt },
       hour: { schedule: "every 1 hour", prompt },
     });
-    const usual = seconds(await armed(peer));
+    const usual = minutes(await armed(peer));
     await declare(peer, { long: { schedule: "every 9000 hours", prompt } });
-    const long = seconds(await armed(peer));
+    const long = minutes(await armed(peer));
     await declare(peer, {
       ["i".repeat(150)]: { schedule: "every day at 09:00", timezone: "UTC", prompt },
     });
@@ -154,10 +163,10 @@ const intervals = scenario({
       is: [
         "not refused",
         {
-          hour: "2031-03-29T01:00:30",
-          hours: "2031-03-29T02:00:30",
-          minute: "2031-03-29T00:01:30",
-          minutes: "2031-03-29T00:05:30",
+          hour: "2031-03-29T01:00",
+          hours: "2031-03-29T02:00",
+          minute: "2031-03-29T00:01",
+          minutes: "2031-03-29T00:05",
         },
       ],
     },
@@ -165,7 +174,7 @@ const intervals = scenario({
       says: "The DSL supports `every <n> minutes`, `every <n> hours`",
       shows: "an interval of more than 366 days is armed",
       see: ({ long }) => long,
-      is: { long: "2032-04-07T00:00:30" },
+      is: { long: "2032-04-07T00:00" },
     },
     {
       says: "Code-declared recurring prompts or handlers",
