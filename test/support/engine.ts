@@ -27,7 +27,7 @@ export async function pauseAndResume(
 
 /** Waits for the end of the instance. Returns its output, or throws its error. */
 export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = HANG_MS): Promise<T> {
-  const deadline = Date.now() + timeoutMs;
+  const deadline = performance.now() + timeoutMs;
   for (;;) {
     // A handle does not outlive its engine.
     const { status, output, error } = await (await workflow.get(id)).status();
@@ -35,7 +35,7 @@ export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = HA
     if (status === "errored" || status === "terminated") {
       throw new Error(`${status}: ${error?.name}: ${error?.message}`);
     }
-    if (Date.now() > deadline) throw new Error(`The workflow ${id} is ${status}`);
+    if (performance.now() > deadline) throw new Error(`The workflow ${id} is ${status}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
