@@ -88,10 +88,17 @@ describe("a stalled turn", () => {
   const STALLED = [{ attempt: 1, errorName: "TurnStalledError" }];
   const options = { stallTimeout: "10 minutes", retry: { baseDelay: 1 } } as const;
 
-  /** The turn makes no progress. */
-  async function stall(agent: Agent): Promise<void> {
-    using clock = virtualClock();
-    await clock.advance("11 minutes", agent);
+  /**
+   * Lets the time pass until the first attempt is given up and the next one has begun. A single long advance can pass over
+   * all of it: while an alarm runs, the object has no next one that the clock could ring.
+   */
+  async function stall(agent: Agent, submissionId: string, clock = virtualClock()): Promise<void> {
+    using _ = clock;
+    await until(async () => {
+      await clock.advance("30 seconds", agent);
+      const found = await agent.inspectSubmission(submissionId);
+      return found && (found.attempts > 1 || !["pending", "running"].includes(found.status));
+    });
   }
 
   it("L6: a stalled turn is asked again even if its model cannot be stopped", async () => {
@@ -99,7 +106,7 @@ describe("a stalled turn", () => {
     const script = { hangTimes: 1, text: `the answer ${crypto.randomUUID()}` };
     await submit(agent, script, { submissionId: "s" });
     await asked(script);
-    await stall(agent);
+    await stall(agent, "s");
     expect(await ended(agent, "s")).toMatchObject({
       status: "completed",
       attempts: 2,
@@ -123,7 +130,7 @@ describe("a stalled turn", () => {
       },
     });
     await asked(script);
-    await stall(agent);
+    await stall(agent, submissionId);
     expect(await ended(agent, submissionId)).toMatchObject({
       status: "completed",
       attempts: 2,
@@ -149,7 +156,7 @@ describe("a stalled turn", () => {
       const retry = { afterSideEffects };
       await submit(agent, { tool, text: "told" }, { submissionId: "s", retry });
       await until(() => acting);
-      await stall(agent);
+      await stall(agent, "s");
       expect(await ended(agent, "s")).toMatchObject(end);
       expect(acting).toBe(1);
       await submit(agent, "next", { submissionId: "next" });
@@ -170,6 +177,7 @@ describe("a stalled turn", () => {
       await submit(agent, "isolated", { submissionId: `${n}`, thread: "isolated" });
       expect(await ended(agent, `${n}`)).toMatchObject({ status: "completed" });
     }
+    await stall(agent, "s", clock);
     expect(await ended(agent, "s")).toMatchObject({ status: "completed" });
     expect(await agent.inspectSubmission("s")).toMatchObject({ failedAttempts: STALLED });
   });
