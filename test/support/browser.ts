@@ -42,6 +42,15 @@ export type Visit = {
   readonly problems: string[];
 };
 
+/**
+ * Runs the timers of the next minute in a page with an installed clock. Ends with one request, which the page sends after
+ * those that the timers have sent.
+ */
+export async function passMinute(page: Page): Promise<void> {
+  await page.clock.runFor(60_000);
+  await page.evaluate("fetch(location.href).then((response) => response.text())");
+}
+
 /** A visitor: one who may act, one who may read, or nobody. */
 export async function visit(
   browser: Browser,

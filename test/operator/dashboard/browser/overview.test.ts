@@ -3,7 +3,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Report } from "../../../../src/operator/index.ts";
-import { axeFindings, launch, type Visit, visit } from "../../../support/browser.ts";
+import { axeFindings, launch, passMinute, type Visit, visit } from "../../../support/browser.ts";
 import { Operated } from "../../../support/operated.ts";
 
 describe("the overview", () => {
@@ -124,6 +124,8 @@ describe("the overview", () => {
     async (status) => {
       const visited = await visit(browser, `${app.operatorUrl}?view=tasks`, "act");
       const { page } = visited;
+      await page.clock.install();
+      await page.reload();
       await rows(page).first().waitFor();
       let asked = 0;
       await page.route("**/tasks?*", (route) => {
@@ -133,7 +135,7 @@ describe("the overview", () => {
       const banner = page.getByRole("alert");
       await banner.getByText("<b>Not you</b>").waitFor();
       const before = asked;
-      await page.waitForTimeout(5_000);
+      await passMinute(page);
       expect(asked).toBe(before);
       expect(await banner.innerText()).not.toContain("Trying again");
       await page.unroute("**/tasks?*");
