@@ -4,8 +4,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { type HostName, LIMITATIONS } from "../../src/hosts/limitations.ts";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
 import type { HostAgent } from "../../src/kernel/host-agent.ts";
-import type { Count, Meter } from "../../src/testing/index.ts";
-import { until } from "../support/given.ts";
+import type { Count } from "../../src/testing/index.ts";
+import { counted, until } from "../support/given.ts";
 
 /** The verbs that the contract calls, as every host has them. */
 export type Verbs = Pick<
@@ -71,15 +71,8 @@ export class Given {
   }
 
   /** Counts what `work`, and everything that it started, does to the object's storage. */
-  async counted(work: () => Promise<unknown>): Promise<Count> {
-    const onMeter = <T>(read: (meter: Meter) => T) =>
-      runInDurableObject(this.root, (object) =>
-        read((object as unknown as { meter: Meter }).meter),
-      );
-    await onMeter((meter) => meter.reset());
-    await work();
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    return onMeter((meter) => meter.read());
+  counted(work: () => Promise<unknown>): Promise<Count> {
+    return counted(this.root, work);
   }
 
   async ended(submissionId: string) {

@@ -1,8 +1,9 @@
 /** New objects, messages and waiting, for all tests. */
 
-import { abortAllDurableObjects } from "cloudflare:test";
+import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
+import type { Count, Meter } from "../../src/testing/index.ts";
 import type { TurnScript } from "./objects/ledger-object.ts";
 import { HANG_MS } from "./sizes.ts";
 
@@ -45,6 +46,32 @@ export async function until<T>(
       throw new Error(`until(): the condition was not met within ${timeoutMs} ms: ${probe}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+/**
+ * Counts what `work`, and everything that it started, does to the storage of an object. The work after an answer, such as
+ * forgetting its delivery, has no state to wait for: it is over when the counts stay the same.
+ */
+export async function counted(
+  stub: DurableObjectStub<undefined>,
+  work: () => Promise<unknown>,
+): Promise<Count> {
+  const onMeter = <T>(use: (meter: Meter) => T) =>
+    runInDurableObject(stub, (object) => use((object as unknown as { meter: Meter }).meter));
+  const settled = () => {
+    let last = "";
+    let same = 0;
+    return until(async () => {
+      const count = await onMeter((meter) => meter.read());
+      same = JSON.stringify(count) === last ? same + 1 : 0;
+      last = JSON.stringify(count);
+      return same === 15 && count;
+    });
+  };
+  await settled();
+  await onMeter((meter) => meter.reset());
+  await work();
+  return settled();
 }
 
 /**

@@ -5,13 +5,13 @@
  * one of a burst pays one more row and alarm, for the wake that they share.
  */
 
-import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import type { Count, Meter } from "../../../src/testing/index.ts";
+import type { Count } from "../../../src/testing/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { CONVERSATION_COSTS, type PromptCost } from "../../contract/prompt-costs.ts";
-import { givenThink, message } from "../../support/given.ts";
+import { counted, givenThink, message } from "../../support/given.ts";
 
 type Metered = DurableObjectStub<undefined> & {
   startPrompts(id: string, params: unknown): Promise<string>;
@@ -29,19 +29,6 @@ function expectAtMost(cost: Count, { steps: _, ...most }: PromptCost): void {
 
 /** What a workflow costs when it ends, which is counted apart: the row that agents track it by, and its index. */
 const END = { rowsWritten: 2, statements: 2 } as const;
-
-/** Counts what `work` and everything that it started does to the object's storage. */
-async function counted(stub: Metered, work: () => Promise<unknown>): Promise<Count> {
-  const onMeter = <T>(read: (meter: Meter) => T) =>
-    runInDurableObject(stub as unknown as DurableObjectStub, (object) =>
-      read((object as unknown as { meter: Meter }).meter),
-    );
-  await onMeter((meter) => meter.reset());
-  await work();
-  // What is left to do after the answer (forgetting the delivery, the turn's own tail) is part of the price.
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  return onMeter((meter) => meter.read());
-}
 
 /** A workflow with one prompt. Agents' own `runWorkflow()` starts it, because a durable start is counted apart. */
 async function prompt(stub: Metered, workflow: Workflow, thread?: string): Promise<void> {
