@@ -8,7 +8,7 @@ import { safeToRepeat } from "../../../../src/hosts/think/index.ts";
 import type { SubmitMessagesOptions } from "../../../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import type { ToolCall } from "../../../../src/testing/script.ts";
-import { message, until } from "../../../support/given.ts";
+import { counted, message, until } from "../../../support/given.ts";
 import { hold } from "../../../support/held-model.ts";
 import { thinkOptions } from "../../../support/think-agent.ts";
 import { lastAsked, limited, mcpTools, type ToolAgent } from "./tool-agent.ts";
@@ -410,14 +410,12 @@ describe("records", () => {
       );
       const warm = await submit(agent, { text: "warm" }, { thread: "isolated" });
       await ended(agent, warm.submissionId);
-      await runInDurableObject(agent, ({ meter }) => meter.reset());
-      const { submissionId } = await submit(
-        agent,
-        { ...(times > 0 && { tools: [tools] }) },
-        { thread: "isolated" },
-      );
-      await ended(agent, submissionId);
-      return runInDurableObject(agent, ({ meter }) => meter.read().rowsWritten);
+      const script = { ...(times > 0 && { tools: [tools] }) };
+      const { rowsWritten } = await counted(agent as unknown as DurableObjectStub, async () => {
+        const { submissionId } = await submit(agent, script, { thread: "isolated" });
+        await ended(agent, submissionId);
+      });
+      return rowsWritten;
     };
     const [none, one, three] = [await cost(0), await cost(1), await cost(3)];
     expect([one - none, three - none]).toEqual([2, 6]);
