@@ -77,7 +77,7 @@ export default defineConfig({
       },
       { extends: true, test: { name: "pure", ...patternsOf("pure") } },
       { extends: true, test: { name: "browser", ...patternsOf("browser") } },
-      { extends: true, test: { name: "deploys", ...patternsOf("deploys") } },
+      { extends: true, test: { name: "runtimes", ...patternsOf("runtimes") } },
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/contract.jsonc" } })],

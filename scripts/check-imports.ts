@@ -166,7 +166,9 @@ function acceptanceRule(file: string, specifier: string): string | undefined {
     specifier.startsWith(".") &&
     !path.posix.join(path.posix.dirname(file), specifier).startsWith("..");
   const isPackage = !/^[./#]|^(src|test)\//.test(specifier);
-  return isOwn || isPackage
+  // A process group and the environment without a network: they start the runtime and know nothing of Perdure.
+  const isStart = /^\.\.\/\.\.\/\.\.\/scripts\/(offline|process-group)\.ts$/.test(specifier);
+  return isOwn || isPackage || isStart
     ? undefined
     : "test/acceptance imports perdure/*, packages and its own files only";
 }

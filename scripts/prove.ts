@@ -65,6 +65,7 @@ const SCRIPTS: readonly (readonly [script: string, ...args: string[]])[] = [
   ["batches"],
   ["deploys"],
   ["examples", "--crash"],
+  ["mutants"],
 ];
 
 /** The time limits in the tests are for the short form. */

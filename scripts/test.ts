@@ -54,10 +54,7 @@ const FAST_CHECKS: readonly Check[] = [
   ["lint", ["check:lint"]],
   ["imports", ["check:imports"]],
 ];
-const SLOW_CHECKS: readonly Check[] = [
-  ["unused", ["check:unused"]],
-  ["docs", ["check:docs"]],
-];
+const SLOW_CHECKS: readonly Check[] = [["docs", ["check:docs"]]];
 
 /** Tests wait half of the time: five at once keep two cores busy. More would only slow each other down. */
 const SLOTS = 5;

@@ -11,9 +11,14 @@ const root = path.join(import.meta.dirname, "..");
 const PROJECTS = {
   /** Pages in Chromium: `npm run test:browser`. */
   browser: ["test/**/browser/*.test.ts"],
-  /** The command line with new code in runtimes of its own: `npm run test:deploys`. */
-  deploys: ["test/operator/cli/deploy/{deploys,new-code}.test.ts"],
-  /** Replays of runs in the real engine: `npm run test:deploys`. */
+  /** Runtimes of their own, as a process or for new code: `npm run test:runtimes`. */
+  runtimes: [
+    "test/operator/cli/process.test.ts",
+    "test/operator/cli/deploy/{deploys,new-code,snapshot}.test.ts",
+    "test/operator/{runtime,trace/native}/*.test.ts",
+    "test/operator/otlp/otlp.test.ts",
+  ],
+  /** Replays of runs in the real engine: `npm run test:runtimes`. */
   replays: ["test/testing/replay/{edits,same-code,model}.test.ts"],
   /** In Node. */
   pure: [
@@ -23,10 +28,6 @@ const PROJECTS = {
     "test/limits/simulation/*.test.ts",
     "test/operator/cli/**/*.test.ts",
     "test/operator/dashboard/*.test.ts",
-    // They start runtimes of their own.
-    "test/operator/trace/native/*.test.ts",
-    "test/operator/runtime/*.test.ts",
-    "test/operator/otlp/otlp.test.ts",
     // The senders' own packages are for Node. In Workers, that of GitHub is less strict.
     "test/inbound/webhooks/oracles/**/*.test.ts",
   ],

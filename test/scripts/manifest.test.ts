@@ -23,9 +23,10 @@ it("npm test runs each file of its projects in one process", () => {
   const started = new Set(processes.flatMap((one) => one.projects));
   expect(projects.filter((name) => !started.has(name))).toEqual([
     "browser",
-    "deploys",
+    "runtimes",
     "replays",
     "contract",
+    "acceptance",
   ]);
   const files = [...started].flatMap(filesOf);
   expect(processes.flatMap((one) => one.files).sort()).toEqual(files.sort());

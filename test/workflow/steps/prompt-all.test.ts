@@ -305,6 +305,9 @@ describe("partial failure", () => {
     await using workflow = await givenWorkflow({ items });
     await workflow.start();
     await until(() => callsOf(items).every((calls) => calls === 1));
+    await until(
+      async () => (await workflow.agent().listSubmissions({ status: "completed" })).length === 1,
+    );
     fails.release();
     expect(await workflow.complete()).toMatchObject({ error: "ThinkPromptError", index: 1 });
     isCancelled.release();
