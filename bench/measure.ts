@@ -10,7 +10,7 @@ export type Measure = {
   readonly does: string;
   /** Whether it has counts or fast sizes, for `--counts`. */
   readonly hasCounts: boolean;
-  /** Whether it takes too long for a whole run, and needs `--only`. */
+  /** Too long for a whole run: it needs `--only`. */
   readonly isOnlyByName?: boolean;
   run(bench: Bench): Promise<Result[]>;
 };

@@ -81,7 +81,7 @@ function listTests(module: TestModule): Test[] {
     .map(({ name, fullName }) => ({ name, fullName, file }));
 }
 
-/** Whether all of the project's tests have run, and not a choice of files or names. */
+/** True for a run of all of the project's tests, false for a choice of files or names. */
 function isWhole(modules: readonly TestModule[]): boolean {
   const ran = new Set(modules.map(({ moduleId }) => path.relative(root, moduleId)));
   return filesOf("acceptance").every((file) => ran.has(file)) && !process.argv.includes("-t");

@@ -9,7 +9,7 @@ const RUNS = 3;
 const BURNERS = 4;
 const COUNTS = /^(\d+) passed, (\d+) failed$/;
 
-/** In process groups of their own, so that the exit handler reaches what they started. */
+/** Process groups, so that the exit handler reaches what they started. */
 const groups = new Set<ChildProcess>();
 
 function start(command: string, args: string[]): ChildProcess {

@@ -58,7 +58,7 @@ const SLOW_CHECKS: readonly Check[] = [["docs", ["check:docs"]]];
 
 /** Tests wait half of the time: five at once keep two cores busy. More would only slow each other down. */
 const SLOTS = 5;
-/** Of the tests, those that take longest start first. The others find the packages transformed, after the checks. */
+/** The longest tests start before the checks. The others find the packages transformed, after the checks. */
 const BEFORE_CHECKS = 3;
 
 const checks = isFast ? FAST_CHECKS : [...FAST_CHECKS, ...SLOW_CHECKS];

@@ -5,7 +5,7 @@ import type { UIMessage } from "ai";
 import { type Count, Meter, metered, ScriptedModel } from "perdure/testing";
 
 export type Settings = {
-  /** Whether every ended submission is kept. */
+  /** Keeps every ended submission. */
   readonly keepsAll?: boolean;
   /** Age at which ended submissions are deleted, in milliseconds. */
   readonly maxAgeMs?: number;
