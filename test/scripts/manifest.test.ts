@@ -25,8 +25,8 @@ it("npm test runs each file of its projects in one process", () => {
     "browser",
     "runtimes",
     "replays",
-    "contract",
     "acceptance",
+    "contract",
   ]);
   const files = [...started].flatMap(filesOf);
   expect(processes.flatMap((one) => one.files).sort()).toEqual(files.sort());
