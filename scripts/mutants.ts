@@ -88,7 +88,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: "lost-wake",
-    harm: "a crash after the acceptance leaves a submission that nobody starts",
+    harm: "a crash after the acceptance leaves a submission that never starts",
     edits: [
       {
         file: ENGINE,

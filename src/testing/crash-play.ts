@@ -157,8 +157,8 @@ class Run<T extends Objects> {
   }
 
   /**
-   * Whether to wake an instance that runs. Before a crash it must go on by itself until its alarm is due. After one the alarm
-   * may be the heartbeat of the crashed instance, for which nobody waits half a minute.
+   * True when a running instance has to be woken. Before a crash it continues by itself until its alarm is due. Afterwards the
+   * alarm may be the heartbeat of the crashed instance, which is not waited for.
    */
   #isDue(alarm: number | null): boolean {
     if (this.#lastWake?.state === "running") return false;

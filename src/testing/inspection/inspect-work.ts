@@ -32,7 +32,7 @@ export type WorkInspection = {
   readonly inbound: readonly LoggedArrival[];
   /** When the alarm of the object is due; null without one. */
   readonly alarm: number | null;
-  /** Whether a list has more than `limit` items, and the rest was not read. */
+  /** True when a list has more than `limit` items; the rest was not read. */
   readonly isCut: boolean;
 };
 
