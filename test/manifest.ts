@@ -33,7 +33,7 @@ const PROJECTS = {
   ],
   /** Behaviour by public names, on every host: `npm run test:acceptance`. */
   acceptance: ["test/acceptance/**/*.test.ts"],
-  /** Internals of every host: `npm run test:contract`. */
+  /** Costs, storage and features of every host, and the harness: `npm run test:contract`. */
   contract: ["test/contract/**/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"],
   /** What needs Think. */
   think: [

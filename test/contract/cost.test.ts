@@ -58,7 +58,6 @@ for (const { title, binding, rows, statements } of HOSTS) {
   const namespace = namespaces[binding];
   if (!namespace) throw new Error(`No binding ${binding}`);
   const host = {
-    name: "perdure/agent",
     objects: namespace,
     at: async (name: string) => namespace.getByName(name) as unknown as Verbs,
     workflow: isObject ? "OBJECT_WORKFLOW" : "CONTRACT_WORKFLOW",

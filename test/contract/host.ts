@@ -1,41 +1,28 @@
-/** A host under the contract, and what tests of every host use. */
+/** An agent on a host, by verbs that reconnect after a crash. */
 
 import { runInDurableObject } from "cloudflare:test";
-import { type HostName, LIMITATIONS } from "../../src/hosts/limitations.ts";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
 import type { HostAgent } from "../../src/kernel/host-agent.ts";
 import type { Count } from "../../src/testing/index.ts";
 import { counted, until } from "../support/given.ts";
 
-/** The verbs that the contract calls, as every host has them. */
+/** Verbs that every host has. */
 export type Verbs = Pick<
   AgentVerbs,
   | "cancelSubmission"
   | "clearThread"
-  | "followApproval"
-  | "followSubmission"
-  | "followThread"
   | "inspectSubmission"
   | "listSubmissions"
   | "retrySubmission"
   | "runWorkflow"
-  | "submissionStats"
-  | "submitMany"
   | "submitMessages"
-  | "terminateWorkflow"
   | "threadMessages"
-  | "waitForSubmission"
 > &
-  Pick<HostAgent, "getWorkflow" | "pauseWorkflow" | "restartWorkflow" | "resumeWorkflow"> & {
+  Pick<HostAgent, "getWorkflow" | "restartWorkflow"> & {
     clearMessages(): Promise<void>;
   };
 
-export type ContractHost = {
-  readonly name: HostName;
-  /** The harness that runs the turns. */
-  readonly harness?: "AiSdkHarness" | "ThinkHarness";
-  /** Rows that an isolated turn with a notification writes, at most; by default 7. */
-  readonly isolatedRows?: number;
+export type Host = {
   /** The class of the object. */
   readonly objects: DurableObjectNamespace<undefined>;
   /** The agent of that name. A new stub at each call. */
@@ -44,18 +31,13 @@ export type ContractHost = {
   readonly workflows: Workflow;
 };
 
-/** For the names of tests. */
-export function titleOf({ name, harness }: ContractHost): string {
-  return harness ? `${name} with ${harness}` : name;
-}
-
 let made = 0;
 
 /** An agent of this host, with stubs that are made anew after a crash. */
 export class Given {
   readonly name = `contract-${++made}-${crypto.randomUUID()}`;
 
-  constructor(readonly host: ContractHost) {}
+  constructor(readonly host: Host) {}
 
   verbs(): Promise<Verbs> {
     return this.host.at(this.name);
@@ -101,14 +83,4 @@ export class Given {
     });
     return output;
   }
-}
-
-/** Whether the host's table says that it can do this. */
-export function supports({ name }: ContractHost, option: string): boolean {
-  return !(option in LIMITATIONS[name]);
-}
-
-/** Whether a tool call that has begun is not repeated. */
-export function recordsTools(host: ContractHost): boolean {
-  return supports(host, "tools") || host.harness === "ThinkHarness";
 }

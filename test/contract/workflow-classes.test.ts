@@ -4,19 +4,17 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask, modelCalls } from "../../src/testing/index.ts";
 import { until } from "../support/given.ts";
-import { type ContractHost, Given, type Verbs } from "./host.ts";
+import { Given, type Host, type Verbs } from "./host.ts";
 import { type Order, runs } from "./hosts/workflow-classes.ts";
 
-type Side = Pick<ContractHost, "name" | "objects" | "at">;
+type Side = Pick<Host, "objects" | "at">;
 
 const SIDES: Record<"AGENT" | "OBJECT", Side> = {
   AGENT: {
-    name: "perdure/agent",
     objects: env.AgentHost as unknown as DurableObjectNamespace<undefined>,
     at: async (name) => env.AgentHost.getByName(name) as unknown as Verbs,
   },
   OBJECT: {
-    name: "perdure/object",
     objects: env.ObjectHost as unknown as DurableObjectNamespace<undefined>,
     at: async (name) => env.ObjectHost.getByName(name) as unknown as Verbs,
   },

@@ -1,4 +1,4 @@
-/** The worker of the contract: the same app on every host. */
+/** The worker of `npm run test:contract`: one app on every host, and the apps of single tests. */
 
 import { crashable } from "../../src/testing/index.ts";
 import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";

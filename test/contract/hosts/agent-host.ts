@@ -1,22 +1,21 @@
-/** The app of the contract on `perdure/agent`. */
+/** An app on `perdure/agent`. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import { Meter, metered } from "../../../src/testing/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { gateOfTests } from "../../support/limits/host-gate.ts";
-import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
-  static override readonly features = [...ALL, gateOfTests];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
   }
-  override getModel(id?: string) {
-    return contractModel(id);
+  override getModel() {
+    return new ScriptedModel();
   }
   override getTools() {
     return contractTools();

@@ -1,4 +1,4 @@
-/** What the app of every host under the contract has: a scripted model, tools, a method that is notified, and what tests read of it. */
+/** Tools, tasks and a notified method that the hosts of these tests share, with what tests read of them. */
 
 import { type ToolSet, tool } from "ai";
 import { z } from "zod";
@@ -6,7 +6,6 @@ import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
-import { ScriptedModel } from "../../../src/testing/index.ts";
 
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
@@ -18,18 +17,6 @@ const STEP_MS = 30;
 export const heard = new Map<string, string[]>();
 /** How often the task has run, by the object's name. */
 export const taskRuns = new Map<string, string[]>();
-
-/** A value that contains itself, and a bigint: JSON cannot hold them. */
-function unstorable(): object {
-  const value: { grams: bigint; self?: object } = { grams: 7n };
-  value.self = value;
-  return value;
-}
-
-/** The model with that id; the app has forgotten to return the one with the id `none`. */
-export function contractModel(id?: string): ScriptedModel {
-  return id === "none" ? (undefined as never) : new ScriptedModel(undefined, id);
-}
 
 export function contractTools(): ToolSet {
   return {
@@ -53,13 +40,6 @@ export function contractTools(): ToolSet {
           });
         return `Shipped ${account}`;
       },
-    }),
-    weigh: tool({ description: "Weighs.", inputSchema: z.object({}), execute: () => unstorable() }),
-    measure: durableTool({
-      name: "measure",
-      description: "Measures.",
-      inputSchema: z.object({}),
-      execute: () => unstorable(),
     }),
   };
 }

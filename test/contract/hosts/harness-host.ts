@@ -1,4 +1,4 @@
-/** The app of the contract on `perdure/harness`, with a harness of each kind. */
+/** An app on `perdure/harness`, with a harness of each kind. */
 
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { ThinkHarness } from "agents/harness/think";
@@ -10,7 +10,6 @@ import { Meter, metered } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
 import { until } from "../../support/given.ts";
 import { HeldModel } from "../../support/held-model.ts";
-import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 /** Running calls of the tool that does not listen to its abort signal, by their names. It returns when its name is deleted. */
@@ -29,7 +28,7 @@ const tools = () => ({
 });
 
 class HarnessApp extends DurableHarness<Cloudflare.Env> {
-  static override readonly features = [...ALL, gateOfTests];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

@@ -1,13 +1,12 @@
-/** The app of the contract on `perdure/object`. */
+/** An app on `perdure/object`. */
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import { Meter, metered } from "../../../src/testing/index.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
-import { gateOfTests } from "../../support/limits/host-gate.ts";
-import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class ObjectHost extends DurableObject<Cloudflare.Env> {
@@ -19,8 +18,8 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: [...allWith(() => contractTasks(() => this.lifecycle.name)), gateOfTests],
-    model: contractModel,
+    features: allWith(() => contractTasks(() => this.lifecycle.name)),
+    model: () => new ScriptedModel(),
     tools: contractTools(),
   });
   hear(delivery: Delivery) {

@@ -11,8 +11,9 @@ import { followers } from "perdure/streams";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import { type Delivery, dedupe, webhook } from "../../../src/kernel/outbox/index.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
 import { LINKS } from "../../support/features.ts";
-import { contractModel, contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools, hear } from "./app.ts";
 
 export const SECRET = { secret: "HOOK_SECRET" };
 /** Of the app that writes a database. A later one keeps it. */
@@ -39,7 +40,7 @@ export class StoredObject extends DurableObject<Cloudflare.Env> {
         tasks: () => ({ ...contractTasks(() => this.lifecycle.name), ...this.#tasks() }),
       }),
     ],
-    model: contractModel,
+    model: () => new ScriptedModel(),
     tools: contractTools(),
   });
 

@@ -1,14 +1,13 @@
-/** The app of the contract on `perdure/think`. */
+/** An app on `perdure/think`. */
 
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { gateOfTests } from "../../support/limits/host-gate.ts";
 import { contractTasks, contractTools, hear } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {
-  static override readonly features = [...ALL, gateOfTests];
+  static override readonly features = ALL;
   readonly meter: Meter;
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

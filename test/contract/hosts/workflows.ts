@@ -1,4 +1,4 @@
-/** Workflows of the contract's agents: the params say which step they run, and their output is what came of it. */
+/** Workflows with one step, chosen by their params. Their output is its result. */
 
 import type { WorkflowEvent } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
@@ -15,18 +15,10 @@ import type { AgentHost } from "./agent-host.ts";
 import type { ObjectHost } from "./object-host.ts";
 
 export type Asked =
-  | {
-      readonly step: "text" | "answer" | "lost";
-      readonly prompt: string;
-      readonly models?: readonly string[];
-    }
+  | { readonly step: "text"; readonly prompt: string }
   | { readonly step: "approval" }
   | { readonly step: "webhook" }
-  | { readonly step: "agentTool" }
-  | { readonly step: "none"; readonly error?: string }
-  | { readonly step: "all"; readonly items: readonly string[] };
-
-const answerSchema = z.object({ title: z.string() });
+  | { readonly step: "none" };
 
 export class ContractWorkflow extends ThinkWorkflow<AgentHost, Asked> {
   override async run({ payload }: AgentWorkflowEvent<Asked>, step: ThinkWorkflowStep) {
@@ -44,7 +36,7 @@ export class ObjectWorkflow extends DurableWorkflow<ObjectHost, Asked> {
 
 export class ObjectVersioned extends versions({ "1": ObjectWorkflow }) {}
 
-type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "webhook" | "agentTool">;
+type Steps = Pick<ThinkWorkflowStep, "prompt" | "approval" | "webhook">;
 
 async function play(asked: Asked, step: Steps): Promise<unknown> {
   if (asked.step === "approval") {
@@ -52,25 +44,7 @@ async function play(asked: Asked, step: Steps): Promise<unknown> {
     return step.approval("decide", { title: "Pay?", schema });
   }
   if (asked.step === "webhook") return step.webhook("paid", { from: "stripe", timeout: "3 days" });
-  if (asked.step === "agentTool") {
-    try {
-      return await step.agentTool("child", "AgentHost", { input: "do it" });
-    } catch (error) {
-      return error instanceof Error ? error.message : error;
-    }
-  }
-  if (asked.step === "all") {
-    return step.promptAll("each", asked.items, { prompt: (item) => item, key: (_, i) => `${i}` });
-  }
-  if (asked.step === "none") {
-    if (asked.error !== undefined) throw new Error(asked.error);
-    return "returned";
-  }
-  const { step: kind, ...options } = asked;
-  if (kind === "lost") {
-    void step.prompt("ask", options);
-    return "returned";
-  }
-  if (kind === "text") return step.prompt("ask", options);
-  return step.prompt("ask", { ...options, output: answerSchema });
+  if (asked.step === "none") return "returned";
+  const { step: _, ...options } = asked;
+  return step.prompt("ask", options);
 }

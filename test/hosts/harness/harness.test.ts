@@ -6,9 +6,11 @@ import { getSubAgentByName } from "agents";
 import type { AgentHarness, HarnessSession } from "agents/experimental/channels";
 import { AiSdkHarness } from "agents/harness/ai-sdk";
 import { describe, expect, it } from "vitest";
+import { capabilitiesOf } from "../../../src/hosts/public.ts";
+import { method } from "../../../src/kernel/outbox/index.ts";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { Given, type Verbs } from "../../contract/host.ts";
-import { charges } from "../../contract/hosts/app.ts";
+import { charges, heard, taskRuns } from "../../contract/hosts/app.ts";
 import { HarnessHost, held } from "../../contract/hosts/harness-host.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
@@ -26,7 +28,6 @@ const HARNESSES = [
 function givenOn(binding: (typeof HARNESSES)[number][1]) {
   const objects = env[binding] as unknown as DurableObjectNamespace<undefined>;
   const agent = new Given({
-    name: "perdure/harness",
     objects,
     at: async (name) => objects.getByName(name) as unknown as Verbs,
     workflow: "CONTRACT_WORKFLOW",
@@ -56,10 +57,13 @@ async function messagesOf(session: HarnessSession) {
 }
 
 describe.each(HARNESSES)("a host with %s", (_, binding) => {
-  it("L1 L6: a submission is one operation, however often the object crashes", async () => {
+  it("L1 L6 O1: a submission is one operation, however often the object crashes", async () => {
     const { agent, inHarness } = givenOn(binding);
     const { script, release } = hold({ text: "answered" });
-    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+    const notify = method("hear");
+    const { submissionId } = await (await agent.verbs()).submitMessages([message(script)], {
+      notify,
+    });
     for (let crash = 1; crash <= 3; crash++) {
       await until(async () => {
         const found = await (await agent.verbs()).inspectSubmission(submissionId);
@@ -80,6 +84,37 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     expect(own).toMatchObject({ status: "done", text: "answered" });
     expect(second).toMatchObject({ reason: "not_found" });
     expect((await agent.texts()).filter((text) => text.startsWith("user"))).toHaveLength(1);
+    await until(() => heard.has(submissionId));
+    expect(new Set(heard.get(submissionId)).size).toBe(1);
+  });
+
+  it("W1 W2: a workflow gets the answer of a turn over a crash", async () => {
+    const { agent } = givenOn(binding);
+    const { script, release } = hold({ text: "answered" });
+    const prompt = JSON.stringify(script);
+    const id = `wf-${crypto.randomUUID()}`;
+    await (await agent.verbs()).runWorkflow(agent.host.workflow, { step: "text", prompt }, { id });
+    await until(() => (modelCalls.get(prompt) ?? 0) > 0);
+    await agent.crash();
+    release();
+    expect(await agent.output(id)).toBe("answered");
+  });
+
+  it("S1: a triggered task runs once for its key, and its prompt is a submission", async () => {
+    const { agent } = givenOn(binding);
+    const verbs = await agent.verbs();
+    const { schedules } = capabilitiesOf(verbs);
+    for (const task of ["note", "note", "ask", "ask"]) await schedules.trigger(task, { key: "k" });
+    await until(async () => {
+      const { items } = await schedules.runs("ask");
+      return items[0]?.status === "completed";
+    });
+    await until(() => taskRuns.has(agent.name));
+    expect(taskRuns.get(agent.name)).toHaveLength(1);
+    const submissions = await verbs.listSubmissions();
+    expect(submissions.map(({ status, output }) => [status, output])).toEqual([
+      ["completed", "You said: Write the digest."],
+    ]);
   });
 
   it("L5: an operation whose submission has ended is aborted after a crash", async () => {
@@ -207,6 +242,19 @@ describe.each(HARNESSES)("a host with %s", (_, binding) => {
     });
     expect(refused).toContain("one harness for each agent");
   });
+});
+
+it("L6: a crash after a tool has run does not run the tool again with ThinkHarness", async () => {
+  const { agent } = givenOn("ThinkHarnessHost");
+  const account = crypto.randomUUID();
+  const tool = { name: "charge", input: { account } };
+  const { script, release } = hold({ tool, text: "paid" }, { passes: 1 });
+  const { submissionId } = await (await agent.verbs()).submitMessages([message(script)]);
+  await until(() => charges.get(account) === 1);
+  await agent.crash();
+  release();
+  expect(await agent.ended(submissionId)).toMatchObject({ status: "completed" });
+  expect(charges.get(account)).toBe(1);
 });
 
 const user = (text: string) => message(text);
