@@ -56,7 +56,8 @@ async function messagesOf(session: HarnessSession) {
   return watch.state.messages;
 }
 
-describe.each(HARNESSES)("a host with %s", (_, binding) => {
+// At the same time, because some wait for five seconds until a reset gives up.
+describe.concurrent.each(HARNESSES)("a host with %s", (_, binding) => {
   it("L1 L6 O1: a submission is one operation, however often the object crashes", async () => {
     const { agent, inHarness } = givenOn(binding);
     const { script, release } = hold({ text: "answered" });
@@ -268,7 +269,7 @@ const REFUSED = [
   ["messages", [{ ...user("x"), role: "assistant" }], {}],
 ] as const;
 
-describe("what a harness cannot do", () => {
+describe.concurrent("what a harness cannot do", () => {
   it.each(REFUSED)(
     "%s is refused at the call, and nothing is stored",
     async (option, said, options) => {
@@ -292,7 +293,7 @@ it("a turn of a sub-agent is refused at the call, and nothing is stored", async 
   expect(await verbs.listSubmissions()).toEqual([]);
 });
 
-describe("a failed operation", () => {
+describe.concurrent("a failed operation", () => {
   it("L5: says how a session works again that a cancelled turn has left with an open tool call", async () => {
     const { agent, verbs, name, submissionId } = await givenHeld("HarnessHost", {});
     await verbs.cancelSubmission(submissionId);
