@@ -10,7 +10,9 @@ import type { Plan } from "./workflows.ts";
 
 /** Catches what hangs. No test takes as long. */
 export const BOUND_MS = 60_000;
-const POLL_MS = 20;
+/** The first pause between two polls. Pauses double, because each poll is a call of the object. */
+const POLL_MS = 5;
+const MAX_POLL_MS = 80;
 
 /** An agent of the app, by verbs that reconnect after a crash. */
 export class GivenAgent {
@@ -141,12 +143,12 @@ export async function until<Value>(
   expected: () => string = () => String(probe),
 ): Promise<Exclude<Value, undefined | null | false | 0 | "">> {
   const deadline = performance.now() + BOUND_MS;
-  for (;;) {
+  for (let pauseMs = POLL_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_POLL_MS)) {
     const value = await probe();
     if (value) return value as Exclude<Value, undefined | null | false | 0 | "">;
     if (performance.now() > deadline)
       throw new Error(`Waited ${BOUND_MS / 1_000} seconds for ${expected()}`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 
