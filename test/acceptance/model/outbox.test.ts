@@ -192,7 +192,7 @@ class OutboxSubject implements Subject<Command> {
 for (const host of HOSTS.filter(({ entry, depth }) => entry === "perdure/object" && depth === 0)) {
   it(
     `O1 O2 O3: the outbox of ${host.title} does what its model does`,
-    () => playSequences(commands, () => new OutboxSubject(host), 4),
+    () => playSequences(commands, () => new OutboxSubject(host), 4, 4),
     3_600_000,
   );
 }

@@ -25,11 +25,15 @@ export type Subject<Command> = {
   end?(): void;
 };
 
-/** @param runs sequences, unless `VITE_PERDURE_ACCEPTANCE_RUNS` is set */
+/**
+ * @param runs sequences, unless `VITE_PERDURE_ACCEPTANCE_RUNS` is set
+ * @param lanes parts of them that run at the same time, where sequences mostly wait and share no clock
+ */
 export async function playSequences<Command>(
   commands: fc.Arbitrary<Command>,
   makeSubject: () => Subject<Command> | Promise<Subject<Command>>,
   runs: number,
+  lanes = 1,
 ): Promise<void> {
   let boundMs = BOUND_MS;
   const sequences = fc.array(commands, { minLength: 8, maxLength: 24, size: "max" });
@@ -55,21 +59,23 @@ export async function playSequences<Command>(
       subject.end?.();
     }
   });
-  await fc.assert(property, {
-    numRuns: readSize("ACCEPTANCE_RUNS", runs),
-    seed: readSize("ACCEPTANCE_SEED", 20_261_128),
-  });
+  const numRuns = Math.ceil(readSize("ACCEPTANCE_RUNS", runs) / lanes);
+  const seed = readSize("ACCEPTANCE_SEED", 20_261_128);
+  // A path of one number is the first sequence of that lane.
+  const play = (lane: number) =>
+    fc.assert(property, { numRuns, seed, path: String(lane * numRuns) });
+  await Promise.all(Array.from({ length: lanes }, (_, lane) => play(lane)));
 }
 
 /** Waits until the object is as the model expects. */
 async function agree({ look, expected }: Subject<never>, boundMs: number): Promise<void> {
   const wanted = JSON.stringify(expected());
   const deadline = performance.now() + boundMs;
-  for (;;) {
+  for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, 80)) {
     const found = await look();
     if (JSON.stringify(found) === wanted) return;
     if (performance.now() > deadline) expect(found).toEqual(expected());
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 
