@@ -89,7 +89,13 @@ export default defineConfig({
           cloudflareTest({ wrangler: { configPath: "./test/acceptance/app/wrangler.jsonc" } }),
         ],
         // Above the bound of a wait (60 s), so that the wait reports what did not happen.
-        test: { name: "acceptance", ...patternsOf("acceptance"), testTimeout: 90_000 },
+        test: {
+          name: "acceptance",
+          ...patternsOf("acceptance"),
+          testTimeout: 90_000,
+          // Concurrent tests there wait for alarms of their own objects.
+          maxConcurrency: 10,
+        },
       },
       {
         extends: true,

@@ -9,23 +9,22 @@ import { HOSTS } from "../app/hosts.ts";
 import { readSize } from "../sizes.ts";
 import { makeScenarios } from "./scenarios.ts";
 
-/** A prime that is no multiple of the three moments: both writes and moments vary. */
-const STRIDE = readSize("CRASH_STRIDE", 31);
 /** A full run takes an hour. */
 const TIMEOUT_MS = 3_600_000;
 
 for (const host of HOSTS.filter(({ depth }) => depth === 0)) {
   describe.concurrent(`${host.title} after a crash at any write`, () => {
-    for (const [index, { name, scenario }] of makeScenarios(host).entries()) {
+    for (const [index, { name, scenario, sampleStride }] of makeScenarios(host).entries()) {
+      const stride = readSize("CRASH_STRIDE", sampleStride);
       it(
         name,
         async () => {
           const moments = ["soon after", "before", "after"] as const;
-          const first = STRIDE === 1 ? 0 : index % moments.length;
+          const first = stride === 1 ? 0 : index % moments.length;
           const report = await crashAtEveryWrite({
             ...scenario,
             moments: [...moments.slice(first), ...moments.slice(0, first)],
-            stride: STRIDE,
+            stride,
             concurrency: 4,
           });
           console.log(String(report));

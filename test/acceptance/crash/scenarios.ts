@@ -23,6 +23,8 @@ type Scenario = Pick<Objects, "isOver" | "expect"> & {
   readonly name: string;
   /** Declares the tasks of the app for the object. */
   readonly isScheduled?: boolean;
+  /** That of a turn by default. */
+  readonly sampleStride?: number;
   readonly prepare?: Call<unknown>;
   readonly steps: readonly Call<unknown>[];
   /** Problems in addition to the invariants, which the kit checks. */
@@ -38,12 +40,21 @@ const TITLE = {
 } as never;
 const NOTIFY = method("receive");
 
+/**
+ * Strides of a sample, by the number of writes: at least two points of each scenario are played. No stride is a multiple of
+ * the three moments, so that both writes and moments vary.
+ */
+const STRIDES = { few: 7, some: 13, turn: 31, longTurn: 62 };
+
+/** Think and ai-chat write messages as rows of their own. */
+const isLong = (host: Host) => host.entry === "perdure/think" || host.entry === "perdure/chat";
+
 const toVerbs = (stub: unknown) => stub as Verbs;
 
 /** The scenario of the kit. */
 function build(
   host: Host,
-  { name, isScheduled, prepare, steps, check, ...rest }: Scenario,
+  { name, isScheduled, sampleStride: _, prepare, steps, check, ...rest }: Scenario,
 ): Objects {
   return {
     timeout: TIMEOUT,
@@ -197,6 +208,7 @@ const SUBMISSIONS = (host: Host): Scenario[] => [
   },
   {
     name: "L1 L4 O1: retrySubmission",
+    ...(!isLong(host) && { sampleStride: STRIDES.some }),
     prepare: async (verbs, id) => {
       await submit(() => ({ fail: "no", failTimes: 1 }), { retry: { maxAttempts: 1 } })(verbs, id);
       await verbs.waitForSubmission(id);
@@ -284,6 +296,7 @@ const SUBMISSIONS = (host: Host): Scenario[] => [
     : []),
   {
     name: "L1: deleteSubmission",
+    sampleStride: STRIDES.few,
     prepare: async (verbs, id) => {
       await submit(() => ({}))(verbs, id);
       await verbs.waitForSubmission(id);
@@ -346,6 +359,7 @@ const WORKFLOWS = (host: Host): Scenario[] => {
     {
       ...common,
       name: "W2 W3: step.approval",
+      sampleStride: STRIDES.some,
       prepare: async (verbs, id) => {
         await start(() => ({ step: "approval" }))(verbs, id);
         while ((await capabilitiesOf(verbs).approvals.list()).items.length === 0)
@@ -400,6 +414,7 @@ async function put(host: Host, verbs: Verbs, id: string, maxAttempts: number): P
 const OUTBOX = (host: Host): Scenario[] => [
   {
     name: "O1 O2: outbox.put",
+    sampleStride: STRIDES.some,
     prepare: (verbs) => verbs.submissionStats(),
     steps: [(verbs, id) => put(host, verbs, id, 5)],
     check: (_, id) =>
@@ -407,6 +422,7 @@ const OUTBOX = (host: Host): Scenario[] => [
   },
   {
     name: "O3: outbox.redrive",
+    sampleStride: STRIDES.some,
     prepare: async (verbs, id) => {
       refusals.set(id, 1);
       await put(host, verbs, id, 1);
@@ -451,6 +467,7 @@ const SCHEDULES: readonly Scenario[] = [
   },
   {
     name: "S1 S4: backfill",
+    sampleStride: STRIDES.some,
     prepare: (verbs) => capabilitiesOf(verbs).schedules.list(),
     steps: [(verbs) => capabilitiesOf(verbs).schedules.backfill("note", BACKFILLED)],
     check: async (verbs, id) => {
@@ -468,6 +485,7 @@ const SCHEDULES: readonly Scenario[] = [
   },
   {
     name: "S1: pause and resume",
+    sampleStride: STRIDES.few,
     prepare: (verbs) => capabilitiesOf(verbs).schedules.list(),
     steps: [
       (verbs) => capabilitiesOf(verbs).schedules.pause("note", "holidays"),
@@ -485,6 +503,7 @@ const SCHEDULES: readonly Scenario[] = [
   },
   {
     name: "S1: skipNext",
+    sampleStride: STRIDES.few,
     prepare: async (verbs, id) => {
       const task = await capabilitiesOf(verbs).schedules.inspect("note");
       nextOccurrences.set(id, task?.next ?? 0);
@@ -547,6 +566,7 @@ async function sendArrival(host: Host, id: string): Promise<void> {
 const INBOUND = (host: Host): Scenario[] => [
   {
     name: "I1 L1: an inbound event that submits a message",
+    ...(!isLong(host) && { sampleStride: STRIDES.some }),
     prepare: (verbs) => verbs.submissionStats(),
     steps: [(_, id) => sendArrival(host, id)],
     check: async (verbs, id) => {
@@ -570,7 +590,10 @@ const INBOUND = (host: Host): Scenario[] => [
 ];
 
 /** All scenarios of a host, by the names of their tests. */
-export function makeScenarios(host: Host): { name: string; scenario: Objects }[] {
+export function makeScenarios(
+  host: Host,
+): { name: string; scenario: Objects; sampleStride: number }[] {
+  const turn = isLong(host) ? STRIDES.longTurn : STRIDES.turn;
   const scheduled = SCHEDULES.map((scenario) => ({ ...scenario, isScheduled: true }));
   return [
     ...SUBMISSIONS(host),
@@ -578,5 +601,9 @@ export function makeScenarios(host: Host): { name: string; scenario: Objects }[]
     ...OUTBOX(host),
     ...INBOUND(host),
     ...scheduled,
-  ].map((scenario) => ({ name: scenario.name, scenario: build(host, scenario) }));
+  ].map((scenario) => ({
+    name: scenario.name,
+    scenario: build(host, scenario),
+    sampleStride: scenario.sampleStride ?? turn,
+  }));
 }
