@@ -215,6 +215,6 @@ class LedgerSubject implements Subject<Command> {
 for (const host of HOSTS.filter(({ entry, depth }) => entry !== "perdure/chat" && depth === 0)) {
   it(`L1 L2 L3 L4 L5 L7 O1 O2: the ledger of ${host.title} does what its model does`, async () => {
     using clock = virtualClock();
-    await playSequences(commands, () => new LedgerSubject(host, clock), 8);
+    await playSequences(commands, () => new LedgerSubject(host, clock), 5);
   }, 3_600_000);
 }
