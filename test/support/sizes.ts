@@ -24,6 +24,8 @@
  *   LIMITS_RUNS            300, 20000      sequences for a keeper's book
  *   SCHEDULE_RUNS          500, 10000      schedules; also SCHEDULE_SEED
  *   SCHEDULE_FULL          0, 1            1: every zone and every change from 1990 to 2060
+ *   REPLAY_STRIDE          3, 1            one of so many runs of workflows is replayed
+ *   ALL_DEPLOYS            0, 1            1: `perdure check` tries every deploy in a real runtime
  *   LIMIT_MS               varies          the time limit of these tests
  */
 
@@ -53,4 +55,10 @@ export const HANG_MS = 60_000;
 /** The time limit of a test whose size can be set: `shortMs`, unless LIMIT_MS is set. */
 export function limitMs(shortMs: number): number {
   return sizeOf("LIMIT_MS", shortMs);
+}
+
+/** The first of each `VITE_PERDURE_<name>` cases, which is `otherwise` by default. */
+export function sample<T>(name: string, otherwise: number, cases: readonly T[]): T[] {
+  const stride = sizeOf(name, otherwise);
+  return cases.filter((_, index) => index % stride === 0);
 }

@@ -26,6 +26,15 @@ async function givenRun(body: WorkflowBody, step: string): Promise<WorkflowHisto
   return await historyAt(workflow.agent, workflow.id, step);
 }
 
+/** One run for all edits of it. */
+function sharedRun(body: WorkflowBody, step: string): () => Promise<WorkflowHistory> {
+  let run: WorkflowHistory | undefined;
+  return async () => {
+    run ??= await givenRun(body, step);
+    return structuredClone(run);
+  };
+}
+
 describe("two edits", () => {
   it("are both said, also that of an open step behind a new one", async () => {
     const old: WorkflowBody = async (step) => {
@@ -111,7 +120,7 @@ describe("steps of the platform", () => {
     await step.waitForEvent("answer", { type: "answer" });
     await step.do("close", async () => 1);
   };
-  const given = () => givenRun(old, "answer");
+  const given = sharedRun(old, "answer");
   const wait = (step: ThinkWorkflowStep) => step.waitForEvent("answer", { type: "answer" });
 
   it.each<[string, string[], WorkflowBody]>([
@@ -230,7 +239,7 @@ describe("steps that ask the agent", () => {
       await step.approval("refund", { schema, title: "Refund?", ...rest } as never);
       await step.do("pay", async () => 1);
     };
-  const given = () => givenRun(approval(Refund), "refund:approval-wait");
+  const given = sharedRun(approval(Refund), "refund:approval-wait");
 
   it.each<[string, string[], WorkflowBody]>([
     ["the same code", [], approval(Refund)],
@@ -286,6 +295,8 @@ describe("steps that ask the agent", () => {
       await step.waitForEvent("answer", { type: "answer" });
     };
 
+  const answered = sharedRun(prompt(Ticket), "answer");
+
   it.each<[string, string[], WorkflowBody]>([
     ["the same code", [], prompt(Ticket)],
     ["a schema that takes the answer", [], prompt(z.object({ title: z.string().max(5) }))],
@@ -326,7 +337,7 @@ describe("steps that ask the agent", () => {
       },
     ],
   ])("a prompt that was answered: %s", async (_, expected, body) => {
-    expect(await problemsOf(body, await givenRun(prompt(Ticket), "answer"))).toEqual(expected);
+    expect(await problemsOf(body, await answered())).toEqual(expected);
   });
 
   it("an open prompt: a narrower schema, other options, another thread", async () => {

@@ -3,6 +3,7 @@
 import { expect, it } from "vitest";
 import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { sample } from "../../support/sizes.ts";
 import { pointsOf, problemsOf } from "../../support/workflows/histories.ts";
 
 /** Steps one after the other, or side by side. */
@@ -92,7 +93,9 @@ const asSteps = (step: ThinkWorkflowStep): Steps => ({
   sleep: (name) => step.sleep(name, 1),
 });
 
-it.each(Array.from({ length: 10 }, (_, seed) => seed))("program %i", async (seed) => {
+const SEEDS = Array.from({ length: 10 }, (_, seed) => seed);
+
+it.each(sample("REPLAY_STRIDE", 3, SEEDS))("program %i", async (seed) => {
   const random = randomOf(seed * 7_919 + 1);
   const inner = Array.from({ length: 3 }, () => {
     const branch = Array.from({ length: 5 }, () => programOf(random));

@@ -9,6 +9,7 @@ import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, replayWorkflow } from "../../../src/testing/index.ts";
 import { restartFrom } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
+import { sample } from "../../support/sizes.ts";
 import { historiesOf, historyAt, problemsAtAllPoints } from "../../support/workflows/histories.ts";
 import {
   givenScriptedWorkflow,
@@ -179,7 +180,7 @@ const BODIES: Readonly<Record<string, WorkflowBody>> = {
 };
 
 describe("a replay of the code that has made the run finds no problem", () => {
-  it.each(Object.entries(BODIES))("%s", async (name, body) => {
+  it.each(sample("REPLAY_STRIDE", 3, Object.entries(BODIES)))("%s", async (name, body) => {
     await using workflow = await givenScriptedWorkflow(body);
     if (name === "a schedule") await workflow.instance.modify((one) => one.disableSleeps());
     await workflow.start();
@@ -248,6 +249,7 @@ describe("a replay of the code that has made the run finds no problem", () => {
       const { approved } = await step.approval("first");
       await step.approval(`second ${approved}`);
     });
+    await workflow.instance.modify((one) => one.forceEventTimeout({ name: "first:approval-wait" }));
     await workflow.start();
     await historyAt(workflow.agent, workflow.id, "first:approval-wait-2");
     const { approvals } = capabilitiesOf(workflow.agent);
