@@ -3,7 +3,7 @@
  * start(), kill() with SIGKILL, and start() again with the same state and port. destroy() removes everything.
  */
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -110,12 +110,18 @@ export class Runtime {
   /** Changes the configuration. A running Worker is loaded again. */
   editConfig(edit: (config: Config) => Config): void {
     const config = JSON.parse(readFileSync(this.config, "utf8")) as Config;
-    writeFileSync(this.config, JSON.stringify(edit(config), null, 2));
+    const edited = edit(config);
+    if (edited.main !== config.main) rmSync(this.#builds, { recursive: true, force: true });
+    writeFileSync(this.config, JSON.stringify(edited, null, 2));
   }
 
   /** The file that the runtime reads. */
   get config(): string {
     return join(this.#state, "wrangler.json");
+  }
+
+  get #builds(): string {
+    return join(this.#state, ".wrangler", "tmp");
   }
 
   get #envFile(): string {
@@ -124,9 +130,12 @@ export class Runtime {
 
   #command(): string[] {
     const wrangler = createRequire(import.meta.url).resolve("wrangler/package.json");
+    // A killed wrangler leaves its build. A restart runs the same code, and bundling takes most of a start.
+    const [built] = globSync(join(this.#builds, "dev-*", "*.js"));
     return [
       join(dirname(wrangler), "bin", "wrangler.js"),
       "dev",
+      ...(built === undefined ? [] : [built, "--no-bundle"]),
       ...["--config", this.config],
       ...["--ip", "127.0.0.1", "--port", String(this.#port), "--inspector-port", "0"],
       ...["--persist-to", join(this.#state, "state")],
