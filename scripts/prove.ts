@@ -66,6 +66,7 @@ const SCRIPTS: readonly (readonly [script: string, ...args: string[]])[] = [
   ["soak:webhooks"],
   ["soak:limits"],
   ["batches"],
+  ["bench", "--only", "submit-rate", "--only", "evaluation"],
   ["deploys"],
   ["examples", "--crash"],
   ["mutants"],

@@ -5,20 +5,18 @@ import { median, timesMore } from "../result.ts";
 
 const COUNT = 500;
 const TURNS = 9;
-/** With `--counts`: enough for the floor. */
-const TURNS_IN_CI = 5;
 const GOAL = 2.5;
 /** What a machine under full load still reaches. */
 const FLOOR = 1.5;
 
 export const submitRate: Measure = {
   name: "submit-rate",
-  does: `times ${COUNT} submitMessages() on one object with a turn that runs, ${TURNS} times each (${TURNS_IN_CI} with --counts)`,
-  hasCounts: true,
-  async run({ worker, onlyCounts }) {
+  does: `times ${COUNT} submitMessages() on one object with a turn that runs, ${TURNS} times each`,
+  hasCounts: false,
+  async run({ worker }) {
     const rate = async (kind: "perdure" | "built-in") =>
       COUNT / ((await worker.ask("submitTime", { kind, count: COUNT })) / 1_000);
-    const rates = await inTurns(onlyCounts ? TURNS_IN_CI : TURNS, {
+    const rates = await inTurns(TURNS, {
       perdure: () => rate("perdure"),
       builtIn: () => rate("built-in"),
     });
