@@ -1,9 +1,9 @@
 /** O3, L6: a delivery that kills its object again and again, beside others that take their time. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Destination, OutboxSettings } from "../../../../src/kernel/outbox/index.ts";
 import { until } from "../../../support/given.ts";
-import { forever, sleep } from "../../../support/ledger.ts";
+import { forever } from "../../../support/ledger.ts";
 import { type Box, givenOutbox, inside } from "../../../support/outbox.ts";
 
 type Method = (calls: Map<string, number>, ctx: DurableObjectState) => unknown;
@@ -31,6 +31,18 @@ function givenMethods(methods: Record<string, Method>, settings: OutboxSettings 
 
 const to = (method: string): Destination => ({ kind: "method", method });
 const boom: Method = (_, ctx) => ctx.abort("boom");
+
+/** How many deliveries are open, by the object instance. */
+function givenCount() {
+  const open = new Map<DurableObjectState, number>();
+  const count = (ctx: DurableObjectState) => open.get(ctx) ?? 0;
+  return { count, add: (ctx: DurableObjectState) => void open.set(ctx, count(ctx) + 1) };
+}
+
+/** Resolves after whatever the object has started by now has called its method. */
+async function synced(box: Box): Promise<void> {
+  for (const _ of [1, 2]) await inside(box, (_, { storage }) => storage.sync());
+}
 
 /** Begins the next life as often as it takes. */
 function untilAlive<T>(box: Box, probe: () => T | undefined | false): Promise<T> {
@@ -73,31 +85,41 @@ it("O3: a method that throws a value other than an Error is retried, and delays 
 describe("A delivery that crashes its object", () => {
   it("O3: it delays a slow delivery beside it, and does not stop it", async () => {
     let done = 0;
-    const slow: Method = async () => {
-      await sleep(5_000);
+    const slow: Method = async (_, { storage }) => {
+      // Until the other one waits for this one to end.
+      await until(() => {
+        const query =
+          "SELECT interruptions, due_at AS dueAt FROM perdure_outbox WHERE id = 'boom0'";
+        const [row] = storage.sql.exec<{ interruptions: number; dueAt: number }>(query).toArray();
+        return !row || (row.interruptions >= 2 && row.dueAt <= Date.now());
+      });
       done++;
     };
-    const { box, calls } = givenMethods({ boom, slow }, {}, 0.5);
+    const { box, calls } = givenMethods({ boom, slow });
     await put(box, "boom", "slow");
     await untilAlive(box, () => done > 0);
     expect(calls.get("slow")).toBeLessThanOrEqual(4);
-    expect(await stateOf(box, "slow1")).toBeNull();
+    await until(async () => (await stateOf(box, "slow1").catch(() => undefined)) === null);
     expect(done).toBe(1);
   });
 
   it("O3: its crashes do not use up the attempts of a delivery beside it", async () => {
     let done = 0;
     const killers = ["a", "b", "c", "d", "e"];
+    const { count, add } = givenCount();
     const methods: Record<string, Method> = {
-      slow: async () => {
-        await sleep(200);
+      slow: (calls, ctx) => {
+        add(ctx);
+        if ((calls.get("slow") ?? 0) <= 2) return forever();
         done++;
       },
     };
     for (const name of killers) {
       methods[name] = async (calls, ctx) => {
-        await sleep(20 * killers.indexOf(name));
-        if ((calls.get(name) ?? 0) <= 2) ctx.abort("boom");
+        add(ctx);
+        if ((calls.get(name) ?? 0) > 2) return;
+        await until(() => count(ctx) === killers.length + 1);
+        ctx.abort("boom");
       };
     }
     const { box, calls } = givenMethods(methods);
@@ -114,7 +136,7 @@ describe("A delivery that crashes its object", () => {
   });
 
   it("O3: it alone becomes a dead letter, after eight attempts", async () => {
-    const { box, calls, attempts } = givenMethods({ boom, well: () => sleep(20) });
+    const { box, calls, attempts } = givenMethods({ boom, well: () => {} });
     await put(box, "boom", "well", "well", "well");
     await untilAlive(box, () => calls.get("boom") === 8);
     await until(async () => (await stateOf(box, "boom0").catch(() => null))?.state === "dead");
@@ -129,29 +151,29 @@ describe("A delivery that crashes its object", () => {
 
   it("O3: it runs alone from its third attempt on, and only its own crashes count", async () => {
     const beside: number[] = [];
-    let open = 0;
+    const names = ["a", "b", "c", "d"];
+    const { count, add } = givenCount();
     const methods: Record<string, Method> = {
-      boom: async (_, ctx) => {
-        beside.push(open);
-        await sleep(100);
+      boom: async (calls, ctx) => {
+        if ((calls.get("boom") ?? 0) <= 2) await until(() => count(ctx) === names.length);
+        else beside.push(count(ctx));
         ctx.abort("boom");
       },
     };
-    const names = ["a", "b", "c", "d"];
     for (const name of names) {
-      methods[name] = async () => {
-        open++;
-        await sleep(300);
-        open--;
+      methods[name] = (calls, ctx) => {
+        if ((calls.get(name) ?? 0) > 2) return;
+        add(ctx);
+        return forever();
       };
     }
     const { box, calls, attempts } = givenMethods(methods);
     await put(box, "boom", ...names);
-    const counted = () => {
-      if (calls.get("boom") === beside.length) open = 0;
-      return names.every((name) => (calls.get(name) ?? 0) > 0) && calls.get("boom") === 6;
-    };
-    await untilAlive(box, counted);
+    await untilAlive(
+      box,
+      () => names.every((name) => (calls.get(name) ?? 0) > 2) && (calls.get("boom") ?? 0) >= 6,
+    );
+    expect(new Set(beside)).toEqual(new Set([0]));
     for (const name of names) {
       const own = attempts.filter(([one]) => one === name).map(([, attempt]) => attempt);
       expect(own.length, name).toBeLessThanOrEqual(3);
@@ -170,7 +192,7 @@ describe("A delivery that crashes its object", () => {
     await put(box, "suspect");
     await untilAlive(box, () => deaths === 3);
     await put(box, "well");
-    await sleep(100);
+    await synced(box);
     expect(calls.get("well")).toBeUndefined();
     // The suspect may end this call.
     await inside(box, () => isPut.resolve()).catch(() => {});
@@ -179,18 +201,27 @@ describe("A delivery that crashes its object", () => {
   });
 
   it("O2: a suspect waits for deliveries in flight, and blocks others for 15 seconds at most", async () => {
+    const ISOLATION_MS = 15_000;
+    const real = globalThis.setTimeout;
+    const held: (() => void)[] = [];
+    using _ = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+      work: () => void,
+      ms?: number,
+    ) => {
+      if (ms !== ISOLATION_MS) return real(work, ms);
+      held.push(work);
+      return real(() => {}, 0);
+    }) as typeof setTimeout);
     let deaths = 0;
-    let begun = 0;
-    const suspect: Method = (_, ctx) => {
-      begun = Date.now();
-      return ++deaths <= 2 ? ctx.abort("boom") : forever();
-    };
+    const suspect: Method = (_, ctx) => (++deaths <= 2 ? ctx.abort("boom") : forever());
     const { box, calls } = givenMethods({ suspect, well: () => {} });
     await put(box, "suspect");
     await untilAlive(box, () => deaths === 3);
     await put(box, "well");
+    await synced(box);
+    expect(calls.get("well")).toBeUndefined();
+    await inside(box, () => held.at(-1)?.());
     await until(() => calls.get("well") === 1);
-    expect(Date.now() - begun).toBeGreaterThan(10_000);
     expect(calls.get("suspect")).toBe(3);
   });
 });
