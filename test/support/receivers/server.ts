@@ -68,6 +68,10 @@ const ROUTES: Readonly<Record<string, (call: Call) => unknown>> = {
   },
   "/slow/:ms/:to": ({ response, params }) =>
     setTimeout(() => response.end("at last"), Number(params.ms)).unref(),
+  /** No answer to the first request, and one after `ms` to the others. */
+  "/late/:ms/:to": ({ response, params, received }) => {
+    if (received.length > 1) setTimeout(() => response.end("at last"), Number(params.ms)).unref();
+  },
   /** `?status=` (503) and `?retry-after=` to the first `times` requests, then 200. */
   "/flaky/:to/:times": ({ response, params, query, received }) => {
     const isUp = received.length > Number(params.times);
