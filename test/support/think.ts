@@ -7,7 +7,7 @@ import type {
 } from "../../src/kernel/submissions/internal.ts";
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
-import { sleep } from "./ledger.ts";
+import { repliesBegun } from "./replies-begun.ts";
 import { HANG_MS } from "./sizes.ts";
 import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";
 
@@ -51,10 +51,12 @@ export async function joined(agent: Agent, submissionId: string, to: string): Pr
   await until(async () => (await agent.inspectSubmission(submissionId))?.mergedInto === to);
 }
 
-/** Waits until the model was called so often with this script, and has begun its answer. */
+/** Waits until the model was called so often with this script, and what its reply begins with was read. */
 export async function asked(script: Script, times = 1): Promise<void> {
-  await until(() => (modelCalls.get(ask(script)) ?? 0) >= times);
-  await sleep(100);
+  const text = ask(script);
+  // A call that hangs has no reply.
+  const counts = script.hangTimes === undefined ? repliesBegun : modelCalls;
+  await until(() => (counts.get(text) ?? 0) >= times);
 }
 
 /** Waits until Think's own recovery has nothing to do. */

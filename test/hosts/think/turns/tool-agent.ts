@@ -64,6 +64,9 @@ class LimitedModel extends HeldModel {
   }
 }
 
+/** Effects that happened and whose tool knows it, over all starts of agents. */
+export const paid = new Set<string>();
+
 export class ToolAgent extends ThinkAgent {
   override async onStart(): Promise<void> {
     await super.onStart();
@@ -125,6 +128,7 @@ export class ToolAgent extends ThinkAgent {
 
   async #pay({ effect, ms = 0, fail, gives }: Input): Promise<unknown> {
     const receipt = await this.env.Till.getByName("till").add(effect);
+    paid.add(effect);
     // A repetition need not be interrupted.
     if (receipt === 1) await new Promise((resolve) => setTimeout(resolve, ms));
     if (fail !== undefined) throw new TypeError(fail);

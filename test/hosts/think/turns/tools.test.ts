@@ -11,7 +11,7 @@ import type { ToolCall } from "../../../../src/testing/script.ts";
 import { counted, message, until } from "../../../support/given.ts";
 import { hold } from "../../../support/held-model.ts";
 import { thinkOptions } from "../../../support/think-agent.ts";
-import { lastAsked, limited, mcpTools, type ToolAgent } from "./tool-agent.ts";
+import { lastAsked, limited, mcpTools, paid, type ToolAgent } from "./tool-agent.ts";
 
 /** How long a tool runs that a crash interrupts: longer than any test. */
 const SLOW_MS = 600_000;
@@ -44,8 +44,7 @@ async function crash(agent: Agent): Promise<Agent> {
 
 /** Crashes the agent while a slow tool runs whose effect has happened. */
 async function crashInTool(agent: Agent, effect: string): Promise<Agent> {
-  await happened(effect);
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await until(() => paid.has(effect));
   return crash(agent);
 }
 
