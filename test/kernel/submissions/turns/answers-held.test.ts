@@ -18,7 +18,6 @@ import {
   expectState,
   forever,
   type Ledger,
-  sleep,
   somewhere,
   submit,
   wakeNow,
@@ -58,10 +57,25 @@ const completed: After = async () => ({ outcome: "completed" });
 const stuck: After = ({ attempt }, ...others) =>
   attempt === 1 ? forever() : completed({ seq: 1, attempt }, ...others);
 
+/** Notes when a turn of the object has answered. */
+async function givenSignal(stub: Ledger): Promise<() => boolean> {
+  let isAnswered = false;
+  await within(stub, ({ submissions: { turns } }) => {
+    const answer = turns.answer.bind(turns);
+    turns.answer = (...args) => {
+      const isTaken = answer(...args);
+      isAnswered = true;
+      return isTaken;
+    };
+  });
+  return () => isAnswered;
+}
+
 async function answered(stub: Ledger, options: InternalSubmitOptions = {}): Promise<void> {
+  const isAnswered = await givenSignal(stub);
   await submit(stub, "x", { ...ANSWERED, ...options });
+  await until(isAnswered);
   await expectState(stub, "s", "running");
-  await sleep(5);
 }
 
 /** What the row has for an answer. */
@@ -97,13 +111,17 @@ describe("L7: an answer that waits for the end of its turn", () => {
   });
 
   it("a held answer leaves no later work", async () => {
-    const stub = givenAnswering(completed, { holdAnswer: 300 });
+    const HOLD_MS = 987_654;
+    const started = vi.spyOn(globalThis, "setTimeout");
+    const ended = vi.spyOn(globalThis, "clearTimeout");
+    const stub = givenAnswering(completed, { holdAnswer: HOLD_MS });
     await submit(stub, "x", ANSWERED);
     await expectState(stub, "s", "completed", { output: 1 });
-    const statements = () =>
-      within(stub, ({ meter }) => meter.statementsOf((what) => /SET output/.test(what)));
-    await sleep(400);
-    expect(await statements()).toBe(0);
+    const nth = started.mock.calls.findIndex(([, ms]) => ms === HOLD_MS);
+    expect(nth).toBeGreaterThanOrEqual(0);
+    expect(ended).toHaveBeenCalledWith(started.mock.results[nth]?.value);
+    started.mockRestore();
+    ended.mockRestore();
   });
 
   it("a held answer is written alone when the end takes longer than holdAnswer", async () => {
@@ -134,13 +152,18 @@ describe("L7: an answer that waits for the end of its turn", () => {
   });
 
   it("L5: a cancellation drops the held answer, and a late end does not restore it", async () => {
+    let isLate = false;
     const stub = givenAnswering(async (_, { signal }) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      isLate = true;
       return { outcome: "completed" };
     });
     await answered(stub);
     expect(await stub.cancel("s")).toMatchObject({ outcome: "cancelled" });
-    await sleep(5);
+    await until(() => isLate);
+    // The turn after it begins when it has ended.
+    await submit(stub, "x", { ...ANSWERED, submissionId: "next" });
+    await expectState(stub, "next", "running");
     expect(await stub.inspect("s")).toMatchObject({ status: "aborted" });
     expect(await stub.inspect("s")).not.toHaveProperty("output");
     expect(await written(stub)).toBeNull();
@@ -251,19 +274,22 @@ describe("L6: a crash between an answer and the end of its turn", () => {
       },
       { retry: { maxAttempts: 2 } },
     );
+    let isReset = false;
     await within(stub, ({ turns }) => {
       const { run } = turns;
       turns.run = async ({ begin }) => {
         begin();
         turns.run = run;
+        isReset = true;
         throw new Error("Durable Object reset because its code was updated.");
       };
     });
+    const isAnswered = await givenSignal(stub);
     await submit(stub, "x", ANSWERED);
-    await sleep(5);
+    await until(() => isReset);
     await wakeNow(stub);
+    await until(isAnswered);
     await expectState(stub, "s", "running", { attempts: 2 });
-    await sleep(5);
     // This is the first one that counts, so another may follow.
     expect(await written(stub)).toBeNull();
     await expectState(await crashOne(stub), "s", "running", { attempts: 3 });
