@@ -11,7 +11,10 @@ import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 export const effects = new Map<string, number>();
 
 export type CodemodeHooks = {
-  /** Around the calls of the connector and of the runtime: `charge`, `execute`, `approve` ... */
+  /**
+   * Around the calls of the connector and of the runtime: `charge`, `execute`, `approve` ...; after `openWait`, the step has
+   * not begun to wait.
+   */
   before?: (what: string, agent: CodemodeAgent) => void | Promise<void>;
   /** Of the tool `look`, which code can read without a call of it. */
   description?: string;
@@ -86,6 +89,12 @@ export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
     const { codemode } = this;
     if (codemode) this.codemode = this.#probed(codemode);
     return { execute };
+  }
+
+  override async callKernel(name: string, ...args: unknown[]) {
+    const result = await super.callKernel(name, ...args);
+    if (name === "openWait") await codemodeHooks.get(this.name)?.after?.(name, this);
+    return result;
   }
 
   /** Runs the hooks of the test around something. */

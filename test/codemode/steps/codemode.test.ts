@@ -12,7 +12,7 @@ import type { Meter } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { reached, restartFrom, type StepAt } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import { charging, givenCode, times } from "./codemode.ts";
+import { charging, givenCode, isAsked, times, waitingFrom } from "./codemode.ts";
 import type { CodemodeAgent } from "./codemode-agent.ts";
 
 /** Runs the codes of each value, which all end as a CodemodeError with its text. */
@@ -308,10 +308,13 @@ describe("W1: a restart of the workflow", () => {
     ["run", { name: "perdure:run" }],
     ["wait", { name: "charge:codemode-wait", type: "waitForEvent" }],
   ])("W1: at the step boundary %s finds what was done", async (_, boundary) => {
-    const code = givenCode();
     // A restart from the wait itself has lost the event, and asks when the time is over (W2).
-    const timeout = boundary.type === "waitForEvent" ? 10_000 : 60_000;
-    await code.start([{ name: "charge", code: charging(code.order), timeout }]);
+    const isWait = boundary.type === "waitForEvent";
+    const isDone = async (agent: CodemodeAgent) =>
+      (await agent.executions())[0]?.status === "completed";
+    const code = givenCode(isWait ? waitingFrom(isDone) : {});
+    const timeout = isWait ? { timeout: 1_000 } : {};
+    await code.start([{ name: "charge", code: charging(code.order), ...timeout }]);
     await code.approve();
     const [first] = await code.complete();
     await restartFrom(env.CODEMODE_WORKFLOW, code.id, boundary);
@@ -333,9 +336,8 @@ describe("W1: a restart of the workflow", () => {
 
 describe("an end from outside", () => {
   it("W2: a timeout rejects the action that waits, and says so", async () => {
-    const code = givenCode();
-    await code.start([{ name: "slow", code: charging(code.order), timeout: 5_000 }]);
-    await code.approval();
+    const code = givenCode(waitingFrom(isAsked));
+    await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
     expect(await code.agent().openApprovals()).toEqual([]);
@@ -344,10 +346,14 @@ describe("an end from outside", () => {
 
   it("W2: a timeout while the code runs rejects the action that it comes to", async () => {
     let isOver = false;
+    let isLooking = false;
     const code = givenCode({
       before: async (what) => {
-        if (what === "look") await until(() => isOver);
+        if (what !== "look") return;
+        isLooking = true;
+        await until(() => isOver);
       },
+      ...waitingFrom(async () => isLooking),
     });
     await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);

@@ -83,3 +83,15 @@ export function dyingAt(
   };
   return hooks;
 }
+
+/** A hook that keeps a step from waiting, and its timeout from running, until the agent is in this state. */
+export function waitingFrom(isReached: (agent: CodemodeAgent) => Promise<boolean>) {
+  return {
+    after: async (happened: string, agent: CodemodeAgent) => {
+      if (happened === "openWait") await until(() => isReached(agent));
+    },
+  };
+}
+
+/** The code has asked for an approval. */
+export const isAsked = async (agent: CodemodeAgent) => (await agent.openApprovals()).length > 0;

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
 import { silence } from "../../support/scheduler.ts";
-import { charging, dyingAt, givenCode, times } from "./codemode.ts";
+import { charging, dyingAt, givenCode, isAsked, times, waitingFrom } from "./codemode.ts";
 import type { CodemodeAgent, CodemodeHooks } from "./codemode-agent.ts";
 
 describe("L6: the agent dies", () => {
@@ -133,8 +133,8 @@ describe("L6: the agent dies", () => {
 
   it("W2: while what has timed out is stopped: the action is rejected after all", async () => {
     silence();
-    const code = givenCode(dyingAt("before", "reject"));
-    await code.start([{ name: "charge", code: charging(code.order), timeout: 5_000 }]);
+    const code = givenCode(Object.assign(dyingAt("before", "reject"), waitingFrom(isAsked)));
+    await code.start([{ name: "charge", code: charging(code.order), timeout: 1_000 }]);
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
     await code.revived();
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
