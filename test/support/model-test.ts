@@ -256,14 +256,14 @@ class SequenceRun<Command, Snapshot> {
   }
 
   async #ownCrash(): Promise<void> {
-    const deadline = Date.now() + OWN_CRASH_MS;
-    while (!this.#isOver && Date.now() < deadline) await sleep(LOOK_MS);
+    const deadline = performance.now() + OWN_CRASH_MS;
+    while (!this.#isOver && performance.now() < deadline) await sleep(LOOK_MS);
   }
 
   /** Waits until the object is as the model says, or until it has crashed where it may. */
   async #agree(isOver: () => boolean = () => false): Promise<void> {
     const { subject } = this;
-    const deadline = Date.now() + this.patienceMs;
+    const deadline = performance.now() + this.patienceMs;
     for (;;) {
       if (isOver()) return;
       const snapshot = await subject.look().catch((error: unknown) => {
@@ -273,7 +273,7 @@ class SequenceRun<Command, Snapshot> {
       if (snapshot === undefined || isOver()) return;
       const { seen, expected } = subject.compare(snapshot);
       const isSame = JSON.stringify(seen) === JSON.stringify(expected);
-      if (isSame || Date.now() > deadline) {
+      if (isSame || performance.now() > deadline) {
         await subject.check?.(snapshot);
         if (isSame) return;
         throw new Error(`the object and the model differ in ${differences(seen, expected)}`);

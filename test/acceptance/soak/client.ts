@@ -73,7 +73,7 @@ export class Client {
    * @throws Error that the last call threw, when none had an answer for 5 minutes
    */
   async insist<T>(call: () => Promise<T>): Promise<T | undefined> {
-    const deadline = Date.now() + INSIST_MS;
+    const deadline = performance.now() + INSIST_MS;
     while (!this.#signal.aborted) {
       if (this.isHeld) {
         await delay(PAUSE_MS);
@@ -82,7 +82,7 @@ export class Client {
       try {
         return await call();
       } catch (error) {
-        if (Date.now() > deadline) throw error;
+        if (performance.now() > deadline) throw error;
         // The call may have had its effect. The repetition has the same key.
         await delay(PAUSE_MS);
       }

@@ -7,7 +7,7 @@ import { type CrashScenario, crashAtEveryWrite, modelCalls } from "../../../src/
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
-import { sizeOf } from "../../support/sizes.ts";
+import { HANG_MS, sizeOf } from "../../support/sizes.ts";
 import { type ChatApp, heardEnds, openings } from "./chat-app.ts";
 import { client, givenChat } from "./given-chat.ts";
 
@@ -36,6 +36,7 @@ function turn(
     objects: objects as DurableObjectNamespace<undefined>,
     concurrency: 4,
     stride: STRIDE,
+    timeout: HANG_MS,
     steps: [
       (stub, { id }) =>
         chats(stub).submitMessages([message({ id, ...script(id) }, `asked-${id}`)], {
