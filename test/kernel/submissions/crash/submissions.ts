@@ -5,6 +5,7 @@ import {
   type SubmitMessagesOptions,
 } from "../../../../src/kernel/submissions/internal.ts";
 import type { Plans } from "../../../support/crash/matrix.ts";
+import { until } from "../../../support/given.ts";
 import { full, limitWait, ScriptedGate } from "../../../support/limits/gate.ts";
 import type { LedgerObject, TurnScript } from "../../../support/objects/ledger-object.ts";
 import {
@@ -28,6 +29,8 @@ const BUSY: TurnScript = { delayMs: 400 };
 /** As long, with calls of the model that others can join. */
 const IN_STEPS: TurnScript = { delayMs: 25, calls: 8 };
 const SHORT: TurnScript = { delayMs: 5 };
+/** Runs whose first submission ends from now on, because the second one was refused. */
+const refusedIn = new Set<string>();
 
 const first = (script: TurnScript, options?: SubmitMessagesOptions): Step => {
   return (object) => submit(object, "a", script, options);
@@ -131,14 +134,26 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
   },
   "submit, rejected as it is busy": {
     verbs: ["Submissions.submit"],
+    born: (object) => {
+      const { turns } = object;
+      const run = turns.run.bind(turns);
+      const { id } = Reflect.get(object, "ctx") as DurableObjectState;
+      turns.run = async (turn) => {
+        const end = run(turn);
+        await until(() => refusedIn.has(id.name ?? "") && turns.held.has("a"));
+        turns.held.get("a")?.();
+        return end;
+      };
+    },
     steps: [
-      first(BUSY),
-      async (object) => {
-        await begun(object, "a");
+      first({ isHeld: true }),
+      async (object, { id }) => {
+        await until(async () => (await object.inspect("a"))?.status === "running");
         const refused = submit(object, "b", SHORT, { whenBusy: "reject" });
         await refused.catch((error: Error) => {
           if (error.name !== "BusyError") throw error;
         });
+        refusedIn.add(id);
       },
     ],
     ends: { a: "completed" },
