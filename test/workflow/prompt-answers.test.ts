@@ -434,7 +434,7 @@ it("W4 L1: a crash between any two writes of a repaired prompt loses nothing", a
   expect(writes).toBeGreaterThan(8);
   await Promise.all(Array.from({ length: writes }, (_, index) => run(index + 1)));
   print.mockRestore();
-}, 120_000);
+});
 
 describe("W4: models", () => {
   const answer = { models: ["a", "b"] };

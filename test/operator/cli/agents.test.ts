@@ -148,7 +148,7 @@ it("tail follows all agents, also those that come later, and goes on where one d
     { agent: "Shop", name: "a", submissionId: "s-1" },
     { agent: "Shop", name: "new", submissionId: "s-2" },
   ]);
-}, 30_000);
+});
 
 const FINDING = {
   ...{ agent: "Shop", name: "a", code: "dead-letters", severity: "error", title: "2 dead letters" },
@@ -188,4 +188,4 @@ it("report --watch prints a report when its findings change, and ends with the c
     expect(refused).toMatchObject({ code: 2, out: "" });
     expect(refused.err).toContain(`Invalid --watch "${seconds}"`);
   }
-}, 30_000);
+});

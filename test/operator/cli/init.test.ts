@@ -276,7 +276,7 @@ it("init makes a named Durable Object durable on request, also in JavaScript wit
   expect(problemsOf(checked(folder))).toEqual([]);
 });
 
-it("git applies the diff of any edits, and gets the edited text", { timeout: 60_000 }, () => {
+it("git applies the diff of any edits, and gets the edited text", () => {
   const folder = project({ "a/b.txt": "" });
   const line = fc.constantFrom("", "a", "b", "cc", "\n", "\n\n", "x\n", "y\nz\n");
   const given = fc.record({

@@ -362,7 +362,7 @@ it("tail goes on when the deployment comes back", async () => {
   const { code, err } = await ended;
   expect(code).toBe(0);
   expect(err).toMatch(/No answer from .* Trying again/);
-}, 20_000);
+});
 
 it("a dry run shows and counts what all pages select, and an action without a terminal needs --yes", async () => {
   const requests: { dryRun?: boolean; cursor?: string }[] = [];

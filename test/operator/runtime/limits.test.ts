@@ -9,7 +9,7 @@ const app = new Operated();
 withCommandLine();
 beforeAll(async () => {
   await app.start(AbortSignal.timeout(90_000));
-}, 120_000);
+});
 afterAll(() => app.destroy());
 
 const perdure = (...words: string[]) => run(app.operatorUrl, words, { PERDURE_TOKEN: TOKENS.act });

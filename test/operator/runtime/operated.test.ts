@@ -115,7 +115,7 @@ it("everything is there again after the runtime was killed", async () => {
   await expect(app.client().report()).rejects.toMatchObject({ status: 0 });
   await app.start(AbortSignal.timeout(60_000));
   expect((await all("submissions", 100)).length).toBeGreaterThanOrEqual(before.length);
-}, 120_000);
+});
 
 it("the page is for operators only", async () => {
   const headers = { cookie: `operator=${TOKENS.read}` };

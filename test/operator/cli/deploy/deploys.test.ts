@@ -116,14 +116,14 @@ it("finds nothing in the same code, asked live", async () => {
   expect(live.code, live.out + live.err).toBe(0);
   expect(live.out).toContain("No errors");
   expectClean(folder);
-}, 120_000);
+});
 
 it("finds a step that was renamed after the run had passed it", async () => {
   deployed(WORKER.replace('"look up"', '"find"'));
   const { code, found } = await check();
   expect(code).toBe(1);
   expect(found).toContain("renamed-or-removed");
-}, 120_000);
+});
 
 const SECOND = WORKER.replace('versions({ "1": First })', 'versions({ "1": First, "2": Second })');
 /** A second version of the class, which differs from the first one by these words. */
@@ -138,7 +138,7 @@ if (sizeOf("ALL_DEPLOYS", 0) > 0) {
   it("finds nothing in a step that the run has not reached", async () => {
     deployed(WORKER.replace('"pay"', '"transfer"'));
     expect(await check()).toEqual({ code: 0, found: [] });
-  }, 120_000);
+  });
 
   it("finds a class that was renamed without its migration", async () => {
     const config = {
@@ -153,7 +153,7 @@ if (sizeOf("ALL_DEPLOYS", 0) > 0) {
     deployed(WORKER.replace("class Desk", "class HelpDesk"));
     const { code, found } = await check();
     expect({ code, found: new Set(found) }).toEqual({ code: 1, found: new Set(["class-renamed"]) });
-  }, 120_000);
+  });
 
   it("keeps a run at its version, and refuses the deploy that takes it away", async () => {
     writeFileSync(path.join(folder, "wrangler.jsonc"), JSON.stringify(CONFIG));
@@ -161,7 +161,7 @@ if (sizeOf("ALL_DEPLOYS", 0) > 0) {
     expect(await check()).toEqual({ code: 0, found: [] });
     deployed(WORKER.replace('{ "1": First }', '{ "2": First }'));
     expect(await check()).toEqual({ code: 1, found: ["unknown-version"] });
-  }, 120_000);
+  });
 }
 
 it("migrate replays the run as the other version, and changes only what can continue", async () => {
@@ -175,7 +175,7 @@ it("migrate replays the run as the other version, and changes only what can cont
   const { out } = await perdure("snapshot");
   const [agent] = JSON.parse(out).agents;
   expect(agent.work.find(({ kind }: { kind: string }) => kind === "workflow").version).toBe("2");
-}, 120_000);
+});
 
 it("drain counts the open work of each version", async () => {
   const { out } = await perdure("drain", "--json");

@@ -113,7 +113,7 @@ it("replays the histories with the new code, and asks a new object of each class
     ],
   });
   expectClean(folder);
-}, 120_000);
+});
 
 it("finds a class whose objects do not start", async () => {
   const folder = given({
@@ -129,7 +129,7 @@ it("finds a class whose objects do not start", async () => {
     { kind: "class", id: "Desk", problem: "class-fails", severity: "error" },
   ]);
   expectClean(folder);
-}, 60_000);
+});
 
 it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves nothing behind", async () => {
   const folder = given({ "src/worker.ts": `${WORKER}\nimport "./nowhere.ts";` });
@@ -154,7 +154,7 @@ it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves 
   child.kill("SIGINT");
   expect((await ended).code).toBe(130);
   expectClean(folder);
-}, 120_000);
+});
 
 it("a replay that never yields, and a start that takes too long, end with what has happened", async () => {
   const code = newProject(given(), undefined);
@@ -172,7 +172,7 @@ it("a replay that never yields, and a start that takes too long, end with what h
     running.stop();
   }
   expectClean(code.folder);
-}, 120_000);
+});
 
 it("migrate replays the run as the other version, refuses what would strand it, and asks for the rest", async () => {
   const folder = given();
@@ -218,7 +218,7 @@ it("migrate replays the run as the other version, refuses what would strand it, 
   expect(plain.err).toContain("The workflow has reported no version");
   const unknown = await perdure(url, ["migrate", "other", "--to", "8"], {}, folder).ended;
   expect(unknown).toMatchObject({ code: 5 });
-}, 120_000);
+});
 
 it("says what is missing: a configuration, the main module, Wrangler", async () => {
   const snapshot = JSON.stringify(

@@ -108,7 +108,7 @@ it("names agents without deployments() and those that do not answer, and writes 
     notInstalled: [{ name: "b" }],
     notRead: [{ name: "a", id: "w-2" }, { name: "c" }],
   });
-}, 30_000);
+});
 
 it("snapshot and drain name agents whose names() failed, of which nothing is known", async () => {
   const items = [{ agent: "Shop", name: "a" }];
@@ -182,7 +182,7 @@ it("check ends with 4 where an agent did not answer, and says which, unless it f
   const wrong = project({ ...main, "wrangler.jsonc": JSON.stringify(config) });
   const busy = { ...answers, ...working("a", [itemOf("submission", "s-1")]) };
   expect(await perdure(await given(busy), ["check"], {}, wrong).ended).toMatchObject({ code: 1 });
-}, 30_000);
+});
 
 it("drain counts the open work of each version over all agents, and says which is safe to delete", async () => {
   const answers = {
@@ -223,7 +223,7 @@ it("drain counts the open work of each version over all agents, and says which i
       { version: "6", open: {}, isSafeToDelete: false },
     ]);
   }
-}, 30_000);
+});
 
 it("drain --watch ends when nothing of older versions is open", async () => {
   const url = await given({
