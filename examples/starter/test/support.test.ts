@@ -11,6 +11,6 @@ test("a ticket is triaged and saved, once for each id", async () => {
 
   const saved = [{ id: "t-1", title: "Printer on fire", priority: "high" }];
   const list = async () => (await worker.fetch(tickets)).json();
-  const patience = { timeout: 100_000, interval: 200 };
+  const patience = { timeout: 240_000, interval: 200 };
   await vi.waitFor(async () => expect(await list()).toEqual(saved), patience);
 });

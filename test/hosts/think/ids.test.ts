@@ -231,7 +231,7 @@ describe("L7: on DurableThink", () => {
       const script = slow({ first: "a beginning" });
       await submit(agent, script, { submissionId: "s", thread });
       await asked(script);
-      const next = { submissionId: "next", thread, notBefore: new Date(Date.now() + 300) };
+      const next = { submissionId: "next", thread, notBefore: new Date(Date.now() + 3_000) };
       await submit(agent, "and then", next);
       await inside(agent, (self) => {
         self.cancelChat("next");

@@ -183,4 +183,4 @@ it("drain counts the open work of each version", async () => {
     { version: "2", current: 0, open: { workflow: 1 }, isSafeToDelete: false },
     { version: "1", current: 1, open: { approval: 1 }, isSafeToDelete: false },
   ]);
-}, 60_000);
+});
