@@ -6,7 +6,6 @@ import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Destination } from "../../../src/kernel/outbox/index.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { traces } from "../../../src/operator/index.ts";
-import { ALL } from "../../support/features.ts";
 import { message, until } from "../../support/given.ts";
 import {
   receivedBy,
@@ -251,8 +250,9 @@ describe("findings of the outbox", () => {
     const collector = refusingUrl();
     const agent = givenAgent({ outbox: { allowPrivateAddresses: true } });
     // Read when the object is constructed.
-    Object.assign(ThinkAgent, { features: [...ALL, traces({ url: collector })] });
-    onTestFinished(() => void Object.assign(ThinkAgent, { features: ALL }));
+    const { features } = ThinkAgent;
+    Object.assign(ThinkAgent, { features: [...features, traces({ url: collector })] });
+    onTestFinished(() => void Object.assign(ThinkAgent, { features }));
     const notify = [hook("/status/503", "HOOK_SECRET", SLOW)];
     await agent.submitMessages([message("hello")], { submissionId: "waits", notify });
     const errors = async () =>
