@@ -62,6 +62,7 @@ const PROOFS: readonly Proof[] = [
 
 /** Scripts of package.json that `.ci/run` runs with smaller numbers. */
 const SCRIPTS: readonly (readonly [script: string, ...args: string[]])[] = [
+  ["test:long"],
   ["soak", "--seconds", "600"],
   ["soak:webhooks"],
   ["soak:limits"],

@@ -1,14 +1,14 @@
 /**
- * `npm test`: runs every check and every test, some at the same time. Prints a line per check and process, the output of a failed
+ * `npm test`: runs the checks and the tests, some at the same time. Prints a line per check and process, the output of a failed
  * one at once, and the counts. A failed check counts as one failed test. `-- --fast`, as `npm run test:fast`: types, lint, and
- * the tests that need neither Think nor long waits.
+ * the tests that need neither Think nor long waits. `-- --long`, as `npm run test:long`: the tests that `npm test` leaves out, as they take long.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { fastProcesses, type TestProcess, testProcesses } from "../test/manifest.ts";
+import { fastProcesses, longProcesses, type TestProcess, testProcesses } from "../test/manifest.ts";
 import { offline } from "./offline.ts";
 
 const MEMORY = "/dev/shm";
@@ -32,9 +32,6 @@ const scratch = mkdtempSync(path.join(storageRoot(), "perdure-test-"));
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-const isFast = process.argv.includes("--fast");
-const PROCESSES = isFast ? fastProcesses() : testProcesses();
-
 /** Runs Vitest with a report file. */
 function tests(run: TestProcess): string[] {
   const chosen = run.projects.flatMap((project) => ["--project", project]);
@@ -49,20 +46,26 @@ function reportOf(name: string): string {
 
 type Check = readonly [name: string, script: string[]];
 
-const FAST_CHECKS: readonly Check[] = [
-  ["types", ["check:types"]],
-  ["lint", ["check:lint"]],
-  ["imports", ["check:imports"]],
-];
-const SLOW_CHECKS: readonly Check[] = [["docs", ["check:docs"]]];
+const TYPES: Check = ["types", ["check:types"]];
+const LINT: Check = ["lint", ["check:lint"]];
+const IMPORTS: Check = ["imports", ["check:imports"]];
+const DOCS: Check = ["docs", ["check:docs"]];
+
+const [isFast, isLong] = ["--fast", "--long"].map((flag) => process.argv.includes(flag));
+
+function chosen(): { processes: TestProcess[]; checks: Check[] } {
+  if (isFast) return { processes: fastProcesses(), checks: [TYPES, LINT, IMPORTS] };
+  if (isLong) return { processes: longProcesses(), checks: [] };
+  return { processes: testProcesses(), checks: [TYPES, LINT, IMPORTS, DOCS] };
+}
 
 /** Tests wait half of the time: five at once keep two cores busy. More would only slow each other down. */
 const SLOTS = 5;
 /** The longest tests start before the checks. The others find the packages transformed, after the checks. */
 const BEFORE_CHECKS = 3;
 
-const checks = isFast ? FAST_CHECKS : [...FAST_CHECKS, ...SLOW_CHECKS];
-const tested = PROCESSES.map((one): Check => [one.name, tests(one)]);
+const { processes, checks } = chosen();
+const tested = processes.map((one): Check => [one.name, tests(one)]);
 const queue = [...tested.slice(0, BEFORE_CHECKS), ...checks, ...tested.slice(BEFORE_CHECKS)];
 
 type End = { readonly name: string; readonly isOk: boolean; readonly output: string };
@@ -118,7 +121,7 @@ const workers = Array.from({ length: SLOTS }, async () => {
 });
 await Promise.all(workers);
 
-if (!isFast) console.log(readCrashes(ends.map(({ output }) => output)));
+if (isLong) console.log(readCrashes(ends.map(({ output }) => output)));
 let passed = 0;
 let failed = 0;
 for (const { name, isOk } of ends) {

@@ -83,143 +83,164 @@ export type TestProcess = {
   readonly files: readonly string[];
 };
 
-/** The longest tests of the modules, which mostly wait. They run in the process with the least work. */
-const MOVED = [
-  "test/kernel/outbox/delivery/hanging.test.ts",
-  "test/kernel/outbox/delivery/deadly.test.ts",
-];
+/** Crashes at many points, random sequences, large numbers. */
+const PROOF = /[/-](crash|model|scale|simulation)\.test\.ts$|\/crash-[^/]*$/;
+/** Seconds of a file that `npm test` leaves to `npm run test:long`: mostly waits in the real engine of Workflows. */
+const LONG = 15;
 
-/**
- * The longest first. Three processes need Think: each of them imports it, which takes as long as all tests of some files, and two
- * would run for longer than everything else.
- */
+const isLong = (file: string) => PROOF.test(file) || secondsOf(file) >= LONG;
+const longOf = (project: Project) => filesOf(project).filter(isLong);
+const shortOf = (project: Project) => filesOf(project).filter((file) => !isLong(file));
+
+/** `npm test`. The longest process first. Each that needs Think imports it, which takes as long as all tests of some files. */
 export function testProcesses(): TestProcess[] {
-  const modules = dealt("modules", without(MOVED, filesOf("modules")), 2);
-  const think = dealt("think", filesOf("think"), 3);
-  const others = [...filesOf("scheduler"), ...filesOf("triage"), ...MOVED];
   return [
-    ...think.slice(0, 1),
-    ...modules,
-    ...think.slice(1),
-    { name: "others", projects: ["scheduler", "triage", "modules"], files: others },
-    { name: "node", projects: ["pure"], files: filesOf("pure") },
+    ...dealt("think", shortOf("think"), 2),
+    ...dealt("modules", shortOf("modules"), 2),
+    ...dealt("scheduler", shortOf("scheduler"), 1),
+    ...dealt("pure", shortOf("pure"), 1),
   ];
 }
 
-const without = (left: readonly string[], files: readonly string[]) =>
-  files.filter((file) => !left.includes(file));
+/** `npm run test:long`. */
+export function longProcesses(): TestProcess[] {
+  return [
+    ...dealt("think", longOf("think"), 3),
+    ...dealt("modules", longOf("modules"), 1),
+    ...dealt("scheduler", longOf("scheduler"), 1),
+    ...dealt("pure", longOf("pure"), 1),
+  ];
+}
 
-/** Tests that try many crashes or random inputs. */
-const MANY = /crash|model|scale/;
-
-/** `npm run test:fast`: tests of the modules and in Node that take less than 6 seconds, without those that try many inputs. */
+/** `npm run test:fast`: what takes less than 6 seconds of the tests of the modules and of those in Node. */
 export function fastProcesses(): TestProcess[] {
-  const fast = (project: Project) =>
-    filesOf(project).filter((file) => secondsOf(file) < 6 && !MANY.test(file));
+  const fast = (project: Project) => shortOf(project).filter((file) => secondsOf(file) < 6);
   return [...dealt("modules", fast("modules"), 3), ...dealt("pure", fast("pure"), 1)];
 }
 
 /** The default duration of a file, in seconds. */
 const SHORT = 2;
 
-/** Seconds of a file: half of the processor time on a busy machine. Add a line for a long file. */
+/** Seconds of a file in `npm test` on two cores. Add a line for a long file. */
 const SECONDS: Readonly<Record<string, number>> = {
-  "test/workflow/steps/agent-tools-again.test.ts": 33,
-  "test/kernel/outbox/delivery/hanging.test.ts": 32,
-  "test/workflow/steps/prompt-all.test.ts": 31,
-  "test/hosts/think/turns/tools.test.ts": 29,
+  "test/scheduler/tasks/reconcile.test.ts": 4,
+  "test/workflow/steps/agent-tools-again.test.ts": 40,
+  "test/hosts/think/schedules.test.ts": 31,
+  "test/limits/sub-agents.test.ts": 5,
   "test/workflow/steps/crash-prompts.test.ts": 28,
-  "test/kernel/outbox/delivery/deadly.test.ts": 26,
-  "test/workflow/steps/forged-events.test.ts": 26,
+  "test/workflow/steps/agent-tools.test.ts": 27,
+  "test/peers/peers.test.ts": 25,
+  "test/workflow/steps/prompt-all.test.ts": 25,
+  "test/workflow/steps/prompt-boundaries.test.ts": 25,
   "test/codemode/steps/crash.test.ts": 24,
   "test/hosts/think/turns/crash.test.ts": 24,
-  "test/workflow/steps/prompt-boundaries.test.ts": 24,
-  "test/hosts/think/refusals.test.ts": 23,
+  "test/hosts/think/turns/tools.test.ts": 23,
   "test/workflow/steps/crash-waits.test.ts": 23,
-  "test/hosts/think/schedules.test.ts": 22,
-  "test/workflow/steps/agent-tools.test.ts": 22,
-  "test/hosts/think/turns/answers-asked.test.ts": 20,
-  "test/hosts/think/turns/reset.test.ts": 20,
-  "test/peers/peers.test.ts": 18,
+  "test/kernel/submissions/turns/answers.test.ts": 20,
+  "test/workflow/steps/prompt-schemas.test.ts": 20,
+  "test/kernel/outbox/delivery/hanging.test.ts": 19,
+  "test/workflow/steps/forged-events.test.ts": 19,
+  "test/hosts/think/moved/work-in-flight.test.ts": 18,
+  "test/hosts/think/turns/answers.test.ts": 18,
+  "test/kernel/waits/webhooks.test.ts": 18,
+  "test/codemode/steps/codemode.test.ts": 17,
+  "test/hosts/think/ids.test.ts": 17,
+  "test/hosts/think/turns/again.test.ts": 17,
   "test/kernel/submissions/crash.test.ts": 17,
+  "test/kernel/submissions/turns/limit-wait.test.ts": 16,
+  "test/hosts/think/turns/answers-asked.test.ts": 15,
   "test/hosts/think/turns/crash-turns.test.ts": 15,
-  "test/kernel/submissions/turns/answers.test.ts": 15,
   "examples/triage/test/triage.test.ts": 14,
   "test/kernel/outbox/crash.test.ts": 14,
   "test/operator/otlp/otlp.test.ts": 14,
-  "test/core/schema.test.ts": 13,
-  "test/hosts/think/workflow-start.test.ts": 13,
   "test/kernel/waits/crash.test.ts": 13,
-  "test/workflow/steps/prompt-schemas.test.ts": 13,
-  "test/kernel/outbox/delivery/trouble.test.ts": 12,
-  "test/kernel/waits/webhooks.test.ts": 12,
-  "test/codemode/steps/codemode.test.ts": 11,
+  "test/core/schema.test.ts": 12,
+  "test/operator/listing.test.ts": 12,
+  "test/testing/replay/hostile.test.ts": 12,
+  "test/hosts/think/workflow-start.test.ts": 11,
   "test/operator/cli/process.test.ts": 11,
-  "test/workflow/steps/prompt.test.ts": 11,
-  "test/hosts/think/turns/edges.test.ts": 10,
-  "test/kernel/submissions/turns/answers-held.test.ts": 10,
-  "test/operator/listing.test.ts": 10,
+  "test/core/idle.test.ts": 10,
+  "test/hosts/think/turns/reset.test.ts": 10,
+  "test/hosts/think/workflow-of-another.test.ts": 10,
+  "test/operator/trace/trace.test.ts": 10,
+  "test/replies/outbox.test.ts": 10,
   "test/testing/crash.test.ts": 10,
+  "test/workflow/steps/prompt.test.ts": 10,
+  "test/kernel/outbox/delivery/trouble.test.ts": 9,
   "test/kernel/waits/model.test.ts": 9,
-  "test/core/lost-alarms.test.ts": 8,
-  "test/hosts/think/turns/answers.test.ts": 8,
+  "test/workflow/steps/approval.test.ts": 9,
+  "test/workflow/steps/webhook.test.ts": 9,
+  "test/hosts/think/approval-clients.test.ts": 8,
+  "test/limits/turns.test.ts": 8,
   "test/operator/actions/bulk.test.ts": 8,
-  "test/testing/replay/hostile.test.ts": 8,
-  "test/core/idle.test.ts": 7,
-  "test/deploy/history.test.ts": 7,
+  "test/operator/report/waits.test.ts": 8,
   "test/kernel/outbox/model.test.ts": 7,
-  "test/operator/alerts/alerts.test.ts": 7,
+  "test/operator/actions/operate.test.ts": 7,
+  "test/operator/cli/agents.test.ts": 7,
   "test/scheduler/crash.test.ts": 7,
-  "test/testing/replay/kinds.test.ts": 7,
-  "test/hosts/think/approval-clients.test.ts": 6,
-  "test/hosts/think/ids.test.ts": 6,
+  "test/testing/clock.test.ts": 7,
+  "test/workflow/prompt-answers.test.ts": 7,
+  "test/workflow/steps/rollback.test.ts": 7,
+  "test/deploy/history.test.ts": 6,
+  "test/hosts/sdk/threads.test.ts": 6,
+  "test/hosts/think/cost.test.ts": 6,
   "test/hosts/think/turns/crash-tools.test.ts": 6,
-  "test/hosts/think/turns/threads.test.ts": 6,
-  "test/inbound/webhooks/refusals.test.ts": 6,
-  "test/kernel/submissions/submissions.test.ts": 6,
-  "test/kernel/submissions/turns/joining.test.ts": 6,
-  "test/kernel/submissions/turns/limit-wait.test.ts": 6,
+  "test/hosts/think/turns/edges.test.ts": 6,
+  "test/kernel/outbox/turns.test.ts": 6,
   "test/kernel/waits/approvals.test.ts": 6,
-  "test/limits/turns.test.ts": 6,
-  "test/types.test.ts": 6,
+  "test/kernel/waits/waits.test.ts": 6,
   "test/workflow/steps/approval-crash.test.ts": 6,
-  "test/hosts/think/moved/work-in-flight.test.ts": 5,
-  "test/kernel/outbox/delivery/endpoints.test.ts": 5,
+  "test/deploy/work/work.test.ts": 5,
+  "test/inbound/webhooks/receiver.test.ts": 5,
+  "test/inbound/webhooks/sources/queue.test.ts": 5,
   "test/kernel/outbox/scale.test.ts": 5,
-  "test/kernel/outbox/turns.test.ts": 5,
   "test/kernel/submissions/model.test.ts": 5,
+  "test/kernel/submissions/options.test.ts": 5,
+  "test/kernel/submissions/threads.test.ts": 5,
   "test/kernel/submissions/trouble.test.ts": 5,
-  "test/operator/actions/operate.test.ts": 5,
+  "test/kernel/waits/prompt-batches.test.ts": 5,
   "test/operator/cli/deploy/snapshot.test.ts": 5,
+  "test/operator/report/outbox.test.ts": 5,
   "test/operator/trace/native/native-spans.test.ts": 5,
+  "test/scheduler/calendar/proof.test.ts": 5,
+  "test/scheduler/cost.test.ts": 5,
+  "test/scheduler/language/errors.test.ts": 5,
+  "test/scheduler/runs/overlap.test.ts": 5,
   "test/streams/thread-followers.test.ts": 5,
-  "test/workflow/steps/approval.test.ts": 5,
-  "test/deploy/work/work.test.ts": 4,
+  "test/testing/replay/kinds.test.ts": 5,
+  "test/workflow/steps/links.test.ts": 5,
+  "test/deploy/versions.test.ts": 4,
+  "test/hosts/think/refusals.test.ts": 4,
+  "test/hosts/think/turns/hooks.test.ts": 4,
+  "test/hosts/think/turns/threads.test.ts": 4,
+  "test/inbound/webhooks/oracles/senders.test.ts": 4,
+  "test/kernel/outbox/destinations/destinations.test.ts": 4,
+  "test/kernel/outbox/destinations/webhook.test.ts": 4,
   "test/kernel/outbox/outbox.test.ts": 4,
+  "test/kernel/submissions/submissions.test.ts": 4,
   "test/kernel/submissions/turns/spending.test.ts": 4,
-  "test/kernel/waits/malformed.test.ts": 4,
-  "test/kernel/waits/prompt-batches.test.ts": 4,
   "test/limits/simulation/simulation.test.ts": 4,
-  "test/operator/api/operator.test.ts": 4,
-  "test/operator/cli/agents.test.ts": 4,
-  "test/operator/mcp/operator-mcp.test.ts": 4,
-  "test/operator/report/outbox.test.ts": 4,
+  "test/operator/report/recent.test.ts": 4,
   "test/operator/runtime/limits.test.ts": 4,
-  "test/scheduler/tasks/reconcile.test.ts": 4,
-  "test/testing/clock.test.ts": 4,
-  "test/workflow/prompt-answers.test.ts": 4,
+  "test/scheduler/scheduler.test.ts": 4,
+  "test/scheduler/verbs.test.ts": 4,
+  "test/scripts/manifest.test.ts": 4,
+  "test/core/lost-alarms.test.ts": 3,
+  "test/hosts/think/testing.test.ts": 3,
   "test/inbound/accept.test.ts": 3,
   "test/inbound/log.test.ts": 3,
-  "test/inbound/webhooks/sources/queue.test.ts": 3,
-  "test/kernel/outbox/edges.test.ts": 3,
+  "test/inbound/webhooks/email/email.test.ts": 3,
+  "test/kernel/outbox/late.test.ts": 3,
+  "test/kernel/submissions/intake/accept.test.ts": 3,
   "test/kernel/submissions/store/scale.test.ts": 3,
-  "test/kernel/submissions/turns/waiting.test.ts": 3,
+  "test/kernel/submissions/turns/next-attempt.test.ts": 3,
   "test/kernel/submissions/verbs.test.ts": 3,
-  "test/limits/keeper/keeper.test.ts": 3,
-  "test/operator/trace/trace.test.ts": 3,
-  "test/scheduler/language/errors.test.ts": 3,
+  "test/kernel/waits/malformed.test.ts": 3,
+  "test/operator/alerts/alerts.test.ts": 3,
+  "test/operator/api/hostile.test.ts": 3,
   "test/scheduler/model.test.ts": 3,
-  "test/scheduler/pure.test.ts": 3,
+  "test/workflow/steps/ends.test.ts": 3,
+  "test/workflow/steps/step-names.test.ts": 3,
 };
 
 const secondsOf = (file: string): number => SECONDS[file] ?? SHORT;

@@ -4,13 +4,12 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { describe, expect, it } from "vitest";
-import type { Submission } from "../../src/kernel/submissions/internal.ts";
 import { limit } from "../../src/limits/index.ts";
 import { ask } from "../../src/testing/index.ts";
 import { message } from "../support/given.ts";
 import { stubOf as keeperOf } from "../support/limits/keeper.ts";
 import { LimitedAgent, TREE } from "./limited-agent.ts";
-import { generate, givenGate, modelOf, now, pass, submission } from "./support.ts";
+import { givenGate, now, pass, submission, worked } from "./support.ts";
 
 const keyState = async (key: string) =>
   (await keeperOf({ name: TREE }).list({ key, limit: 1 })).keys[0];
@@ -50,16 +49,6 @@ describe("agents of one root", () => {
   const one = (more: object = {}) =>
     limit("one", { requests: "1000 per minute", ...more } as never);
 
-  async function worked(
-    { gate }: ReturnType<typeof givenGate>,
-    seq: number,
-    more: Partial<Submission> = {},
-  ): Promise<void> {
-    while (gate.admit(submission(seq, more))) await pass(100);
-    await now(generate(gate, seq, modelOf().model));
-    gate.released(seq);
-  }
-
   it("use each other's leases, and report each use once", async () => {
     const root = givenGate({ limits: [one()] });
     const { keepers } = root;
@@ -94,31 +83,6 @@ describe("agents of one root", () => {
     for (let n = 0; n < 8; n++)
       await worked(givenGate({ limits: [sharded] }, root.keepers, { root: root.root }), 1);
     expect(new Set(root.keepers.asks.map(({ keeper }) => keeper)).size).toBe(1);
-  });
-
-  it("ask by themselves where more than 10,000 keys came after that of the root", async () => {
-    const keyed = limit("one", {
-      key: ({ metadata }) => metadata.tenant as string,
-      requests: "1000 per minute",
-    });
-    const of = (tenant: string) => ({ metadata: { tenant } });
-    const root = givenGate({ limits: [keyed] });
-    const asksOfChild = async () => {
-      for (let seq = 1; seq <= 5; seq++) await worked(root, seq, of("first"));
-      const before = root.keepers.asks.length;
-      await worked(
-        givenGate({ limits: [keyed] }, root.keepers, { root: root.root }),
-        1,
-        of("first"),
-      );
-      return root.keepers.asks.length - before;
-    };
-    expect(await asksOfChild()).toBe(0);
-    const { gate } = givenGate({ limits: [keyed] }, root.keepers);
-    root.keepers.latencyMs = 60_000;
-    for (let n = 0; n < 10_000; n++) void gate.admit(submission(n, of(`t${n}`)));
-    root.keepers.latencyMs = 0;
-    expect(await asksOfChild()).toBe(1);
   });
 
   it("share no slots of keys that submissions bring", async () => {

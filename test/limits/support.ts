@@ -233,6 +233,17 @@ export async function generate(
   return stepModel(gate, seq, model).doGenerate(options);
 }
 
+/** A turn of the gate is admitted, asks its model, and ends. */
+export async function worked(
+  { gate }: ReturnType<typeof givenGate>,
+  seq: number,
+  more: Partial<Submission> = {},
+): Promise<void> {
+  while (gate.admit(submission(seq, more))) await pass(100);
+  await now(generate(gate, seq, modelOf().model));
+  gate.released(seq);
+}
+
 export function refused(statusCode: number, responseHeaders: Record<string, string> = {}) {
   const given = { url: "http://model.test", requestBodyValues: {}, isRetryable: false };
   return new APICallError({ message: "refused", statusCode, responseHeaders, ...given });

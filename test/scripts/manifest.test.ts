@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { globSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { filesOf, projects, TWICE, testProcesses } from "../manifest.ts";
+import { filesOf, longProcesses, projects, TWICE, testProcesses } from "../manifest.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 const all = globSync(["test/**/*.test.ts", "examples/triage/test/**/*.test.ts"], { cwd: root });
@@ -18,8 +18,8 @@ it("Vitest runs each test file in one project, and in two where the manifest say
   expect(files.sort()).toEqual([...all, ...Object.values(TWICE).flat()].sort());
 });
 
-it("npm test runs each file of its projects in one process", () => {
-  const processes = testProcesses();
+it("npm test and npm run test:long run each file of their projects in one process", () => {
+  const processes = [...testProcesses(), ...longProcesses()];
   const started = new Set(processes.flatMap((one) => one.projects));
   expect(projects.filter((name) => !started.has(name))).toEqual([
     "browser",
@@ -27,6 +27,7 @@ it("npm test runs each file of its projects in one process", () => {
     "replays",
     "acceptance",
     "contract",
+    "triage",
   ]);
   const files = [...started].flatMap(filesOf);
   expect(processes.flatMap((one) => one.files).sort()).toEqual(files.sort());

@@ -3,7 +3,7 @@
  * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/kernel/submissions/model.test.ts`.
  * Vite passes variables that begin with VITE_ to workerd, and no others.
  *
- * Each name begins with `VITE_PERDURE_`. `npm test` uses the first number, `npm run prove` the second (scripts/prove.ts):
+ * Each name begins with `VITE_PERDURE_`. `npm test` and `npm run test:long` use the first number, `npm run prove` the second (scripts/prove.ts):
  *
  *   CRASH_STRIDE           varies, 1       one of so many points of the crash matrix is tried
  *   MODEL_RUNS             40, 1000        sequences for the ledger; also MODEL_SEED, MODEL_PATH
