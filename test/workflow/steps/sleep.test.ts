@@ -2,6 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { nextOccurrence, sleepUntilNext } from "../../../src/scheduler/index.ts";
+import { until } from "../../support/given.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const MONDAYS = "every monday at 09:00 in Europe/Paris";
@@ -18,14 +19,16 @@ describe("S2: sleepUntilNext()", () => {
   });
 
   it("S2: the workflow sleeps until the next occurrence", async () => {
+    let hasAsked = false;
     await using workflow = await givenScriptedWorkflow((step) =>
       Promise.race([
         sleepUntilNext(step, "weekly", MONDAYS),
-        step.sleep("a moment", 300).then(() => "still asleep"),
+        until(() => hasAsked).then(() => "still asleep"),
       ]),
     );
     await workflow.start();
     await workflow.instance.waitForStepResult({ name: "weekly:sleep-next" });
+    hasAsked = true;
     expect(await workflow.output()).toBe("still asleep");
   });
 
