@@ -29,8 +29,3 @@ export async function receivedBy(to: string): Promise<Received[]> {
 export async function sentBy(to: string): Promise<Sent | null> {
   return (await fetch(receiverUrl(`/sent?to=${to}`))).json();
 }
-
-/** How many requests wait under a name for an answer that never comes. */
-export async function hangingAt(to: string): Promise<number> {
-  return (await fetch(receiverUrl(`/hanging?to=${to}`))).json();
-}

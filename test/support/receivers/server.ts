@@ -53,8 +53,6 @@ const HUGE_BYTES = 256 * 1_024 * 1_024;
 const CHUNK = Buffer.alloc(64 * 1_024, "x");
 
 const requests = new Map<string, Received[]>();
-/** Open requests by name. */
-const hanging = new Map<string, number>();
 const hugeAnswers = new Map<string, Sent>();
 
 /** The behaviours. `to` is the name under which a request is recorded, and may be left out at the end of a path. */
@@ -85,12 +83,7 @@ const ROUTES: Readonly<Record<string, (call: Call) => unknown>> = {
   /** The connection breaks before an answer. */
   "/reset/:to": ({ response }) => response.socket?.resetAndDestroy(),
   /** No answer at all, and the connection stays. */
-  "/hang/:to": ({ response, params }) => {
-    const to = params.to ?? "";
-    const count = (change: number) => hanging.set(to, (hanging.get(to) ?? 0) + change);
-    count(1);
-    response.once("close", () => count(-1));
-  },
+  "/hang/:to": () => {},
   /** What is answered is not HTTP. */
   "/garbage/:to": ({ response }) => response.socket?.end("\u0000\u0001 this is not HTTP\r\n\r\n"),
   /** Half of the body that was promised, then the connection breaks. */
@@ -130,7 +123,6 @@ async function huge({ response, params }: Call, status: number): Promise<void> {
 /** What the server tells the tests. */
 const BOOKS: Readonly<Record<string, (to: string) => unknown>> = {
   "/received": (to) => requests.get(to) ?? [],
-  "/hanging": (to) => hanging.get(to) ?? 0,
   "/sent": (to) => hugeAnswers.get(to) ?? null,
 };
 
