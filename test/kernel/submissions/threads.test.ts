@@ -16,12 +16,15 @@ import {
 import { chance, ledgerOptions, time } from "../../support/objects/ledger-object.ts";
 
 /** Keeps a thread from moving until it is cancelled. */
-const hold = { delayMs: 60_000 };
+const hold = { delayMs: 3_600_000 };
+
+/** Below the 30 seconds of a heartbeat, and not over before a busy machine has looked. */
+const retry = { baseDelay: 20_000, maxDelay: 20_000 };
 
 /** A ledger in which so many turns may run at a time. */
 function givenLanes(maxConcurrentTurns: number) {
   const stub = givenLedger();
-  ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns });
+  ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns, retry });
   return stub;
 }
 
@@ -116,7 +119,7 @@ describe("L4: threads", () => {
 
   it("L1: a wake comes for the thread that is due first, while another one runs", async () => {
     chance.random = () => 0.99;
-    const stub = givenLedger();
+    const stub = givenLanes(4);
     await submit(stub, hold, { submissionId: "main" });
     await submit(stub, { fail: "x", status: 503 }, { submissionId: "off", thread: "side" });
     const off = await expectState(stub, "off", "pending", { attempts: 1 });
@@ -195,7 +198,7 @@ describe("L4: isolated turns", () => {
     await expectState(stub, "next", "completed");
     const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
     expect(wake).toBeLessThanOrEqual(dueAt);
-    time.aheadMs = 10_000;
+    time.aheadMs = 30_000;
     await wakeNow(stub);
     await expectState(stub, "off", "completed", { attempts: 2 });
   });

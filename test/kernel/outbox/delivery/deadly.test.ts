@@ -138,7 +138,8 @@ describe("A delivery that crashes its object", () => {
   it("O3: it alone becomes a dead letter, after eight attempts", async () => {
     const { box, calls, attempts } = givenMethods({ boom, well: () => {} });
     await put(box, "boom", "well", "well", "well");
-    await untilAlive(box, () => calls.get("boom") === 8);
+    for (let attempt = 1; attempt <= 8; attempt++)
+      await untilAlive(box, () => (calls.get("boom") ?? 0) >= attempt);
     await until(async () => (await stateOf(box, "boom0").catch(() => null))?.state === "dead");
     const { items: deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters).toMatchObject([
