@@ -290,6 +290,9 @@ describe("outcomes", () => {
       call("pay", { effect: last, ms: SLOW_MS }),
     ];
     const { submissionId } = await submit(agent, { tools: [tools] }, { thread: "side" });
+    // Both run at the same time.
+    if (name === "look") await until(() => paid.has(first));
+    else await until(async () => (await agent.records()).some(({ outcome }) => outcome !== null));
     const next = await crashInTool(agent, last);
     expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
     const messages = (await next.threadMessages("side")) as UIMessage[];
