@@ -64,9 +64,7 @@ class OutboxSubject implements Subject<Command> {
     switch (command.op) {
       case "put": {
         const hold = new Hold();
-        const { refusals: times } = command;
-        // A destination that hangs has two slots after a crash: another one that hangs would leave none for the next event.
-        const isHeld = command.hangs && this.#holds.size === 0;
+        const { refusals: times, hangs: isHeld } = command;
         // A crash interrupts an attempt that hangs, and that counts.
         const attempts = isHeld ? 50 : command.attempts;
         const entry: Entry = { key: hold.id, attempts, refusals: times, isHeld, state: "waiting" };
