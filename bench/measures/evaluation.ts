@@ -12,7 +12,7 @@ import { EVALUATION } from "../start-costs.ts";
 
 const SRC = path.join(import.meta.dirname, "../../src");
 const TIMES = 11;
-/** With `--counts`: the bounds have room for the noise of fewer times. */
+/** Few times with `--counts`: the bounds have room for the noise of fewer times. */
 const TIMES_IN_CI = 5;
 
 /** Apps with one agent. Each has the AI SDK, which an app with an `Agent` that asks a model has as well. */

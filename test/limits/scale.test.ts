@@ -1,4 +1,4 @@
-/** What agents of one root share, with more keys than it remembers. */
+/** Agents of one root share its leases, and ask by themselves where it has too many keys. */
 
 import { expect, it } from "vitest";
 import { limit } from "../../src/limits/index.ts";

@@ -32,7 +32,7 @@ function givenMethods(methods: Record<string, Method>, settings: OutboxSettings 
 const to = (method: string): Destination => ({ kind: "method", method });
 const boom: Method = (_, ctx) => ctx.abort("boom");
 
-/** How many deliveries are open, by the object instance. */
+/** Open deliveries, by the object instance. */
 function givenCount() {
   const open = new Map<DurableObjectState, number>();
   const count = (ctx: DurableObjectState) => open.get(ctx) ?? 0;
