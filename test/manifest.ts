@@ -85,10 +85,10 @@ export type TestProcess = {
 
 /** Crashes at many points, random sequences, large numbers. */
 const PROOF = /[/-](crash|model|scale|simulation)\.test\.ts$|\/crash-[^/]*$/;
-/** Seconds of a file that `npm test` leaves to `npm run test:long`: mostly waits in the real engine of Workflows. */
-const LONG = 15;
+/** A file of so many seconds is left to `npm run test:long`: mostly waits in the real engine of Workflows. */
+const LONG_SECONDS = 15;
 
-const isLong = (file: string) => PROOF.test(file) || secondsOf(file) >= LONG;
+const isLong = (file: string) => PROOF.test(file) || secondsOf(file) >= LONG_SECONDS;
 const longOf = (project: Project) => filesOf(project).filter(isLong);
 const shortOf = (project: Project) => filesOf(project).filter((file) => !isLong(file));
 

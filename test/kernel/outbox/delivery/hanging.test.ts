@@ -63,7 +63,7 @@ describe("Beside endpoints that hang", () => {
         "hanging",
         Array.from({ length: count }, () => hangingHook(`/hang/${someReceiver()}`)),
       );
-      // From the eighth on, an endpoint is tried only when another one has lost its slot.
+      // An endpoint after the seventh is tried only when another one has lost its slot.
       for (const tried of [0, 4, 8, 16]) {
         await until(() => hanging.filter((id) => started.has(id)).length >= tried);
         const all = healthy(known);
