@@ -67,6 +67,7 @@ export default defineConfig({
         test: {
           name: "think",
           ...patternsOf("think"),
+          setupFiles: ["./test/workers/reset.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },

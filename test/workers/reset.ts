@@ -1,0 +1,6 @@
+/** No object of a file is left to the next file: its alarms would go on beside all later ones. */
+
+import { reset } from "cloudflare:test";
+import { afterAll } from "vitest";
+
+afterAll(reset);
