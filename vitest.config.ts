@@ -48,7 +48,7 @@ export default defineConfig({
         test: {
           name: "modules",
           ...patternsOf("modules"),
-          setupFiles: ["./test/workers/setup.ts"],
+          setupFiles: ["./test/workers/setup.ts", "./test/workers/reset.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
@@ -58,7 +58,7 @@ export default defineConfig({
         test: {
           name: "scheduler",
           ...patternsOf("scheduler"),
-          setupFiles: ["./test/workers/setup.ts"],
+          setupFiles: ["./test/workers/setup.ts", "./test/workers/reset.ts"],
         },
       },
       {
@@ -82,7 +82,11 @@ export default defineConfig({
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/contract.jsonc" } })],
-        test: { name: "contract", ...patternsOf("contract") },
+        test: {
+          name: "contract",
+          ...patternsOf("contract"),
+          setupFiles: ["./test/workers/reset.ts"],
+        },
       },
       {
         extends: true,
@@ -93,6 +97,7 @@ export default defineConfig({
         test: {
           name: "acceptance",
           ...patternsOf("acceptance"),
+          setupFiles: ["./test/workers/reset.ts"],
           testTimeout: 90_000,
           // Concurrent tests there wait for alarms of their own objects.
           maxConcurrency: 10,
