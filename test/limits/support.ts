@@ -87,9 +87,12 @@ type More = {
   readonly rows?: Map<number, Submission>;
 };
 
+/** No window of an hour or a day ends while a test lets minutes pass. */
+const STARTS_AT = Date.UTC(2026, 10, 16, 12, 10);
+
 /** An agent of its own, with timers of Vitest. */
 export function givenGate(...args: Parameters<typeof realGate>) {
-  if (!vi.isFakeTimers()) vi.useFakeTimers();
+  if (!vi.isFakeTimers()) vi.useFakeTimers({ now: STARTS_AT });
   onTestFinished(() => void vi.useRealTimers());
   return realGate(...args);
 }
