@@ -125,7 +125,8 @@ describe("an interrupted tool call", () => {
     const [fast, slow] = [crypto.randomUUID(), crypto.randomUUID()];
     const step = [call("other", { effect: fast }), call("pay", { effect: slow, ms: SLOW_MS })];
     const { submissionId } = await submit(agent, { first: "Both.", tools: [step], text: "told" });
-    await happened(fast);
+    // The effect comes before its record.
+    await until(async () => (await agent.records())[0]?.outcome === "result");
     const next = await crashInTool(agent, slow);
     expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
     expect([await effects(fast), await effects(slow)]).toEqual([1, 1]);
