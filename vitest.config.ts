@@ -74,7 +74,11 @@ export default defineConfig({
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
-        test: { name: "replays", ...patternsOf("replays") },
+        test: {
+          name: "replays",
+          ...patternsOf("replays"),
+          setupFiles: ["./test/workers/reset.ts"],
+        },
       },
       { extends: true, test: { name: "pure", ...patternsOf("pure") } },
       { extends: true, test: { name: "browser", ...patternsOf("browser") } },
@@ -118,7 +122,11 @@ export default defineConfig({
             },
           }),
         ],
-        test: { name: "triage", ...patternsOf("triage") },
+        test: {
+          name: "triage",
+          ...patternsOf("triage"),
+          setupFiles: ["./test/workers/reset.ts"],
+        },
       },
     ],
   },

@@ -31,7 +31,7 @@ async function inTurn(
 ): Promise<void> {
   const stub = givenLedger();
   ledgerOptions.set(stub.name ?? "", limits);
-  let checked: { readonly error?: unknown } | undefined;
+  let checked: PromiseSettledResult<void> | undefined;
   await playing(stub, "s", async (turn, object) => {
     const ref = turn.begin();
     const act = durableTool({
@@ -44,16 +44,14 @@ async function inTurn(
       const { act: recorded } = recordedOf({ act }, calls);
       return recorded?.execute?.({ order: "1" }, options as never);
     };
-    await check(call, () => object.rowsIn("perdure_tool_steps")).then(
-      () => (checked = {}),
-      (error: unknown) => (checked = { error }),
-    );
+    const rows = () => object.rowsIn("perdure_tool_steps");
+    [checked] = await Promise.allSettled([check(call, rows)]);
     return { outcome: "completed" };
   });
   await submit(stub, "x", { submissionId: "s" });
   // A promise that the object resolves would go on in the object, and the runtime goes down when that is reset.
   await until(() => checked !== undefined);
-  if (checked?.error !== undefined) throw checked.error;
+  if (checked?.status === "rejected") throw checked.reason;
 }
 
 describe("a call of a durable tool", () => {
