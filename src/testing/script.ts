@@ -21,6 +21,11 @@ export function longText({ text, times }: LongText): string {
 
 export type ToolCall = { name: string; input: unknown };
 
+const FINISH_REASONS = [
+  ...(["stop", "tool-calls", "length", "content-filter"] as const),
+  ...(["error", "interrupted", "other", "none"] as const),
+];
+
 /** What the scripted model does. Every field is optional; `{}` answers `"done"` at once. */
 export type Script = {
   /** Makes a script unique, so that its calls are counted separately: `crypto.randomUUID()`. */
@@ -92,15 +97,28 @@ export type Script = {
    */
   hangTimes?: number;
   /**
-   * The finish reason of a text reply. `"none"` is a stream that ends without one.
+   * The finish reason of a text reply: one of the AI SDK's, or `"none"` for a stream that ends without one. A step with
+   * tool calls ends by it, too, if it is `"interrupted"`, `"error"` or `"none"`.
    * @default "stop"
    */
-  finish?: "stop" | "length" | "content-filter" | "error" | "other" | "none";
+  finish?: (typeof FINISH_REASONS)[number];
+  /**
+   * The provider's own reason, e.g. `"stream-truncated"`.
+   * @default the same as `finish`
+   */
+  rawFinish?: string;
   /**
    * How often it finishes like that, before `"stop"`.
    * @default always
    */
   finishTimes?: number;
+  /** A text reply begins a call of this tool, which never arrives, and finishes with `"tool-calls"`. */
+  lostCall?: string;
+  /**
+   * Ids of tool calls: unique, or counted from 0 in each step, as some providers do.
+   * @default "unique"
+   */
+  callIds?: "unique" | "numbered";
   /** Refuses requests that force a tool, or that have tools, as some providers do. */
   refuses?: "tool_choice" | "tools";
 };
@@ -145,8 +163,11 @@ const SCRIPT = optionsOf<Script>()({
   ),
   failOn: matching<string[]>(z.array(z.string()).min(1), "a list with at least one model id"),
   hangTimes: times(),
-  finish: oneOf(["stop", "length", "content-filter", "error", "other", "none"]).optional(),
+  finish: oneOf(FINISH_REASONS).optional(),
+  rawFinish: string(),
   finishTimes: times(),
+  lostCall: string(),
+  callIds: oneOf(["unique", "numbered"]).optional(),
   refuses: oneOf(["tool_choice", "tools"]).optional(),
 });
 

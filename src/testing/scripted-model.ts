@@ -180,8 +180,8 @@ async function* play(
   if (fails) throw new Error(script.fail);
   const answer = () => answerOf(script, text);
   const made = callsOf(script, options, answer);
-  for (const call of made) {
-    const id = crypto.randomUUID();
+  for (const [index, call] of made.entries()) {
+    const id = script.callIds === "numbered" ? `${call.name}:${index}` : crypto.randomUUID();
     const isBroken = isFinal(call.name) && calls <= (script.brokenTimes ?? 0);
     const input = isBroken ? '{"title": "cut o' : JSON.stringify(call.input);
     yield { type: "tool-input-start", id, toolName: call.name };
@@ -190,12 +190,21 @@ async function* play(
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   }
   if (made.length === 0) yield* reply(script, replyOf(script, options, answer), options);
+  const { lostCall } = script;
+  const isLost = made.length === 0 && lostCall !== undefined;
+  if (isLost) {
+    yield { type: "tool-input-start", id: "lost", toolName: lostCall };
+    yield { type: "tool-input-delta", id: "lost", delta: '{"' };
+  }
   const { finish = "stop", finishTimes = calls } = script;
-  const reason = made.length > 0 ? "tool-calls" : calls <= finishTimes ? finish : "stop";
-  if (reason === "none") return;
+  const isBreak = ["interrupted", "error", "none"].includes(finish);
+  const isScripted = calls <= finishTimes && (made.length === 0 || isBreak);
+  const isCall = isLost || (made.length > 0 && !isScripted);
+  const unified = isCall ? "tool-calls" : isScripted ? finish : "stop";
+  if (unified === "none") return;
   yield {
     type: "finish",
-    finishReason: { unified: reason, raw: reason },
+    finishReason: { unified, raw: isScripted ? (script.rawFinish ?? unified) : unified },
     usage: {
       inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
       outputTokens: { total: 5, text: 5, reasoning: 0 },
