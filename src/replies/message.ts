@@ -17,6 +17,7 @@ const ENDS: Readonly<Record<string, string>> = {
   skipped: "This request was not run.",
 };
 const EMPTY = "The answer is empty.";
+const PARTIAL = "\n\n[The answer is incomplete.]";
 const CUT = "\n[cut]";
 /** Control characters but for tab and line feed: some providers refuse them. */
 const CONTROLS = /(?![\t\n])\p{Cc}/gu;
@@ -100,7 +101,13 @@ function contentOf(event: string | Record<string, unknown>): Pick<Message, "text
   return { text: text as string, extras };
 }
 
-type End = { readonly data: { readonly status: string; readonly output?: unknown } };
+type End = {
+  readonly data: {
+    readonly status: string;
+    readonly output?: unknown;
+    readonly isPartial?: boolean;
+  };
+};
 
 /** Whether it is a `SubmissionEvent`. */
 function isEnd(event: Record<string, unknown>): event is Record<string, unknown> & End {
@@ -110,9 +117,9 @@ function isEnd(event: Record<string, unknown>): event is Record<string, unknown>
   );
 }
 
-function textOfEnd({ status, output }: End["data"]): string {
+function textOfEnd({ status, output, isPartial = false }: End["data"]): string {
   const sentence = ENDS[status];
   if (sentence !== undefined) return sentence;
   const text = typeof output === "string" ? output : JSON.stringify(output ?? null, null, 2);
-  return text.trim() === "" ? EMPTY : text;
+  return (text.trim() === "" ? EMPTY : text) + (isPartial ? PARTIAL : "");
 }

@@ -44,6 +44,13 @@ describe("A message", () => {
     });
   });
 
+  it.each(NAMES)("L7: %s says that an answer is incomplete", async (name) => {
+    const { data, ...event } = endOf("completed", "Your refund of");
+    const partial = { ...event, data: { ...data, finishReason: "length", isPartial: true } };
+    const { body } = await sentBy(name, partial);
+    expect(TEXT_OF[name](body)).toMatch(/^Your refund of\n\n.*incomplete/);
+  });
+
   it("O2: a response_url of Slack gets the text, without a token", async () => {
     const { url, asked } = givenProvider(
       () => ({ status: 200, body: "ok" }),

@@ -140,7 +140,13 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));
     const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.turns.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
-    return response && watchedResponse(response, heartbeat, hidesAnswer);
+    // With durable(), the attempt has it from the model itself.
+    const finished = (reason: string | undefined) => {
+      if (owned && !owned.isDurable) owned.attempt.finished(reason);
+    };
+    return (
+      response && watchedResponse(response, { onData: heartbeat, onFinish: finished, hidesAnswer })
+    );
   }
 
   /** The chat waits only in turns of clients, and tools of MCP servers would be missing after a restart. */

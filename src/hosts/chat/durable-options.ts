@@ -52,7 +52,8 @@ export function durableOptions(parts: DurableParts, options: StreamOptions): Str
     ...(stopWhen !== undefined && { stopWhen }),
   };
   const context = { system: "", tools, messages };
-  const limits = { tools, maxSteps: parts.maxSteps };
+  // Without a plan, the app's conditions alone end the turn.
+  const limits = { tools, maxSteps: attempt.plan ? parts.maxSteps : Number.POSITIVE_INFINITY };
   const asked = attempt.settingsWith(parts.note, context, config as never, limits) as typeof config;
   const { maxSteps, ...settings } = asked as typeof config & { maxSteps?: number };
   return {

@@ -2,41 +2,51 @@
 
 import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
 
-/**
- * The same response.
- * @param onData called for each piece of it
- * @param hidesAnswer whether the call of the final answer is left out: it is in the ledger
- */
-export function watchedResponse(
-  response: Response,
-  onData: () => void,
-  hidesAnswer: boolean,
-): Response {
+type ReplyWatch = {
+  /** Called for each piece of the response. */
+  readonly onData: () => void;
+  /** Called with the finish reason of the reply. */
+  readonly onFinish: (reason: string | undefined) => void;
+  /** Whether the call of the final answer is left out: it is in the ledger. */
+  readonly hidesAnswer: boolean;
+};
+
+/** The same response, watched. */
+export function watchedResponse(response: Response, watch: ReplyWatch): Response {
   if (!response.body) return response;
   const isEvents = response.headers.get("content-type")?.includes("text/event-stream") ?? false;
   const watched = response.body.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(data, controller) {
-        onData();
+        watch.onData();
         controller.enqueue(data);
       },
     }),
   );
-  return new Response(hidesAnswer && isEvents ? withoutAnswer(watched) : watched, response);
+  return new Response(isEvents ? watchedEvents(watched, watch) : watched, response);
 }
 
-/** The events of a reply without the call of the final answer. */
-function withoutAnswer(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  const hidden = new HiddenAnswer();
+function watchedEvents(
+  body: ReadableStream<Uint8Array>,
+  { onFinish, hidesAnswer }: ReplyWatch,
+): ReadableStream<Uint8Array> {
+  const hidden = hidesAnswer ? new HiddenAnswer() : undefined;
+  const keep = (event: string) => {
+    if (event.includes('"finish"')) {
+      const chunk = chunkOf(event);
+      if (chunk?.type === "finish") onFinish(chunk.finishReason);
+    }
+    return hidden?.kept(event) ?? [`${event}\n\n`];
+  };
   let rest = "";
   const events = new TransformStream<string, string>({
     transform(text, controller) {
       const lines = (rest + text).split("\n\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) for (const kept of hidden.kept(line)) controller.enqueue(kept);
+      for (const line of lines) for (const kept of keep(line)) controller.enqueue(kept);
     },
     flush(controller) {
-      if (rest) for (const kept of hidden.kept(rest)) controller.enqueue(kept);
+      if (rest) for (const kept of keep(rest)) controller.enqueue(kept);
     },
   });
   return body
@@ -45,7 +55,12 @@ function withoutAnswer(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Ar
     .pipeThrough(new TextEncoderStream());
 }
 
-type Chunk = { readonly type?: string; readonly toolName?: string; readonly toolCallId?: string };
+type Chunk = {
+  readonly type?: string;
+  readonly toolName?: string;
+  readonly toolCallId?: string;
+  readonly finishReason?: string;
+};
 
 class HiddenAnswer {
   readonly #calls = new Set<string>();

@@ -10,7 +10,8 @@ import {
   type AttemptPlan,
   isFinalAnswer,
 } from "../../kernel/submissions/internal.ts";
-import { jsonAlone, jsonIn } from "./answer-json.ts";
+import { jsonIn } from "./answer-json.ts";
+import { IncompleteReplyError, isCutOff } from "./errors.ts";
 
 export class Answering implements AnswerState {
   problem: Failure | undefined;
@@ -31,11 +32,14 @@ export class Answering implements AnswerState {
     return this.plan.how === "text" ? SILENT : undefined;
   }
 
-  /** Takes an answer of the tool. Returns what the model is told: after a problem it may give a better one. */
-  take(answer: unknown): string {
+  /**
+   * Takes an answer of the tool. Returns what the model is told: after a problem it may give a better one.
+   * @param readings of the arguments; the first that matches the schema is the answer
+   */
+  take(readings: readonly unknown[]): string {
     if (this.isAnswered) return "The final answer was recorded before; it stands.";
     try {
-      this.#take(answer);
+      this.#take(readings.find((one) => !isTooDeep(one) && !this.#problemOf(one)) ?? readings[0]);
     } catch (error) {
       // The AI SDK would swallow it.
       this.problem = failureOf(error);
@@ -59,31 +63,32 @@ export class Answering implements AnswerState {
    */
   conclude(text: string, finishReason?: string): void {
     if (this.isAnswered) return;
-    const cutOff = cutOffBy(finishReason);
-    // Incomplete JSON is recognised; an incomplete text is not.
-    if (cutOff !== undefined && this.plan.how === "text") {
-      this.problem = { name: "IncompleteReplyError", message: `${cutOff} ${REMEDY}` };
-      this.given = text.trim() === "" ? undefined : text;
-    } else this.#takeText(text);
-    if (cutOff === undefined || this.isAnswered) return;
-    this.isCutOff = true;
+    if (!isCutOff(finishReason)) {
+      this.#takeText(text);
+      return;
+    }
+    // The first half of an answer can look like a whole one.
+    const { name, message } = new IncompleteReplyError(finishReason);
     const { problem } = this;
-    if (problem?.name !== "InvalidAnswerError") return;
-    this.problem = { ...problem, message: `${problem.message} ${cutOff}` };
+    this.isCutOff = true;
+    this.problem = problem
+      ? { ...problem, message: `${problem.message} ${message}` }
+      : { name, message };
+    if (text.trim() !== "") this.given ??= text;
   }
 
   #takeText(text: string): void {
     const { how, takesText } = this.plan;
     if (how === "json") {
-      const { value, problem } = jsonIn(text);
-      if (problem === undefined) this.#take(value);
-      else this.problem = invalid(`is to be JSON, and ${problem}.`);
+      const found = jsonIn(text);
+      if (found) this.#take(found.value);
+      else this.problem = invalid(NO_JSON);
       if (this.problem) this.given = text;
     } else if (text.trim() === "") return;
     else if (how === "text") this.#take(text);
     else if (takesText && !this.problem) {
       // A call was asked for. A text that is a valid answer is taken; any other text is not a problem of its own.
-      const found = jsonAlone(text);
+      const found = jsonIn(text);
       if (found && !this.#problemOf(found.value)) this.#take(found.value);
       if (!this.isAnswered) this.given = text;
     }
@@ -116,9 +121,6 @@ export class Answering implements AnswerState {
   }
 }
 
-const REMEDY =
-  "Ask for a shorter answer, raise maxOutputTokens, or set repair or models on the prompt.";
-
 function asText(answer: unknown): string | undefined {
   return typeof answer === "string" ? answer : JSON.stringify(answer);
 }
@@ -128,22 +130,12 @@ function invalid(what: string): Failure {
   return { name: "InvalidAnswerError", message };
 }
 
+const NO_JSON =
+  "is to be JSON: the whole reply, or its only fenced block, after any closed thoughts. It is neither, and may have been cut off.";
+
 const SILENT: Failure = {
   name: "EmptyReplyError",
   message:
     "The turn ended without a text after its last tool call, and the text was to be the answer. " +
     "Ask for one in the prompt, or give the turn more steps (maxSteps).",
 };
-
-const CUT_OFF: Readonly<Record<string, string>> = {
-  length: "the model reached its limit of output tokens",
-  "content-filter": "the provider's content filter stopped it",
-  error: "the provider reported an error",
-  unknown: "the stream ended without a finish",
-};
-
-/** Why a reply with this finish reason is incomplete; undefined if it is complete. */
-function cutOffBy(finishReason: string | undefined): string | undefined {
-  const why = finishReason === undefined ? undefined : CUT_OFF[finishReason];
-  return why && `The reply was cut off (finish reason "${finishReason}"): ${why}.`;
-}

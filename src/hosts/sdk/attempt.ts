@@ -3,7 +3,15 @@
  * attempt ends. It stores nothing itself.
  */
 
-import type { LanguageModel, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
+import {
+  type LanguageModel,
+  type ModelMessage,
+  type StepResult,
+  type StopCondition,
+  stepCountIs,
+  type ToolSet,
+  type UIMessage,
+} from "ai";
 import type { ToolCalls, TurnEngine } from "../../kernel/submissions/internal.ts";
 import {
   type AttemptPlan,
@@ -11,8 +19,11 @@ import {
   endWithAnswer,
   type SettledCall,
   type TurnEnd,
+  type TurnFacts,
 } from "../../kernel/submissions/internal.ts";
 import { Answering } from "./answering.ts";
+import { attemptModel, type Finish } from "./attempt-model.ts";
+import { IncompleteReplyError, isCutOff } from "./errors.ts";
 import {
   askedInStep,
   askedSettings,
@@ -44,10 +55,7 @@ export type AttemptOptions = {
 
 type Limits = { readonly tools: ToolSet; readonly maxSteps: number };
 
-type EndedStep = Pick<
-  StepResult<ToolSet>,
-  "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
-> &
+type EndedStep = Pick<StepResult<ToolSet>, "toolCalls" | "usage"> &
   Partial<Pick<StepResult<ToolSet>, "model" | "performance">>;
 
 export class Attempt {
@@ -58,9 +66,15 @@ export class Attempt {
   error: { readonly cause: unknown } | undefined;
   readonly #ledger: TurnLedger;
   readonly #answering: Answering | undefined;
+  /** Ids of the tool calls of its model. */
+  readonly #callIds = new Set<string>();
   #answerName = "";
   #maxSteps = 0;
+  /** Steps after which their number alone ended the turn, with results of tools that the model has not seen. */
+  #usedSteps: number | undefined;
   #finishReason: string | undefined;
+  /** The error of the latest call of the model. */
+  #problem: unknown;
 
   constructor({ ledger, ref, plan, settled, isAnswered }: AttemptOptions) {
     this.ref = ref;
@@ -106,11 +120,14 @@ export class Attempt {
     const { plan } = this;
     const answering = this.#answering;
     const note = noted(config.messages ?? ctx.messages, content);
-    if (!plan || !answering) return { ...config, ...note };
+    if (!plan || !answering) {
+      const stops = [stepCountIs(limits.maxSteps), ...[config.stopWhen ?? []].flat()];
+      return { ...config, ...note, stopWhen: stops.map((isMet) => this.#watched(isMet)) };
+    }
     const { maxSteps = limits.maxSteps } = plan;
     this.#maxSteps = maxSteps;
     this.#answerName = finalAnswerName(limits.tools);
-    const tool = { name: this.#answerName, take: (answer: unknown) => answering.take(answer) };
+    const tool = { name: this.#answerName, take: answering.take.bind(answering) };
     return askedSettings(ctx, { ...config, ...note, maxSteps }, plan, tool);
   }
 
@@ -121,9 +138,26 @@ export class Attempt {
     },
   >(event: { readonly stepNumber: number; readonly model: LanguageModel }, config: Config): Config {
     const { admissions } = this.#ledger.ledger;
-    const settings = admissions?.settings(this.ref.seq, event, config) ?? config;
+    const limited = admissions?.settings(this.ref.seq, event, config) ?? config;
+    const model = attemptModel((limited.model ?? event.model) as LanguageModel, {
+      recordedIds: () => this.calls.recordedIds(),
+      ids: this.#callIds,
+      ended: (finish, problem) => this.#called(finish, problem),
+    });
+    const settings = { ...limited, model };
     if (!this.plan) return settings;
     return askedInStep(event.stepNumber, settings, this.plan, this.#answerName, this.#maxSteps);
+  }
+
+  /** A call of the model has ended; with a problem, the AI SDK reports no end of its step. */
+  #called(finish: Finish | undefined, problem: unknown): void {
+    this.#problem = problem;
+    // For a call without the final answer, the AI SDK reports "error" as the reason.
+    this.#finishReason = finish?.finishReason.unified;
+    if (!finish || problem === undefined) return;
+    const { inputTokens, outputTokens } = finish.usage;
+    const tokens = { inputTokens: inputTokens.total, outputTokens: outputTokens.total };
+    this.#ledger.recordUsage(this.ref, tokens);
   }
 
   /**
@@ -139,6 +173,8 @@ export class Attempt {
     store: (joining: UIMessage[]) => Promise<void>,
     canJoin = true,
   ): Promise<UIMessage[]> {
+    // After an error in the middle of a step with tool calls, the AI SDK would go on.
+    if (this.#problem !== undefined) throw this.#problem;
     const { modelId, provider } = typeof model === "string" ? { modelId: model } : model;
     const joining = this.#ledger.nextStep(this.ref, canJoin, { model: modelId, provider });
     if (joining.length === 0) return joining;
@@ -152,10 +188,6 @@ export class Attempt {
   }
 
   stepped(step: EndedStep): void {
-    const { finishReason, rawFinishReason } = step;
-    // The AI SDK reports a stream without a finish as "other", and providers do the same.
-    const isUnknown = finishReason === "other" && rawFinishReason === undefined;
-    this.#finishReason = isUnknown ? "unknown" : finishReason;
     this.#answering?.called(step.toolCalls);
     const { inputTokens, outputTokens, totalTokens } = step.usage;
     this.#ledger.recordUsage(
@@ -179,6 +211,13 @@ export class Attempt {
     }
   }
 
+  /** The reply of a model that is not the attempt's has ended. */
+  finished(reason: string | undefined): void {
+    this.#finishReason = reason;
+    if (reason === "interrupted" || reason === "error")
+      this.failed(new IncompleteReplyError(reason));
+  }
+
   heartbeat(): void {
     this.#ledger.heartbeat(this.ref);
   }
@@ -200,8 +239,40 @@ export class Attempt {
   end(end: EndedTurn, text: string): TurnEnd {
     const ended = { ...end, finishReason: this.#finishReason };
     const answering = this.#answering;
-    if (!answering) return ended;
+    if (!answering)
+      return this.#usedSteps && text.trim() === "" ? outOfSteps(ended, this.#usedSteps) : ended;
     if (end.outcome === "completed") answering.conclude(text, this.#finishReason);
-    return endWithAnswer(ended, answering);
+    // Whatever cut off the text after the call of the final answer, the answer is whole.
+    const isWhole = answering.isAnswered && isCutOff(this.#finishReason);
+    return endWithAnswer(isWhole ? { ...ended, finishReason: "tool-calls" } : ended, answering);
   }
+
+  /** The same condition, which shows whether the number of steps alone has met it. */
+  #watched(isMet: StopCondition<ToolSet>): StopCondition<ToolSet> {
+    return async ({ steps }) => {
+      if (!(await isMet({ steps }))) return false;
+      if (await isMetBy(isMet, steps.length)) this.#usedSteps = steps.length;
+      return true;
+    };
+  }
+}
+
+/** Whether a condition holds for so many steps, whatever they did. */
+async function isMetBy(isMet: StopCondition<ToolSet>, count: number): Promise<boolean> {
+  const step = { content: [], text: "", toolCalls: [], toolResults: [] };
+  const steps = Array.from({ length: count }, () => step as unknown as StepResult<ToolSet>);
+  try {
+    return await isMet({ steps });
+  } catch {
+    // It reads more of the steps than their number.
+    return false;
+  }
+}
+
+function outOfSteps(end: EndedTurn & TurnFacts, steps: number): TurnEnd {
+  if (end.outcome !== "completed") return end;
+  const message =
+    `The turn used all of its ${steps} steps (maxSteps) and ended without an answer, after its tools had run. ` +
+    "Raise maxSteps, or ask for less in one turn.";
+  return { ...end, outcome: "error", failure: { name: "MaxStepsReachedError", message } };
 }

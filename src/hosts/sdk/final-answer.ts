@@ -39,8 +39,11 @@ export type TurnSettings = {
 /** The settings of a step that the answer overrules. */
 type StepSettings = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
 
-/** The final-answer tool of a turn: `take()` takes an answer, and returns what the model is told. */
-type AnswerTool = { readonly name: string; readonly take: (input: unknown) => string };
+/** The final-answer tool of a turn: `take()` takes the readings of its arguments, and returns what the model is told. */
+type AnswerTool = {
+  readonly name: string;
+  readonly take: (readings: readonly unknown[]) => string;
+};
 
 /** Whether the AI SDK found that the model has not called the tool that it had to, or has called one that it must not. */
 export function isToolChoiceViolation(cause: unknown): boolean {
@@ -125,7 +128,7 @@ function withTool<Config extends TurnSettings>(
       "Gives your final answer and ends the task. Call it exactly once, when you have " +
       "everything you need. The arguments must match the schema.",
     inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
-    execute: async (input: unknown) => take(isObject ? input : unwrapped(input)),
+    execute: async (input: unknown) => take(isObject ? [input] : readings(input)),
   });
   const more =
     `When you have what you need, finish by calling the \`${name}\` tool exactly once, with arguments ` +
@@ -166,6 +169,8 @@ function moved(schema: object): JsonSchema {
 /** `#` and `#/...`, but for what stays at the root. */
 const OWN_PLACE = /^#(?!\/(\$defs|definitions)\/)(\/|$)/;
 
-function unwrapped(input: unknown): unknown {
-  return typeof input === "object" && input !== null && "answer" in input ? input.answer : input;
+/** Some models leave the wrapper out, and an answer may have a property of its name. */
+function readings(input: unknown): unknown[] {
+  const isWrapped = typeof input === "object" && input !== null && "answer" in input;
+  return isWrapped ? [input.answer, input] : [input];
 }

@@ -52,6 +52,8 @@ export type AttemptRef = { readonly seq: number; readonly attempt: number };
 export interface ToolCalls {
   /** The calls of earlier runs that the conversation does not contain, as a note for the model. The host does not store it. */
   note(): Promise<string | undefined>;
+  /** Ids of the calls that earlier runs have recorded. */
+  recordedIds(): Promise<ReadonlySet<string>>;
   /**
    * Decides about a call before its tool runs.
    *

@@ -46,7 +46,7 @@ export function inspect(
     ...defined({ startedAt, messageId, finishReason }),
   };
   return status === "completed"
-    ? { ...ended, status, output: output?.read() ?? null }
+    ? { ...ended, status, output: output?.read() ?? null, ...partialOf(submission) }
     : { ...ended, status, ...defined({ error, errorName }) };
 }
 
@@ -96,8 +96,20 @@ export function shortEndOf(submission: Summary): PromptEnd {
   return { submissionId, status, ...costsOf(submission), reference: { bytes: output.bytes } };
 }
 
-function costsOf({ attempts, usage, messageId, finishReason }: Summary) {
-  return { attempts, ...defined({ usage, messageId, finishReason }) };
+function costsOf(submission: Summary) {
+  const { attempts, usage, messageId, finishReason } = submission;
+  return {
+    attempts,
+    ...defined({ usage, messageId, finishReason }),
+    ...partialOf(submission),
+  };
+}
+
+/** Finish reasons of a text that is not whole. */
+const PARTIAL: ReadonlySet<string | undefined> = new Set(["length", "content-filter", "other"]);
+
+function partialOf({ status, finishReason }: Summary): { isPartial?: true } {
+  return status === "completed" && PARTIAL.has(finishReason) ? { isPartial: true } : {};
 }
 
 type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };

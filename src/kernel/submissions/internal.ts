@@ -16,6 +16,7 @@ export {
   type ToolCalls,
   type Turn,
   type TurnEnd,
+  type TurnFacts,
   type TurnHost,
   TurnRefused,
 } from "./host.ts";

@@ -61,7 +61,14 @@ export type FailedAttempt = {
 /** Keys of other states can be read without narrowing, and are undefined. */
 type Absent<Keys extends string> = { [Key in Keys]?: never };
 
-type KeyOfEnd = "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output";
+type KeyOfEnd =
+  | "completedAt"
+  | "messageId"
+  | "finishReason"
+  | "isPartial"
+  | "error"
+  | "errorName"
+  | "output";
 
 type Pending<Output> = Common<Output> & {
   status: "pending";
@@ -84,8 +91,8 @@ type Ended<Output> = Common<Output> &
     /** Id of the assistant message that the turn wrote, if it wrote one. */
     messageId?: string;
     /**
-     * Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"`, `"content-filter"`, `"error"`, `"other"`,
-     * or `"unknown"` when its stream ended without a reason. Unset when no call ended, or a crash came after it.
+     * Finish reason of the model's last call: `"stop"`, `"tool-calls"`, `"length"`, `"content-filter"`, `"error"`,
+     * `"interrupted"` or `"other"`. Unset when no call ended, or a crash came after it.
      */
     finishReason?: string;
   };
@@ -94,6 +101,8 @@ type Completed<Output> = Ended<Output> & {
   status: "completed";
   /** The answer that a schema asked for, or the text of the reply after its last call of a tool. */
   output: Output;
+  /** Set if the text is incomplete: it ended by `"length"`, `"content-filter"` or `"other"`. Never set for an output. */
+  isPartial?: true;
 } & Absent<"error" | "errorName">;
 
 type Failed<Output> = Ended<Output> & {
@@ -102,7 +111,7 @@ type Failed<Output> = Ended<Output> & {
   error?: string;
   /** Its stable name. */
   errorName?: string;
-} & Absent<"output">;
+} & Absent<"output" | "isPartial">;
 
 /** A submission as it is now. */
 export type SubmissionInspection<Output = Json> =
@@ -215,8 +224,10 @@ export type SubmissionEnd = {
   readonly usage?: TokenUsage;
   /** The assistant message that the turn wrote, if it wrote one. */
   readonly messageId?: string;
-  /** Why the model's last call ended: `"stop"`, `"length"`, `"content-filter"` and so on. */
+  /** Finish reason of the model's last call: `"stop"`, `"length"`, `"content-filter"` and so on. */
   readonly finishReason?: string;
+  /** Set if the output is an incomplete text: it ended by `"length"`, `"content-filter"` or `"other"`. */
+  readonly isPartial?: true;
 };
 
 /** How a prompt ended, in a form that the result of a workflow's step can hold. */

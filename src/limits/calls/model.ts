@@ -3,8 +3,9 @@
  * A call that cannot be made now waits in memory for up to 30 seconds, a later one of a turn for 5 minutes, and then in the ledger.
  */
 
-import { gateway, type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
+import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
+import { resolveModel } from "../../core/models.ts";
 import type { WaitedFor, WaitingFor } from "../../kernel/submissions/internal.ts";
 import type { Capacity, Held, Need, WorkLimit } from "../capacity.ts";
 import type { LimitsSettings } from "../declared/declarations.ts";
@@ -43,7 +44,6 @@ type Middleware = Required<Pick<LanguageModelMiddleware, "wrapGenerate" | "wrapS
 type Generated = Awaited<ReturnType<Middleware["wrapGenerate"]>>;
 type Streamed = Awaited<ReturnType<Middleware["wrapStream"]>>;
 type Part = Streamed["stream"] extends ReadableStream<infer P> ? P : never;
-type WrappableModel = Exclude<LanguageModel, string>;
 
 export type Uses = {
   readonly settings: LimitsSettings;
@@ -109,7 +109,7 @@ export class ModelCalls {
           return { ...result, stream: this.#watched(result.stream, call) };
         }),
     };
-    return wrapLanguageModel({ model: objectOf(model), middleware });
+    return wrapLanguageModel({ model: resolveModel(model), middleware });
   }
 
   /** A refusal of the provider in spite of all is waited for as the keeper says. */
@@ -380,11 +380,4 @@ function nameOf(model: LanguageModel): string {
   if (typeof model === "string") return model;
   const [provider] = model.provider.split(".");
   return `${provider}/${model.modelId}`;
-}
-
-/** A model that is named by its id is that of the app's default provider, as the AI SDK finds it. */
-function objectOf(model: LanguageModel): WrappableModel {
-  if (typeof model !== "string") return model;
-  const provider = globalThis.AI_SDK_DEFAULT_PROVIDER ?? gateway;
-  return provider.languageModel(model);
 }

@@ -2,6 +2,7 @@
 
 import { describe } from "vitest";
 import type { Host } from "../app/hosts.ts";
+import { answersContract } from "./answers.ts";
 import { approvalsContract } from "./approvals.ts";
 import { arrivalsContract } from "./arrivals.ts";
 import { deliveriesContract } from "./deliveries.ts";
@@ -14,6 +15,7 @@ import { workflowsContract } from "./workflows.ts";
 export function contract(host: Host): void {
   describe(host.title, () => {
     submissionsContract(host);
+    answersContract(host);
     toolsContract(host);
     deliveriesContract(host);
     workflowsContract(host);

@@ -175,6 +175,34 @@ describe("a chat without durable()", () => {
     expect(ended?.error).toContain("The model refuses");
   });
 
+  it("L8: a turn whose connection closed is retried", async () => {
+    const chat = givenChat("PlainChat");
+    const script = { ...unique(), text: "whole", finish: "interrupted", finishTimes: 1 } as const;
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    expect(await chat.ended(submissionId)).toMatchObject({
+      status: "completed",
+      output: "whole",
+      attempts: 2,
+      finishReason: "stop",
+    });
+  });
+
+  it.each(["length", "content-filter", "other"] as const)(
+    "L7: a turn that ends by %s completes, and is partial",
+    async (finish) => {
+      const chat = givenChat("PlainChat");
+      const script = { ...unique(), text: "half", finish };
+      const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+      const partial = {
+        status: "completed",
+        output: "half",
+        finishReason: finish,
+        isPartial: true,
+      };
+      expect(await chat.ended(submissionId)).toMatchObject(partial);
+    },
+  );
+
   it("L7: an answer that the text of the reply has as JSON is accepted", async () => {
     const chat = givenChat("PlainChat");
     const asked = message({ ...unique(), text: '{"title":"Printer"}' });

@@ -35,7 +35,25 @@ class FaultyModel extends ScriptedModel {
   }
 }
 
+/** An endpoint that answers with a page: providers' packages find no event in it. */
+class PageModel extends ScriptedModel {
+  override async doStream() {
+    const stream = new ReadableStream<never>({ start: (controller) => controller.close() });
+    return { stream, response: { headers: { "content-type": "text/html; charset=utf-8" } } };
+  }
+}
+
 describe("failures of the provider", () => {
+  it("L7: a model endpoint that answers with HTML has an error of its own, which is not retried", () =>
+    inside(async (object) => {
+      object.lent = { model: new PageModel() };
+      const end = await object.run({ messages: [message("hello")] });
+      expect(end).toMatchObject({ failure: { name: "InvalidModelResponseError" } });
+      const { cause, failure } = end as { cause: unknown; failure: { message: string } };
+      expect(transientOf(cause, 0)).toBeUndefined();
+      expect(failure.message).toContain("text/html");
+    }));
+
   it("L8: a provider error keeps its status", () =>
     inside(async (object) => {
       const headers = { "retry-after": "7" };

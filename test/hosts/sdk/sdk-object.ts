@@ -48,6 +48,7 @@ class NotingLedger implements TurnLedger {
   toolCalls() {
     return {
       note: async () => undefined,
+      recordedIds: async () => new Set<string>(),
       start: async () => {
         this.log.push("acts");
         return { action: "run", end: () => undefined } as const;

@@ -124,6 +124,11 @@ export class ToolCallRecords {
     return calls.filter((call) => !isContained(call, byId.get(call.toolCallId)));
   }
 
+  ids(seq: number): ReadonlySet<string> {
+    const query = "SELECT tool_call_id FROM perdure_tool_calls WHERE seq = ?";
+    return new Set(valuesOf<string>(this.sql, query, seq));
+  }
+
   /** Whether a call of a durable tool was interrupted that the conversation does not contain. */
   hasInterruptedSteps(seq: number, settled: readonly SettledCall[]): boolean {
     const missing = this.missing(seq, settled);

@@ -21,7 +21,11 @@ import { failureOfCall, type NewCall, type RecordedCall } from "../store/tool-ca
 import { type AfterSideEffects, afterSideEffects } from "./next-attempt.ts";
 
 type AskedCall = Omit<NewCall, "callKey"> & { readonly isDurable: boolean };
-type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };
+type Earlier = {
+  readonly open: RecordedCall[];
+  readonly ids: ReadonlySet<string>;
+  readonly policy: AfterSideEffects;
+};
 
 export class ToolReplay implements ToolCalls {
   #earlier: Promise<Earlier> | undefined;
@@ -42,6 +46,10 @@ export class ToolReplay implements ToolCalls {
     if (!this.settled) return undefined;
     const { open, policy } = await this.#read(this.settled);
     return open.length > 0 ? noteOf(open, policy) : undefined;
+  }
+
+  async recordedIds(): Promise<ReadonlySet<string>> {
+    return this.settled ? (await this.#read(this.settled)).ids : FIRST.ids;
   }
 
   async start({ toolCallId, toolName, input, isDurable }: Parameters<ToolCalls["start"]>[0]) {
@@ -161,6 +169,7 @@ export class ToolReplay implements ToolCalls {
       const { seq } = this.ref;
       return {
         open: store.toolCalls.missing(seq, settled()),
+        ids: store.toolCalls.ids(seq),
         policy: afterSideEffects(store.get(seq)?.retry),
       };
     });
@@ -168,7 +177,7 @@ export class ToolReplay implements ToolCalls {
   }
 }
 
-const FIRST: Earlier = { open: [], policy: "tell" };
+const FIRST: Earlier = { open: [], ids: new Set(), policy: "tell" };
 
 /** Calls that a note lists; the latest ones. */
 const NOTED = 50;

@@ -105,18 +105,16 @@ describe("a text answer on Think", () => {
 describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (thread) => {
   const CUT = { status: "error", errorName: "IncompleteReplyError", attempts: 1 };
 
-  it.each([
-    ["length", "length"],
-    ["content-filter", "content-filter"],
-    ["error", "error"],
-    ["none", "unknown"],
-  ] as const)("W4: a text with the finish %s is no answer", async (finish, finishReason) => {
-    const { agent } = given();
-    const script = { ...unique(), text: "half a senten", finish };
-    const end = await ended(agent, await prompt(agent, script, {}, { thread }));
-    expect(end).toMatchObject({ ...CUT, finishReason });
-    expect(end.error).toContain(`finish reason "${finishReason}"`);
-  });
+  it.each(["length", "content-filter", "other", "error"] as const)(
+    "W4: a text with the finish %s is no answer",
+    async (finish) => {
+      const { agent } = given();
+      const script = { ...unique(), text: "half a senten", finish };
+      const end = await ended(agent, await prompt(agent, script, {}, { thread }));
+      expect(end).toMatchObject({ ...CUT, finishReason: finish });
+      expect(end.error).toContain(`finish reason "${finish}"`);
+    },
+  );
 
   it("W4: repair asks for a text that was cut off again", async () => {
     const { agent, model } = given();
@@ -150,19 +148,19 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
   });
 
-  it("W4: a complete JSON answer is accepted even if the text after it was cut off", async () => {
+  it("W4: JSON is no answer if the reply was cut off, although it looks complete", async () => {
     const { agent } = given();
     const script: Script = { ...unique(), answers: [PORTO], finish: "length" };
     const answer = { schema: SCHEMA, strategy: "json" } as const;
     const end = await ended(agent, await prompt(agent, script, answer, { thread }));
-    expect(end).toMatchObject({ status: "completed", output: PORTO, finishReason: "length" });
+    expect(end).toMatchObject({ ...CUT, finishReason: "length" });
   });
 
-  it("W4: a turn that has used up its steps on tools was not cut off", async () => {
+  it("L7: the finish reason of a turn without steps left is not that of a cut reply", async () => {
     const agent = givenAgent({ beforeTurn: () => ({ maxSteps: 1 }) });
     const { submissionId } = await submit(agent, { tool: charge() }, { thread });
     const end = await ended(agent, submissionId);
-    expect(end).toMatchObject({ status: "completed", finishReason: "tool-calls" });
+    expect(end).toMatchObject({ errorName: "MaxStepsReachedError", finishReason: "tool-calls" });
   });
 
   it("L7: a submission without an output schema completes, and has the finish reason", async () => {

@@ -19,6 +19,7 @@ const ledger: TurnLedger = {
   recordUsage: () => undefined,
   toolCalls: () => ({
     note: async () => undefined,
+    recordedIds: async () => new Set<string>(),
     start: async () => ({ action: "run", end: () => undefined }),
   }),
   heartbeat: () => undefined,
@@ -95,7 +96,7 @@ describe("a side turn of a Think agent", () => {
         afterToolCall: (result) => void results.push(result),
       },
     );
-    expect(end.outcome).toBe("completed");
+    expect(end).toMatchObject({ outcome: "error", failure: { name: "MaxStepsReachedError" } });
     expect(steps).toEqual([0, 1, 2]);
     expect(charges.get(account)).toBeUndefined();
     expect(charges.get(`${account}-changed`)).toBe(1);

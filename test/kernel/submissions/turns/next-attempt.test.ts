@@ -3,7 +3,7 @@
 import { UnsupportedFunctionalityError } from "ai";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { jsonAlone, jsonIn } from "../../../../src/hosts/sdk/answer-json.ts";
+import { jsonIn } from "../../../../src/hosts/sdk/answer-json.ts";
 import { textOf } from "../../../../src/hosts/sdk/conversation.ts";
 import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
 import {
@@ -165,43 +165,83 @@ describe("JSON in a text", () => {
     .string()
     .map((said) => said.replaceAll(/[[\]{}"`]/g, "").replaceAll(/\d|true|false|null/g, "x"));
 
-  it("JSON is found alone, fenced, and within a text", () => {
+  it("JSON is found alone and fenced, and never between words", () => {
     fc.assert(
       fc.property(objects, words, words, (value, before, after) => {
         const json = JSON.stringify(value);
-        expect(jsonIn(json).value).toEqual(JSON.parse(json));
-        expect(jsonIn(`${before}x${json}x${after}`).value).toEqual(JSON.parse(json));
+        expect(jsonIn(json)?.value).toEqual(JSON.parse(json));
+        expect(jsonIn(`${before}x${json}x${after}`)).toBeUndefined();
         const fenced = `${before}\n\n\`\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\`\`\n${after}`;
-        expect(jsonIn(fenced).value).toEqual(JSON.parse(json));
+        expect(jsonIn(fenced)?.value).toEqual(JSON.parse(json));
       }),
+    );
+  });
+
+  it("JSON is not found in any first part of an object, fenced or in a thought", () => {
+    fc.assert(
+      fc.property(
+        objects,
+        fc.nat(),
+        fc.constantFrom("think", "thinking", "reasoning"),
+        (value, cut, tag) => {
+          const json = JSON.stringify({ value, inner: { title: "root" } });
+          const part = json.slice(0, cut % json.length);
+          expect(jsonIn(part)).toBeUndefined();
+          expect(jsonIn(`Here:\n\`\`\`json\n${part}`)).toBeUndefined();
+          expect(jsonIn(`\`\`\`\n{}\n\`\`\`\nBetter:\n\`\`\`\n${part}`)).toBeUndefined();
+          expect(jsonIn(`<${tag}>${json}, but`)).toBeUndefined();
+          expect(jsonIn(`<${tag}>\n\`\`\`json\n${json}\n\`\`\`\nbut`)).toBeUndefined();
+          expect(jsonIn(`<${tag}>${json}</${tag}>${part}`)).toBeUndefined();
+        },
+      ),
     );
   });
 
   it("JSON is found with braces, quotation marks and fences in its strings", () => {
     const value = { code: '```js\n{ "a": [1] }\n``` \\" }' };
-    expect(jsonIn(`Here: ${JSON.stringify(value)}!`).value).toEqual(value);
-    expect(jsonIn(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``).value).toEqual(value);
+    expect(jsonIn(` ${JSON.stringify(value)}\n`)?.value).toEqual(value);
+    expect(jsonIn(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``)?.value).toEqual(value);
   });
 
-  it("JSON is found after the model's reasoning", () => {
-    const thought = '<think>Maybe {"a":1}, or [2]?</think>';
-    expect(jsonIn(`${thought}\n{"a":2}`).value).toEqual({ a: 2 });
-    expect(jsonAlone(`${thought}\n{"a":2}`)?.value).toEqual({ a: 2 });
-    expect(jsonIn('{"a":"<think>1</think>"}').value).toEqual({ a: "<think>1</think>" });
+  it("JSON is found after closed thoughts", () => {
+    for (const tag of ["think", "thinking", "reasoning", "Think"]) {
+      const thought = `<${tag}>Maybe {"a":1}, or [2]?</${tag}>`;
+      expect(jsonIn(`${thought}\n{"a":2}`)?.value).toEqual({ a: 2 });
+      expect(jsonIn(`${thought}\n${thought}{"a":2}`)?.value).toEqual({ a: 2 });
+      expect(jsonIn(`${thought}\nIt is:\n\`\`\`\n{"a":2}\n\`\`\``)?.value).toEqual({ a: 2 });
+      expect(jsonIn(`Maybe {"a":1}?</${tag}>{"a":2}`)?.value).toEqual({ a: 2 });
+      expect(jsonIn(thought)).toBeUndefined();
+    }
+    expect(jsonIn('{"a":"<think>1</think>"}')?.value).toEqual({ a: "<think>1</think>" });
+    expect(jsonIn('<think>x</think>{"a":"<think>"}')?.value).toEqual({ a: "<think>" });
   });
 
   it("JSON is taken only if there is exactly one", () => {
-    expect(jsonIn('{"a":1} or {"a":2}').problem).toContain("several");
-    expect(jsonIn("a {b} c").problem).toContain("none");
-    expect(jsonIn("").problem).toContain("none");
-    expect(jsonAlone('It is {"a":1}')).toBeUndefined();
-    expect(jsonAlone('Here:\n```\n{"a":1}\n```')?.value).toEqual({ a: 1 });
+    const block = '```\n{"a":1}\n```';
+    expect(jsonIn('{"a":1} or {"a":2}')).toBeUndefined();
+    expect(jsonIn(`${block}\nor\n${block}`)).toBeUndefined();
+    expect(jsonIn("a {b} c")).toBeUndefined();
+    expect(jsonIn("")).toBeUndefined();
+    expect(jsonIn('It is {"a":1}')).toBeUndefined();
+    expect(jsonIn(`Here:\n${block}`)?.value).toEqual({ a: 1 });
   });
 
   it("JSON is found in linear time", () => {
     const timeOf = (times: number) => {
       const startedAt = Date.now();
-      for (const text of ["[", "{", '{"', "`", "```\n", '"{', "[1,"]) jsonIn(text.repeat(times));
+      for (const text of [
+        "[",
+        "{",
+        '{"',
+        "`",
+        "```\n",
+        '"{',
+        "[1,",
+        "<think>",
+        "</think>",
+        "<think></think>",
+      ])
+        jsonIn(text.repeat(times));
       return Date.now() - startedAt;
     };
     // Ten times as much takes ten times as long; in quadratic time it would be a hundred times.

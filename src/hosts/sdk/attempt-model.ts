@@ -1,0 +1,157 @@
+/**
+ * Wraps the model of an attempt. A stream that ends before its reply is complete fails, so that the ledger retries the
+ * turn or ends it with an error, and every tool call gets an id that no other call of the turn has.
+ */
+
+import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
+import { parsedJson } from "../../core/json.ts";
+import { resolveModel } from "../../core/models.ts";
+import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
+import { IncompleteReplyError, InvalidModelResponseError, MissingToolCallError } from "./errors.ts";
+
+type WrapStream = NonNullable<LanguageModelMiddleware["wrapStream"]>;
+type Part = Awaited<ReturnType<WrapStream>>["stream"] extends ReadableStream<infer P> ? P : never;
+export type Finish = Extract<Part, { type: "finish" }>;
+type Prompt = Parameters<WrapStream>[0]["params"]["prompt"];
+
+export type AttemptCalls = {
+  /** Ids of tool calls that earlier runs of the turn have recorded. */
+  recordedIds(): Promise<ReadonlySet<string>>;
+  /** Ids of tool calls of this attempt. */
+  readonly ids: Set<string>;
+  /** A call of the model has ended. With a problem, its stream fails, and the AI SDK sees no finish. */
+  ended(finish: Finish | undefined, problem: unknown): void;
+};
+
+export function attemptModel(model: LanguageModel, calls: AttemptCalls): LanguageModel {
+  return wrapLanguageModel({
+    model: resolveModel(model),
+    middleware: {
+      specificationVersion: "v4",
+      wrapStream: async ({ doStream, params, model: { modelId } }) => {
+        const recorded = await calls.recordedIds();
+        const { stream, ...result } = await doStream();
+        const type = result.response?.headers?.["content-type"] ?? "";
+        if (type.startsWith("text/html")) {
+          await stream.cancel();
+          throw new InvalidModelResponseError(modelId, type);
+        }
+        const used = new Set([...recorded, ...calls.ids, ...idsIn(params.prompt)]);
+        const ids = new CallIds(used, calls.ids);
+        return { ...result, stream: stream.pipeThrough(checked(ids, calls)) };
+      },
+    },
+  });
+}
+
+function idsIn(prompt: Prompt): string[] {
+  return prompt.flatMap(({ role, content }) =>
+    role === "system" || role === "user"
+      ? []
+      : content.flatMap((part) => ("toolCallId" in part ? [part.toolCallId] : [])),
+  );
+}
+
+/** Fails the stream where its end shows that the reply is incomplete. */
+function checked(ids: CallIds, calls: Pick<AttemptCalls, "ended">): TransformStream<Part, Part> {
+  const announced = new Map<string, string>();
+  let toolCalls = 0;
+  let isAnswered = false;
+  let isOver = false;
+  return new TransformStream<Part, Part>({
+    transform(given, controller) {
+      let part = ids.unique(given);
+      if (part.type === "tool-input-start") announced.set(part.id, part.toolName);
+      else if (part.type === "tool-call") {
+        announced.delete(part.toolCallId);
+        toolCalls++;
+        // A connection that closes within a call leaves the first part of its input.
+        isAnswered ||= isFinalAnswer(part.toolName) && parsedJson(part.input) !== undefined;
+      } else if (part.type === "error") {
+        isOver = true;
+        calls.ended(undefined, part.error);
+      } else if (part.type === "finish" && !isOver) {
+        isOver = true;
+        const problem = isAnswered ? undefined : problemOf(part, announced, toolCalls);
+        calls.ended(part, problem);
+        if (problem) part = { type: "error", error: problem };
+      }
+      controller.enqueue(part);
+    },
+    flush(controller) {
+      if (isOver || isAnswered) return;
+      const error = new IncompleteReplyError("none");
+      calls.ended(undefined, error);
+      controller.enqueue({ type: "error", error });
+    },
+  });
+}
+
+/** Why the end of a stream is not the end of a reply. */
+function problemOf(
+  { finishReason: { unified, raw } }: Finish,
+  announced: ReadonlyMap<string, string>,
+  toolCalls: number,
+): Error | undefined {
+  if (unified === "interrupted" || unified === "error")
+    return new IncompleteReplyError(unified, raw);
+  // Providers that have received no reason give this one, as the AI SDK does for them.
+  if (unified === "other" && raw === undefined) return new IncompleteReplyError("none");
+  const [missing] = announced.values();
+  const isCut = unified === "length" || unified === "content-filter";
+  if (!isCut && missing !== undefined) return new MissingToolCallError(missing);
+  if (unified === "tool-calls" && toolCalls === 0) return new MissingToolCallError();
+  return undefined;
+}
+
+/**
+ * Some providers number the tool calls of each step from 0. The thread, the records and the results of tools are found by
+ * the id of a call, so a call with a used id gets another one. Other ids stay: providers refer to them.
+ */
+class CallIds {
+  /** By the provider's id: the call of this stream that its parts belong to, and whether it has arrived. */
+  readonly #calls = new Map<string, { readonly id: string; hasArrived: boolean }>();
+
+  /**
+   * @param used ids that no new call may have
+   * @param own receives those of new calls
+   */
+  constructor(
+    private readonly used: Set<string>,
+    private readonly own: Set<string>,
+  ) {}
+
+  unique(part: Part): Part {
+    switch (part.type) {
+      case "tool-input-start":
+        return { ...part, id: this.#begin(part.id) };
+      case "tool-input-delta":
+      case "tool-input-end":
+        return { ...part, id: this.#current(part.id) };
+      case "tool-call": {
+        const begun = this.#calls.get(part.toolCallId);
+        const toolCallId = begun && !begun.hasArrived ? begun.id : this.#begin(part.toolCallId);
+        this.#calls.set(part.toolCallId, { id: toolCallId, hasArrived: true });
+        return { ...part, toolCallId };
+      }
+      case "tool-result":
+      case "tool-approval-request":
+        return { ...part, toolCallId: this.#current(part.toolCallId) };
+      default:
+        return part;
+    }
+  }
+
+  #begin(given: string): string {
+    const id = this.used.has(given) ? crypto.randomUUID() : given;
+    this.used.add(id);
+    this.own.add(id);
+    this.#calls.set(given, { id, hasArrived: false });
+    return id;
+  }
+
+  /** A result can belong to a call of an earlier step. */
+  #current(given: string): string {
+    return this.#calls.get(given)?.id ?? given;
+  }
+}
