@@ -24,6 +24,7 @@ import {
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
+import { turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED, type Left } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -89,7 +90,12 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   durable(options: StreamOptions): StreamOptions {
     const { owned, isOver = true } = this.#scope.getStore() ?? {};
     const { agent, ledger } = this;
-    if (!owned || isOver) return ledger.ledger.admissions?.options(options) ?? options;
+    if (!owned || isOver) {
+      const limited = ledger.ledger.admissions?.options(options) ?? options;
+      // Without a client, an agent tool or the app asks, and takes the reply for the answer.
+      const accepts = getCurrentAgent().connection ? "any" : "partial";
+      return { ...limited, model: turnModel(limited.model, accepts) };
+    }
     owned.isDurable = true;
     return durableOptions(
       {

@@ -7,7 +7,12 @@ import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } f
 import { parsedJson } from "../../core/json.ts";
 import { resolveModel } from "../../core/models.ts";
 import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
-import { IncompleteReplyError, InvalidModelResponseError, MissingToolCallError } from "./errors.ts";
+import {
+  IncompleteReplyError,
+  InvalidModelResponseError,
+  isCutOff,
+  MissingToolCallError,
+} from "./errors.ts";
 
 type WrapStream = NonNullable<LanguageModelMiddleware["wrapStream"]>;
 type Part = Awaited<ReturnType<WrapStream>>["stream"] extends ReadableStream<infer P> ? P : never;
@@ -21,7 +26,19 @@ export type AttemptCalls = {
   readonly ids: Set<string>;
   /** A call of the model has ended. With a problem, its stream fails, and the AI SDK sees no finish. */
   ended(finish: Finish | undefined, problem: unknown): void;
+  /** Replies that do not fail: complete ones, those that no retry would complete, or any. */
+  readonly accepts: "complete" | "partial" | "any";
 };
+
+/** The model of a turn that is no submission's. */
+export function turnModel(model: LanguageModel, accepts: AttemptCalls["accepts"]): LanguageModel {
+  return attemptModel(model, {
+    recordedIds: async () => new Set(),
+    ids: new Set(),
+    ended: () => {},
+    accepts,
+  });
+}
 
 export function attemptModel(model: LanguageModel, calls: AttemptCalls): LanguageModel {
   return wrapLanguageModel({
@@ -53,7 +70,7 @@ function idsIn(prompt: Prompt): string[] {
 }
 
 /** Fails the stream where its end shows that the reply is incomplete. */
-function checked(ids: CallIds, calls: Pick<AttemptCalls, "ended">): TransformStream<Part, Part> {
+function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStream<Part, Part> {
   const announced = new Map<string, string>();
   let toolCalls = 0;
   let isAnswered = false;
@@ -69,19 +86,20 @@ function checked(ids: CallIds, calls: Pick<AttemptCalls, "ended">): TransformStr
         isAnswered ||= isFinalAnswer(part.toolName) && parsedJson(part.input) !== undefined;
       } else if (part.type === "error") {
         isOver = true;
-        calls.ended(undefined, part.error);
+        ended(undefined, part.error);
       } else if (part.type === "finish" && !isOver) {
         isOver = true;
-        const problem = isAnswered ? undefined : problemOf(part, announced, toolCalls);
-        calls.ended(part, problem);
+        const isAccepted = isAnswered || accepts === "any";
+        const problem = isAccepted ? undefined : problemOf(part, accepts, announced, toolCalls);
+        ended(part, problem);
         if (problem) part = { type: "error", error: problem };
       }
       controller.enqueue(part);
     },
     flush(controller) {
-      if (isOver || isAnswered) return;
+      if (isOver || isAnswered || accepts === "any") return;
       const error = new IncompleteReplyError("none");
-      calls.ended(undefined, error);
+      ended(undefined, error);
       controller.enqueue({ type: "error", error });
     },
   });
@@ -90,6 +108,7 @@ function checked(ids: CallIds, calls: Pick<AttemptCalls, "ended">): TransformStr
 /** Why the end of a stream is not the end of a reply. */
 function problemOf(
   { finishReason: { unified, raw } }: Finish,
+  accepts: AttemptCalls["accepts"],
   announced: ReadonlyMap<string, string>,
   toolCalls: number,
 ): Error | undefined {
@@ -98,8 +117,9 @@ function problemOf(
   // Providers that have received no reason give this one, as the AI SDK does for them.
   if (unified === "other" && raw === undefined) return new IncompleteReplyError("none");
   const [missing] = announced.values();
-  const isCut = unified === "length" || unified === "content-filter";
-  if (!isCut && missing !== undefined) return new MissingToolCallError(missing);
+  if (isCutOff(unified))
+    return accepts === "complete" ? new IncompleteReplyError(unified) : undefined;
+  if (missing !== undefined) return new MissingToolCallError(missing);
   if (unified === "tool-calls" && toolCalls === 0) return new MissingToolCallError();
   return undefined;
 }

@@ -143,6 +143,7 @@ export class Attempt {
       recordedIds: () => this.calls.recordedIds(),
       ids: this.#callIds,
       ended: (finish, problem) => this.#called(finish, problem),
+      accepts: "partial",
     });
     const settings = { ...limited, model };
     if (!this.plan) return settings;

@@ -16,7 +16,7 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
-import { convertToModelMessages, type UIMessage } from "ai";
+import { convertToModelMessages, type LanguageModel, type UIMessage } from "ai";
 import {
   isFinalAnswer,
   MAIN,
@@ -24,6 +24,7 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
+import { turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -143,7 +144,12 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     if (!owned) {
       this.#heartbeat();
       const { admissions } = this.ledger.ledger;
-      return admissions?.settings(undefined, ctx, this.#resolved(config)) ?? config;
+      const resolved = this.#resolved(config);
+      const settings = admissions?.settings(undefined, ctx, resolved) ?? resolved;
+      // The result of an agent tool is an answer. A client sees how its turn ends.
+      const accepts = this.ids.own?.trigger === "agent-tool" ? "complete" : "any";
+      const model = (settings.model ?? ctx.model) as LanguageModel;
+      return { ...settings, model: turnModel(model, accepts) };
     }
     const { attempt, isRecovered } = owned;
     // A recovered turn continues a reply that is in the conversation already: what joined would come after it.

@@ -222,12 +222,13 @@ async function waited(agent: McpAgent, found: SubmissionInspection, seconds = 0)
 /** A submission as the caller sees it. A long output is left out, and the text of an error, which may name internals. */
 function shown(found: SubmissionInspection, { maxOutputBytes }: ToolContext) {
   const { submissionId, status, thread, createdAt, startedAt, completedAt, attempts } = found;
-  const { dueAt, errorName, output } = found;
+  const { dueAt, errorName, output, isPartial } = found;
   const bytes = output === undefined ? 0 : byteLength(JSON.stringify(output));
   return {
     ...{ submissionId, status, thread, createdAt, startedAt, completedAt, attempts, dueAt },
     ...(bytes <= maxOutputBytes ? { output } : { outputBytes: bytes }),
     errorName,
+    isPartial,
   };
 }
 

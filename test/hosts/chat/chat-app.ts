@@ -195,7 +195,7 @@ export class VariantChat extends DurableChatAgent<Cloudflare.Env> {
       },
     };
     const durable = this.durable(options);
-    note(this.name, durable === options ? "as is" : "durable");
+    note(this.name, durable.tools === options.tools ? "as is" : "durable");
     return streamText(durable).toUIMessageStreamResponse();
   }
   chat(text: string) {

@@ -42,6 +42,18 @@ describe("what a child returns", () => {
     expect(workflow.finishes()).toEqual([`${runId} completed`]);
   });
 
+  it.each(["interrupted", "none", "length", "content-filter", "other"] as const)(
+    "W4: a reply of a child that ends by %s is no answer",
+    async (finish) => {
+      const asked = input({ text: "Your refund of", finish });
+      const { outcome } = await outcomeOf({ input: asked, child: "ThinkAgent" });
+      expect(outcome).toMatchObject({
+        error: "AgentToolFailedError",
+        message: expect.stringContaining(`finish reason "${finish}"`),
+      });
+    },
+  );
+
   it("W4: the step returns the child's output as the schema transforms it", async () => {
     const asked = input({ tools: [record({ title: "hello" })] });
     const { outcome } = await outcomeOf({ input: asked, hasSchema: true });
