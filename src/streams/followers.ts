@@ -91,10 +91,12 @@ export class Followers implements Watcher {
   /** By submission. */
   readonly #replies = new Map<string, Reply>();
   readonly #ended: string[] = [];
+  /** Followers that were refused since this object instance started, and the latest time. */
+  readonly refused = { count: 0, at: 0 };
 
   constructor(
     private readonly kernel: Followed,
-    private readonly most: number,
+    readonly most: number,
     private readonly aliveMs = ALIVE_MS,
   ) {}
 
@@ -174,7 +176,11 @@ export class Followers implements Watcher {
   }
 
   #add(follower: Follower): Follower {
-    if (this.#followers.size >= this.most) throw new TooManyFollowersError(this.most);
+    if (this.#followers.size >= this.most) {
+      this.refused.count++;
+      this.refused.at = this.kernel.clock.now();
+      throw new TooManyFollowersError(this.most);
+    }
     this.#followers.add(follower);
     return follower;
   }

@@ -47,10 +47,19 @@ type ToolFacts = {
   readonly ids: readonly string[];
 };
 
+type ModelCallFacts = {
+  readonly model: string;
+  readonly submissionId: string;
+  readonly startedAt: number;
+  readonly durationMs: number;
+};
+
 export type RecentFacts = {
   /** Newest first. */
   readonly newest: readonly RecentSubmission[];
   readonly tools: readonly ToolFacts[];
+  /** Calls that have ended without an error, newest first. */
+  readonly modelCalls: readonly ModelCallFacts[];
 };
 
 type Row = {
@@ -75,14 +84,23 @@ export function recentFacts(sql: SqlStorage, now: number): RecentFacts {
     .toArray()
     .filter(({ settledAt }) => now - (settledAt ?? now) < DAY_MS);
   const from = rows.at(-1)?.seq;
-  if (from === undefined) return { newest: [], tools: [] };
+  if (from === undefined) return { newest: [], tools: [], modelCalls: [] };
   const { repairs, retries } = attemptsOf(sql, from);
   const newest = rows.map(({ seq, hasSchema, isEmpty, ...row }): RecentSubmission => {
     const ofIt = { repairs: repairs.get(seq), retries: retries.get(seq) };
     return { ...row, ...ofIt, hasSchema: hasSchema === 1, isEmpty: isEmpty === 1 };
   });
   const ids = new Map(rows.map(({ seq, submissionId }) => [seq, submissionId]));
-  return { newest, tools: toolsOf(sql, from, ids) };
+  return { newest, tools: toolsOf(sql, from, ids), modelCalls: readModelCalls(sql, from) };
+}
+
+function readModelCalls(sql: SqlStorage, from: number): ModelCallFacts[] {
+  const query = `SELECT submission_id AS submissionId, IFNULL(call.value ->> '$.model', '') AS model,
+      call.value ->> '$.startedAt' AS startedAt,
+      call.value ->> '$.endedAt' - call.value ->> '$.startedAt' AS durationMs
+    FROM perdure_submissions, json_each(timeline, '$.calls') AS call
+    WHERE seq >= ? AND call.value ->> '$.error' IS NULL ORDER BY call.value ->> '$.endedAt' DESC, seq DESC LIMIT ${MOST_CALLS}`;
+  return sql.exec<ModelCallFacts>(query, from).toArray();
 }
 
 function attemptsOf(sql: SqlStorage, from: number) {

@@ -79,7 +79,26 @@ describe("findings of answers", () => {
     await gone(agent, "answers-repaired");
   });
 
-  it("tool-fails: a tool that fails in most of its calls is found with its error", async () => {
+  it("model-slow: a model is found whose p95 is three times that of its calls before", async () => {
+    const agent = givenAgent();
+    await agent.submissionStats();
+    const callOf = (durationMs: number, model = "large") =>
+      JSON.stringify({
+        calls: [{ model, startedAt: Date.now() - durationMs, endedAt: Date.now() }],
+      });
+    await fill(agent, 40, { timeline: callOf(1_900) });
+    await fill(agent, 20, { timeline: callOf(900, "small") });
+    await fill(agent, 18, { timeline: callOf(1_900) });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    await fill(agent, 2, { timeline: callOf(6_000) });
+    const finding = await found(agent, "model-slow");
+    expect(finding).toMatchObject({ severity: "warning", about: "large", evidence: { count: 2 } });
+    expect(finding.title).toMatch(/p95 of its latest 20 calls is 6\.0 s, and was 1\.9 s\.$/);
+    await fill(agent, 20, { timeline: callOf(2_000) });
+    await gone(agent, "model-slow");
+  });
+
+  it("tool-fails: a tool that fails in more than a fifth of its calls is found with its error", async () => {
     const agent = givenAgent();
     let isBroken = true;
     appHooks.set(agent.name ?? "", {
@@ -107,7 +126,9 @@ describe("findings of answers", () => {
       evidence: { count: 5, lastError: "no bank today" },
     });
     isBroken = false;
-    for (let i = 0; i < 5; i++) await pay();
+    for (let i = 0; i < 19; i++) await pay();
+    await found(agent, "tool-fails");
+    await pay();
     await gone(agent, "tool-fails");
   });
 });

@@ -16,6 +16,7 @@ export const FINDINGS = {
   "answers-empty": "succeeds",
   "answers-repaired": "succeeds",
   "tool-fails": "succeeds",
+  "model-slow": "succeeds",
   "retries-grow": "succeeds",
   "storage-grows": "starts",
 } as const satisfies FindingCatalog;

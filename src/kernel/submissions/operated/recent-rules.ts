@@ -10,8 +10,14 @@ const FEW = 5;
 const EMPTY_SHARE = 0.1;
 /** A schema that suits its model is met nearly always. */
 const REPAIRED_SHARE = 0.25;
-/** A tool that refuses what models try may fail often, but it succeeds more often. */
-const FAILED_SHARE = 0.5;
+/** A tool refuses what models try now and then; more than a fifth has a cause. */
+const FAILED_SHARE = 0.2;
+/** Latest calls of a model, compared with twice as many before them. */
+const SLOW_OF = 20;
+/** A model whose p95 grew by less may just have longer answers. */
+const SLOW_FACTOR = 3;
+/** Nobody waits for less. */
+const SLOW_MS = 5_000;
 /** A quarter of these is {@link FEW}. They are compared with those before them. */
 const RETRIED_OF = 20;
 /** Later, what has caused it is over. */
@@ -93,6 +99,38 @@ const toolFails: Rule = ({ recent }, now) =>
       link: linkTo(ids),
     }));
 
+const modelSlow: Rule = ({ recent }, now) =>
+  [...Map.groupBy(recent.modelCalls, ({ model }) => model)].flatMap(([model, calls]) => {
+    const [latest, before] = [calls.slice(0, SLOW_OF), calls.slice(SLOW_OF, 3 * SLOW_OF)];
+    const [p95, usual] = [latest, before].map(getP95) as [number, number];
+    const isSlow = p95 >= SLOW_MS && p95 > SLOW_FACTOR * usual;
+    if (before.length < 2 * SLOW_OF || !isSlow) return [];
+    const slow = latest.filter(({ durationMs }) => durationMs > SLOW_FACTOR * usual);
+    const since = Math.min(...slow.map(({ startedAt }) => startedAt));
+    const ids = [...new Set(slow.map(({ submissionId }) => submissionId))].slice(0, 10);
+    return [
+      {
+        code: "model-slow",
+        about: model,
+        severity: "warning",
+        title: `The model ${line(model)} is slow since ${at(since, now)}: p95 of its latest ${SLOW_OF} calls is ${seconds(p95)}, and was ${seconds(usual)}.`,
+        evidence: { count: slow.length, since, ids },
+        cause: "Its provider is slow, or prompts and answers have grown.",
+        fix: {
+          text: "Compare the tokens of its calls in the traces. If they have not grown, look at the provider's status, or use another model.",
+        },
+        link: linkTo(ids),
+      },
+    ];
+  });
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
+
+function getP95(calls: readonly { readonly durationMs: number }[]): number {
+  const sorted = calls.map(({ durationMs }) => durationMs).toSorted((one, other) => one - other);
+  return sorted[Math.ceil(0.95 * sorted.length) - 1] ?? 0;
+}
+
 const retriesGrow: Rule = ({ recent }, now) => {
   // Submissions that ended with an error have a finding of their own.
   const tried = recent.newest.filter(
@@ -151,6 +189,7 @@ export const RECENT_RULES: readonly Rule[] = [
   answersEmpty,
   answersRepaired,
   toolFails,
+  modelSlow,
   retriesGrow,
   storageGrows,
 ];
