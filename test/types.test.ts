@@ -534,3 +534,19 @@ it("a step of a durable tool returns what JSON can hold", () => {
   };
   expectTypeOf(steps).toBeFunction();
 });
+
+it("a race has the value of the branch that has won", () => {
+  const raced = async (step: ThinkWorkflowStep) => {
+    const end = await step.race("first", {
+      late: step.sleep("limit", "1 day"),
+      text: step.prompt("ask", { prompt: "Write." }),
+      decision: step.approval("decide", { schema: z.object({ amount: z.number() }) }),
+    });
+    if (end.winner === "late") expectTypeOf(end.value).toEqualTypeOf<void>();
+    if (end.winner === "text") expectTypeOf(end.value).toEqualTypeOf<string>();
+    if (end.winner === "decision" && end.value.approved)
+      expectTypeOf(end.value.payload).toEqualTypeOf<{ amount: number }>();
+    return end.winner;
+  };
+  expectTypeOf(raced).returns.resolves.toEqualTypeOf<"late" | "text" | "decision">();
+});

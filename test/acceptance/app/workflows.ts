@@ -27,6 +27,8 @@ export type Plan =
     }
   | { readonly step: "approval"; readonly timeout?: Duration }
   | { readonly step: "webhook"; readonly source: string }
+  /** An approval against an arrival, and then a pause at an event. */
+  | { readonly step: "race"; readonly source: string; readonly isApprovalFirst: boolean }
   | { readonly step: "agentTool"; readonly className: string; readonly input: string }
   | { readonly step: "none"; readonly error?: string }
   | {
@@ -56,7 +58,10 @@ export class AcceptanceObjectWorkflow extends DurableWorkflow<AcceptanceObject, 
   }
 }
 
-type Steps = Pick<ThinkWorkflowStep, "prompt" | "promptAll" | "approval" | "webhook" | "agentTool">;
+type Steps = Pick<
+  ThinkWorkflowStep,
+  "prompt" | "promptAll" | "approval" | "webhook" | "agentTool" | "race" | "waitForEvent"
+>;
 
 async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknown> {
   workflowRuns.receive(instanceId, plan.step);
@@ -69,6 +74,16 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       });
     case "webhook":
       return step.webhook("paid", { from: plan.source, timeout: "3 days" });
+    case "race": {
+      const decided = () => step.approval("decide", { schema: amount });
+      const paid = () => step.webhook("paid", { from: plan.source });
+      const { winner } = await (plan.isApprovalFirst
+        ? step.race("first", { decided: decided(), paid: paid() })
+        : step.race("first", { paid: paid(), decided: decided() }));
+      workflowRuns.receive(instanceId, winner);
+      await step.waitForEvent("continue", { type: "continue", timeout: "1 hour" });
+      return winner;
+    }
     case "agentTool":
       return step
         .agentTool("child", plan.className, { input: plan.input })

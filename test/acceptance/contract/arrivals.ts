@@ -148,6 +148,45 @@ export function arrivalsContract(host: Host): void {
     }
   });
 
+  it.each([
+    ["decided", true],
+    ["decided", false],
+    ["paid", true],
+    ["paid", false],
+  ] as const)(
+    "W1: a race that %s has won has the same winner in a replay; the approval is its first branch: %s",
+    async (winner, isApprovalFirst) => {
+      const agent = given();
+      const id = await agent.start({ step: "race", source: SOURCE, isApprovalFirst });
+      const { approvals, operations } = await agent.capabilities();
+      const waits = async () =>
+        ((await operations.inspectWorkflow(id))?.steps ?? []).filter(
+          ({ kind }) => kind === "webhook" || kind === "approval",
+        );
+      await until(async () => (await waits()).length === 2);
+      const [approval] = (await approvals.list()).items;
+      const branches = {
+        decided: () => approvals.grant(approval?.approvalId ?? "", { payload: { amount: 5 } }),
+        paid: () => send(agent, { id: "one" }),
+      };
+      const wins = () => workflowRuns.get(id).filter((one) => one !== "race");
+      await branches[winner]();
+      await until(() => wins().length === 1);
+      await branches[winner === "paid" ? "decided" : "paid"]();
+      await until(async () => (await waits()).every(({ endedAt }) => endedAt !== undefined));
+      const { outbox } = await agent.capabilities();
+      await until(async () => (await outbox.stats()).waiting === 0);
+      await (await agent.verbs()).pauseWorkflow(id);
+      await agent.untilWorkflow(id, "paused");
+      await (await agent.verbs()).resumeWorkflow(id);
+      await until(() => wins().length === 2);
+      const instance = await host.workflows.get(id);
+      await instance.sendEvent({ type: "continue", payload: null });
+      expect(await agent.untilOutput(id)).toBe(winner);
+      expect(wins()).toEqual([winner, winner]);
+    },
+  );
+
   it("I6: the log is bounded by the bytes of its bodies, and sets no alarm", async () => {
     const agent = given();
     const filler = "x".repeat(MAX_ARRIVAL_BYTES / 2);

@@ -3,6 +3,7 @@
 import path from "node:path";
 import { isPlainObject } from "../../../core/options/options.ts";
 import type { OpenItem } from "../../../deploy/index.ts";
+import { isClass } from "../project/classes.ts";
 import {
   nextTag,
   recordsOf,
@@ -12,6 +13,7 @@ import {
   workflowsIn,
 } from "../project/config.ts";
 import { isAlike } from "../project/hosts.ts";
+import { RACE_REMEDY, racesOf } from "../project/races.ts";
 import type { NewAgents, NewClass } from "./agents.ts";
 import type { NotChecked, Problem } from "./problems.ts";
 import type { NewProject } from "./project.ts";
@@ -43,6 +45,7 @@ export function checkConfiguration(
     }
     notChecked.push(...workflowsElsewhere(project, agent, bound));
     problems.push(...bindingProblems(project, agent, bound));
+    problems.push(...raceProblems(project, agent));
   }
   return { problems, notChecked };
 }
@@ -151,6 +154,21 @@ function bindingProblems(
       const remedy = `Export ${className} from ${main}, or set class_name to the class that has its steps.`;
       return [{ ...about, problem: "class-gone", severity: "error", text, remedy }];
     });
+  });
+}
+
+/** Open runs whose code races steps: the one that a replay finds first may not be the one that has won. */
+function raceProblems(project: NewProject, { agent, name, histories }: AgentWork): Problem[] {
+  const { settings, sources, main } = project;
+  const classes = new Map(workflowsIn(settings).map((each) => [each.binding, each.className]));
+  return histories.flatMap(({ workflow, workflowId: id, version }) => {
+    const found = sources.findExport(main, classes.get(workflow) ?? "");
+    const [race] = isClass(found) ? racesOf(sources, found) : [];
+    if (!race) return [];
+    const { call, file, line } = race;
+    const about = { agent, name, kind: "workflow", id, version, severity: "warning" } as const;
+    const text = `${file}:${line} calls ${call}: a replay of the run may take another branch.`;
+    return [{ ...about, problem: "race", text, remedy: RACE_REMEDY }];
   });
 }
 

@@ -29,6 +29,7 @@ import {
   propertyOf,
   type SourceClass,
 } from "../project/modules.ts";
+import { RACE_REMEDY, racesIn } from "../project/races.ts";
 import type { CheckResult, Project } from "./checks.ts";
 
 const check = "hosts";
@@ -43,6 +44,7 @@ export function checkHosts(project: Project): CheckResult[] {
     ...featureProblems(project, cls, role),
     ...stepProblems(sources, cls, role),
   ]);
+  results.push(...raceProblems(sources));
   const unread = sources.problems.map(
     (problem): CheckResult => ({ check, level: "skipped", text: `Cannot parse ${problem}` }),
   );
@@ -236,6 +238,13 @@ function stepProblems(sources: Sources, cls: SourceClass, role: Role): CheckResu
       return [];
     const text = `${shown(sources, cls)} calls ${step.name}, but its agent ${target.name} installs no ${feature}()`;
     return [{ check, level: "error", text, remedy: installing(of, feature, from) }];
+  });
+}
+
+function raceProblems(sources: Sources): CheckResult[] {
+  return racesIn(sources).map(({ call, file, line }) => {
+    const text = `${file}:${line} calls ${call} in a workflow: a replay may take another branch`;
+    return { check, level: "warning", text, remedy: RACE_REMEDY };
   });
 }
 

@@ -52,21 +52,21 @@ export type NamedSecret = { readonly name: string; readonly file: string; readon
 export type Calls = readonly (readonly [from: string, name: string])[];
 
 export class Sources {
-  readonly #files: readonly string[];
+  readonly files: readonly string[];
   readonly #modules = new Map<string, Module>();
 
   constructor(readonly folder: string) {
-    this.#files = sourcesOf(folder);
+    this.files = sourcesOf(folder);
   }
 
   /** Whether all files of the project are read. */
   get isComplete(): boolean {
-    return this.#files.length < MAX_FILES && this.problems.length === 0;
+    return this.files.length < MAX_FILES && this.problems.length === 0;
   }
 
   /** The files that do not parse, each with its first error. */
   get problems(): string[] {
-    return this.#files.flatMap((file) => {
+    return this.files.flatMap((file) => {
       const { problem } = this.module(file);
       return problem === undefined ? [] : [`${path.relative(this.folder, file)}, ${problem}`];
     });
@@ -74,11 +74,11 @@ export class Sources {
 
   /** Whether the project has no source files. */
   get isEmpty(): boolean {
-    return this.#files.length === 0;
+    return this.files.length === 0;
   }
 
   get classes(): SourceClass[] {
-    return this.#files.flatMap((file) => this.module(file).classes);
+    return this.files.flatMap((file) => this.module(file).classes);
   }
 
   module(file: string): Module {
@@ -158,7 +158,7 @@ export class Sources {
   /** The classes that code uses as values, or by their names: as sub-agents, for example. */
   get values(): ReadonlySet<SourceClass> {
     const found: Meaning[] = [];
-    for (const file of this.#files) {
+    for (const file of this.files) {
       visit(this.module(file).tree, (node, parent, key) => {
         const name = dotted(node) ?? "";
         if (node.type === "MemberExpression" && propertyOf(node.object) === "exports")
@@ -173,7 +173,7 @@ export class Sources {
 
   /** Whether a file of the project imports this name of a package, or all of the package. */
   imports(from: string, name: string): boolean {
-    return this.#files.some((file) =>
+    return this.files.some((file) =>
       [...this.module(file).imports.values()].some(
         (each) => each.from === from && (each.name === name || each.name === "*"),
       ),
@@ -182,14 +182,14 @@ export class Sources {
 
   /** The entries of Perdure that sources import, e.g. `perdure/think`. */
   get entries(): ReadonlySet<string> {
-    const all = this.#files.flatMap((file) => this.module(file).specifiers);
+    const all = this.files.flatMap((file) => this.module(file).specifiers);
     return new Set(all.filter((from) => from.startsWith("perdure/")));
   }
 
   /** The secrets that options name, e.g. `secret: "HOOK_SECRET"` or `headers: "OTLP_HEADERS"`, each once. */
   get secrets(): NamedSecret[] {
     const found = new Map<string, NamedSecret>();
-    for (const file of this.#files) {
+    for (const file of this.files) {
       for (const { key, value } of nodesOf(this.module(file).tree, "ObjectProperty")) {
         if (!SECRET.test(nameOf(key))) continue;
         const values = value.type === "ArrayExpression" ? value.elements : [value];
@@ -207,7 +207,7 @@ export class Sources {
   /** The arguments of each call of these functions, in the whole project or in some classes. */
   argumentsOf(functions: Calls, classes?: readonly SourceClass[]): Node[][] {
     const places =
-      classes ?? this.#files.map((file) => ({ file, node: this.module(file).tree as Node }));
+      classes ?? this.files.map((file) => ({ file, node: this.module(file).tree as Node }));
     return places.flatMap(({ file, node }) =>
       nodesOf(node, "CallExpression").flatMap(({ callee, arguments: given }) => {
         const called = this.find(file, dotted(callee) ?? "");
