@@ -38,6 +38,22 @@ export function headOf(stepName: string, suffix: string): string {
   return head.replace(/[\uD800-\uDBFF]$/, "").toWellFormed();
 }
 
+/** With what the readable keys of all steps of one kind of an instance begin. Those of `promptAll()` have one of their own. */
+export function keyPrefix(
+  kind: string,
+  { workflowName, workflowId }: { readonly workflowName: string; readonly workflowId: string },
+): string {
+  const prefix =
+    { prompt: "think-workflow", batch: "think-workflow-all" }[kind as string] ?? `perdure-${kind}`;
+  return `${prefix}:${escapedKeyPart(workflowName)}:${escapedKeyPart(workflowId)}:`;
+}
+
+/** Without a ":" that would look like the border to the next part, and for any text at all. */
+export function escapedKeyPart(part: string): string {
+  // JSON has a form for half of a surrogate pair, URIs have none.
+  return encodeURIComponent(JSON.stringify(part).slice(1, -1));
+}
+
 /** @throws NonRetryableError for a name that no step can have */
 export function checkedName(name: string): string {
   const isText = typeof name === "string" && name !== "";

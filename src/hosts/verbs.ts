@@ -288,6 +288,16 @@ export abstract class AgentVerbs {
     await this[CAPABILITIES].workflows.terminate(workflowId, options);
   }
 
+  /**
+   * Runs a workflow again from its beginning. Completed prompts, agent tools and arrivals return their stored results; the
+   * code of `step.do()` runs again, and approvals are requested again. What the earlier run has left open is cancelled
+   * unless the new run asks for the same.
+   * @throws Error as `restartWorkflow()` of agents: for a workflow that is not tracked; InvalidOptionError
+   */
+  async restartWorkflow(workflowId: string, options?: { resetTracking?: boolean }): Promise<void> {
+    await this[CAPABILITIES].workflows.restart(workflowId, options);
+  }
+
   // Arrivals. Each method throws FeatureNotInstalledError without inbound().
 
   /** The log of what receivers have offered. @throws FeatureNotInstalledError without inbound() */

@@ -47,7 +47,10 @@ const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default
 type Started = Parameters<StartWorkflow>[0];
 
 /** Methods of the SDK's class, which the object's class may override. */
-export type OwnMethods = Pick<HostAgent, "runWorkflow" | "terminateWorkflow" | "getWorkflowStatus">;
+export type OwnMethods = Pick<
+  HostAgent,
+  "runWorkflow" | "terminateWorkflow" | "restartWorkflow" | "getWorkflowStatus"
+>;
 
 type PutStart = {
   readonly id: string;
@@ -65,13 +68,13 @@ export class Workflows {
 
   /**
    * @param own the SDK's own methods, which the agent's class overrides
-   * @param waits what terminated workflows may have left open
+   * @param waits what runs that have ended may have left open
    */
   constructor(
     agent: HostAgent,
     private readonly own: OwnMethods,
     private readonly outbox: Outbox,
-    private readonly waits: Pick<Waits, "cancelFor">,
+    private readonly waits: Pick<Waits, "cancelFor" | "endRun" | "restartRun">,
   ) {
     this.#agent = agent;
   }
@@ -312,7 +315,7 @@ export class Workflows {
     const status = failure ? "errored" : "complete";
     const { storage } = this.#agent.ctx;
     if (failure) emit({ storage }, "workflow:errored");
-    if (tracked.status === status) return this.#atEnd(id);
+    if (tracked.status === status) return this.#atEnd(tracked);
     await this.track(tracked, { status, ...(failure && { error: failure }) });
   }
 
@@ -322,11 +325,20 @@ export class Workflows {
     await this.#runWith(binding, workflowName, () =>
       this.own.getWorkflowStatus.call(this.#agent, workflowName as never, workflowId),
     );
-    if (hasEnded(status)) this.#atEnd(workflowId);
+    if (hasEnded(status)) await this.#atEnd({ workflowName, workflowId });
   }
 
-  #atEnd(workflowId: string): void {
+  async #atEnd({ workflowName: workflow, workflowId }: Tracked): Promise<void> {
+    await this.waits.endRun({ workflow, instance: workflowId });
     if (this.outbox.atEnd({ workflowId }) > 0) this.outbox.flush();
+  }
+
+  /** Restarts a workflow from its beginning. What its earlier run has left open is cancelled unless the new run asks for it. */
+  async restart(instance: string, ...rest: RestartOptions): Promise<void> {
+    readOptions(WORKFLOW_ID, instance, "workflowId");
+    const workflow = this.#agent.getWorkflow(instance)?.workflowName ?? "";
+    const restart = () => this.own.restartWorkflow.call(this.#agent, instance, ...rest);
+    await this.waits.restartRun({ workflow, instance }, restart);
   }
 
   /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
@@ -341,13 +353,13 @@ export class Workflows {
     try {
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await this.own.terminateWorkflow.call(this.#agent, instance);
-      this.#atEnd(instance);
     } catch (error) {
       // The caller gets this error, whatever goes wrong here.
       if (await isGone().catch(() => false)) await cancel();
       throw error;
     }
     await cancel();
+    await this.#atEnd({ workflowName: workflow, workflowId: instance });
   }
 
   /** `terminateWorkflow()` of agents has no option for it. */
@@ -360,6 +372,9 @@ export class Workflows {
     await this.#agent.getWorkflowStatus(workflow as never, instance);
   }
 }
+
+type RestartOptions =
+  Parameters<HostAgent["restartWorkflow"]> extends [string, ...infer Rest] ? Rest : never;
 
 type Tracked = { readonly workflowName: string; readonly workflowId: string };
 

@@ -7,13 +7,13 @@ import { boundedJson } from "../core/operated/effect.ts";
 import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { pageOf } from "../core/page.ts";
+import { keyPrefix } from "../core/steps.ts";
 import {
   costsByDay,
   listThreads as threadPage,
   withKeyPrefix,
 } from "../kernel/submissions/internal.ts";
 import { hasOpenWait } from "../kernel/waits/index.ts";
-import { keyPrefix } from "../workflow/internal.ts";
 import { invalidOperation } from "./errors.ts";
 import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";

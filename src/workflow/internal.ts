@@ -1,7 +1,6 @@
 /** What other modules of Perdure use besides `index.ts`. Not for users. */
 
 export { type OriginParams, objectAt, type WorkflowOrigin } from "./durable-workflow.ts";
-export { keyPrefix } from "./names.ts";
 export { KEY, outputOf, readStep, TIMEOUT } from "./options.ts";
 export {
   AGENT_CALL_RETRIES,

@@ -3,7 +3,7 @@
  * different steps.
  */
 
-import { headOf, type StepIdentity } from "../core/steps.ts";
+import { escapedKeyPart, headOf, type StepIdentity } from "../core/steps.ts";
 import { digest } from "../core/text.ts";
 
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
@@ -23,26 +23,10 @@ export function stepKey(identity: InstanceIdentity): string {
   const { kind, workflowName, workflowId, stepName, key } = identity;
   // The keys of prompts are Think's.
   const prefix = kind === "prompt" ? "think-workflow" : `perdure-${kind}`;
-  const parts = [workflowName, workflowId, stepName].map(escaped);
+  const parts = [workflowName, workflowId, stepName].map(escapedKeyPart);
   if (key !== undefined) parts.push(digest(key));
   const readable = `${prefix}:${parts.join(":")}`;
   return readable.length <= MAX_KEY ? readable : `${prefix}:${digest(readable)}`;
-}
-
-/** With what the readable keys of all steps of one kind of an instance begin. Those of `promptAll()` have one of their own. */
-export function keyPrefix(
-  kind: string,
-  { workflowName, workflowId }: Pick<InstanceIdentity, "workflowName" | "workflowId">,
-): string {
-  const prefix =
-    { prompt: "think-workflow", batch: "think-workflow-all" }[kind as string] ?? `perdure-${kind}`;
-  return `${prefix}:${escaped(workflowName)}:${escaped(workflowId)}:`;
-}
-
-/** Without a ":" that would look like the border to the next part, and for any text at all. */
-function escaped(part: string): string {
-  // JSON has a form for half of a surrogate pair, URIs have none.
-  return encodeURIComponent(JSON.stringify(part).slice(1, -1));
 }
 
 /** The identity of a batch of prompts: its step, and the keys of all its items in their order. */
@@ -58,7 +42,7 @@ export function batchId({ workflowName, workflowId, stepName, keys }: BatchIdent
 /** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt. */
 export function batchItemKeys(batch: BatchIdentity): string[] {
   const { workflowName, workflowId, stepName, keys } = batch;
-  const readable = [workflowName, workflowId, stepName].map(escaped).join(":");
+  const readable = [workflowName, workflowId, stepName].map(escapedKeyPart).join(":");
   // Without a ":", a digest is never taken for three parts.
   const step = readable.length <= MAX_KEY ? readable : digest(readable);
   return keys.map((key) => `think-workflow-all:${step}:${digest(key)}`);

@@ -100,11 +100,6 @@ export class Durable extends AgentVerbs {
   resumeWorkflow(workflowId: string): Promise<void> {
     return this.agent.resumeWorkflow(workflowId);
   }
-
-  /** Runs a workflow again from its start. A completed prompt returns its stored answer. @throws Error if it is not tracked */
-  restartWorkflow(workflowId: string): Promise<void> {
-    return this.agent.restartWorkflow(workflowId);
-  }
 }
 
 const NO_AGENT_TOOLS: StoredKind = {

@@ -62,6 +62,7 @@ export class WebhookWaits implements StoredKind {
   }
 
   readonly asksAnew = true;
+  readonly endsWithRun = true;
 
   async check(request: Json): Promise<void> {
     if ((request as WebhookRequest).url) await this.uses.links().check();
@@ -116,10 +117,16 @@ export class WebhookWaits implements StoredKind {
   }
 
   /** After the commit: says that the lookback of a new wait has left out arrivals. */
-  announce({ waitId, workflow, request }: Wait): void {
+  announce({ waitId, workflow, request, status }: Wait): void {
+    // A wait that was taken back may have a shape of its own.
+    const asked = request as WebhookRequest;
+    if (status === "open" && !asked.url) {
+      const shape = shapeOf(asked);
+      this.#known().set(prefixOf(shape), shape);
+    }
     if (!this.#cutLookbacks.delete(waitId)) return;
     const { name, id: instance, stepName: step } = workflow;
-    const { from, lookbackMs = 0 } = request as WebhookRequest;
+    const { from, lookbackMs = 0 } = asked;
     const whose = from === undefined ? "" : ` of ${from}`;
     const message =
       `Step ${step} of workflow ${name} ${instance} looked at the newest ${MOST_LOOKBACK} arrivals${whose}, and more came ` +

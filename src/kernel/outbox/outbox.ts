@@ -220,8 +220,18 @@ export class Outbox extends Capability {
    * @internal
    */
   async isGone(destination: Destination): Promise<boolean> {
-    const answer = this.#destinations.adapterOf(destination).isGone?.(destination);
-    return answer === undefined ? false : withTimeout(answer, STATUS_TIMEOUT_MS);
+    return (await this.endOf(destination)) === "gone";
+  }
+
+  /**
+   * How a receiver has ended, or null: a Workflow instance that has completed or failed, or that was terminated or deleted.
+   *
+   * @throws as {@link isGone}
+   * @internal
+   */
+  async endOf(destination: Destination): Promise<"ended" | "gone" | null> {
+    const answer = this.#destinations.adapterOf(destination).endOf?.(destination);
+    return answer === undefined ? null : withTimeout(answer, STATUS_TIMEOUT_MS);
   }
 
   /**

@@ -6,6 +6,7 @@
 import { Sweep } from "../../core/lifecycle/sweep.ts";
 import { HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
+import { RESTARTED } from "./closings.ts";
 import type { Closing, StoredKind, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
 
@@ -39,13 +40,18 @@ export class Driver {
 
   /**
    * @param store opened at its first use
-   * @param close closes a wait whose step never asked for its end
+   * @param close closes a wait that no step has asked for in time
    */
   constructor(
     private readonly loop: WorkLoop,
     private readonly store: () => WaitStore,
     private readonly close: (wait: Wait) => void,
   ) {}
+
+  /** Kinds whose open waits are cancelled when their run ends. */
+  get kindsOfRuns(): string[] {
+    return [...this.kinds].flatMap(([name, { endsWithRun }]) => (endsWithRun ? [name] : []));
+  }
 
   has(name: string): boolean {
     return this.kinds.has(name);
@@ -113,7 +119,7 @@ export class Driver {
     this.#giveUpHung(now);
     for (const wait of store.due(now, AT_A_TIME)) {
       const isOpen = wait.status === "open";
-      if (isOpen && wait.expiresAt <= now) this.close(wait);
+      if (isOpen && (wait.expiresAt <= now || wait.run === RESTARTED)) this.close(wait);
       else if (!isOpen && !this.has(wait.kind)) this.#restMissing(wait, now);
       else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
       else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);

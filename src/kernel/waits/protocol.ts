@@ -133,6 +133,8 @@ export interface StoredKind {
   check?(request: Json): Promise<void>;
   /** Whether a closed wait answers a later run of the workflow, too, instead of a new wait. */
   answersLaterRuns(wait: Wait): boolean;
+  /** Whether an open wait is cancelled when its run ends: nobody decides or sends what no workflow waits for. */
+  readonly endsWithRun?: boolean;
   /** Whether a later run that asks something else than an open wait gets a new wait, and the open one is cancelled. */
   readonly asksAnew?: boolean;
   /**

@@ -10,7 +10,9 @@ import { migrate } from "../../core/lifecycle/migrations.ts";
 import type { Sweep } from "../../core/lifecycle/sweep.ts";
 import type { Page } from "../../core/page.ts";
 import { rowOf, valuesOf } from "../../core/sql.ts";
+import { endOfPrefix } from "../../core/text.ts";
 import type { InstanceOf } from "../outbox/index.ts";
+import { RESTARTED } from "./closings.ts";
 import type { Closing, Wait, WaitWorkflow } from "./protocol.ts";
 
 /** Numbered by their position; a published one is never edited. Columns that may be large come last. */
@@ -132,6 +134,30 @@ export class WaitStore {
       expiresAt,
       waitId,
     ).find((wait) => wait.waitId === waitId);
+  }
+
+  /** open → open: its workflow was restarted, and the new run has not asked for it yet. */
+  leave(waitId: string, run: string, wakeAt: number): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_waits SET run = ?1, wake_at = MIN(wake_at, ?2)
+       WHERE wait_id = ?3 AND run = ?4 AND settled_at IS NULL`,
+      RESTARTED,
+      wakeAt,
+      waitId,
+      run,
+    );
+  }
+
+  /** cancelled → open: its run had ended, and continues. */
+  reopen(waitId: string, run: string, expiresAt: number): Wait | undefined {
+    return this.#one(
+      `UPDATE perdure_waits SET status = 'open', run = ?1, result = NULL, settled_at = NULL, done_at = NULL,
+         expires_at = ?2, wake_at = ?2
+       WHERE wait_id = ?3 AND status = 'cancelled' RETURNING *`,
+      run,
+      expiresAt,
+      waitId,
+    );
   }
 
   /**
@@ -279,6 +305,13 @@ export class WaitStore {
       instance,
       workflow,
     );
+  }
+
+  /** Open ones whose keys begin with one of these prefixes, each of which ends with a colon. */
+  withPrefixes(prefixes: readonly string[]): Wait[] {
+    const query = `SELECT * FROM perdure_waits
+      WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NULL`;
+    return prefixes.flatMap((prefix) => this.#select(query, prefix, endOfPrefix(prefix)));
   }
 
   inside(parent: string): Wait[] {

@@ -8,7 +8,8 @@ import type { Json } from "../../core/json.ts";
 import { Capability, HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import type { Page } from "../../core/page.ts";
 import { partsOf } from "../../core/text.ts";
-import { type InstanceOf, type Outbox, workflowEvent } from "../outbox/index.ts";
+import type { InstanceOf, Outbox } from "../outbox/index.ts";
+import { isOfEndedRun, overdue, REPLACED } from "./closings.ts";
 import { Driver } from "./driver.ts";
 import { checkRequest, InvalidWaitError, missingKind } from "./errors.ts";
 import type {
@@ -24,23 +25,12 @@ import type {
   WaitRequest,
 } from "./protocol.ts";
 import { endOf, receiptOf } from "./reports.ts";
+import { Runs } from "./runs.ts";
 import { Settlement } from "./settlement.ts";
 import { type WaitQuery, WaitStore } from "./store.ts";
 
 /** How long after the step's own timeout a wait stays open for the step to ask for its end. */
 export const GRACE_MS = 86_400_000;
-
-/** Closes an open wait that a later run replaces. */
-const REPLACED: Closing = {
-  status: "cancelled",
-  result: { error: "Its workflow was restarted, and asks something else now" },
-};
-
-/** Closes a wait whose step never asked for its end. */
-const FORGOTTEN: Closing = {
-  status: "expired",
-  result: { error: "Its step never asked for its end" },
-};
 
 export type WaitsOptions = {
   readonly outbox: Outbox;
@@ -57,6 +47,7 @@ export class Waits extends Capability implements WaitKind {
   readonly #kinds = new Map<string, WaitKind>();
   readonly #driver: Driver;
   readonly #settlement: Settlement;
+  readonly #runs: Runs;
   readonly #ofFeatures: readonly string[];
   #opened: WaitStore | undefined;
 
@@ -69,9 +60,16 @@ export class Waits extends Capability implements WaitKind {
     this.#driver = new Driver(
       this.loop,
       () => this.#store,
-      ({ waitId }) => this.#settlement.settle(waitId, FORGOTTEN, { isForced: true }),
+      (wait) => this.#settlement.settle(wait.waitId, overdue(wait), { isForced: true }),
     );
     this.#settlement = new Settlement(this.loop, outbox, this.#driver, () => this.#store);
+    this.#runs = new Runs(
+      this.loop.clock,
+      outbox,
+      this.#driver,
+      this.#settlement,
+      () => this.#store,
+    );
   }
 
   /** Adds a kind, in the constructor of its host, so that its open waits are driven from the start on. */
@@ -136,6 +134,8 @@ export class Waits extends Capability implements WaitKind {
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
+    if (known && isOfEndedRun(known) && this.#isTakenOver(known, run, request))
+      return this.#receiptOf(await this.#reopen(known, run, expiresAt));
     if (known && !isRefused && this.#answers(known, run)) return this.#receiptOf(known);
     if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
       const taken = this.#store.takeOver(known.waitId, run, expiresAt);
@@ -218,7 +218,8 @@ export class Waits extends Capability implements WaitKind {
   /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
   async check({ waitId }: Pick<WaitRef, "waitId">): Promise<WaitEnd | null> {
     await this.lifecycle.ready();
-    const wait = this.#store.find(waitId);
+    const found = this.#store.find(waitId);
+    const wait = found && (await this.#continued(found));
     if (!wait) {
       const why = "closed waits are deleted after 30 days. Restart the workflow.";
       throw new InvalidWaitError("waitId", `Unknown wait ${waitId}: ${why}`);
@@ -235,7 +236,8 @@ export class Waits extends Capability implements WaitKind {
   async close(wait: Pick<WaitRef, "waitId">, closing: Closing): Promise<WaitEnd | null> {
     await this.lifecycle.ready();
     const { waitId } = wait;
-    const found = this.#store.find(waitId);
+    const known = this.#store.find(waitId);
+    const found = known && (await this.#continued(known));
     if (found?.status === "open") {
       const last = await this.#driver.lastLook(found);
       // A later run may have taken the wait over meanwhile: its time is not over.
@@ -274,17 +276,46 @@ export class Waits extends Capability implements WaitKind {
     this.#cancelRows(of, reason);
   }
 
-  /** Cancels the workflow's rows, if the workflow was terminated and the agent was not notified. */
-  async cancelIfGone({ workflow: { name, id } }: Wait): Promise<void> {
-    const of = { workflow: name, instance: id };
-    const isGone = await this.#outbox
-      .isGone(workflowEvent({ ...of, eventType: "none" }))
-      .catch((error: unknown) => {
-        // The decision counts: the workflow may well exist.
-        console.error(`[perdure] the status of workflow ${name} ${id} could not be read:`, error);
-        return false;
-      });
-    if (isGone) this.#cancelRows(of, "The workflow that waited for it was terminated");
+  /** A run has ended: cancels what nobody has to decide or to send any more. */
+  async endRun(of: InstanceOf): Promise<void> {
+    await this.lifecycle.ready();
+    this.#runs.end(of);
+  }
+
+  /** Restarts a workflow. What its earlier run has left open is cancelled unless the new run asks for it. */
+  async restartRun(of: InstanceOf, restart: () => Promise<void>): Promise<void> {
+    await this.lifecycle.ready();
+    const until = await this.#runs.restart(of, restart);
+    if (until !== undefined) await this.#wakeAt(until);
+  }
+
+  /** Cancels a wait that no run waits for, if the agent was not notified: its workflow has ended, or was restarted. */
+  async cancelIfGone(wait: Wait): Promise<void> {
+    const end = await this.#runs.endOf(wait);
+    const of = { workflow: wait.workflow.name, instance: wait.workflow.id };
+    if (end === "gone") this.#cancelRows(of, "The workflow that waited for it was terminated");
+    // What is inside another wait belongs to work that may go on.
+    else if (end === "ended" && wait.parent === undefined) this.#runs.end(of);
+    else if (end === "left")
+      this.#settlement.settle(wait.waitId, overdue(wait), { isForced: true });
+  }
+
+  /** A wait that a step asks for although its run had ended: the run continues, from a step that a restart has named. */
+  async #continued(wait: Wait): Promise<Wait> {
+    return isOfEndedRun(wait) ? this.#reopen(wait, wait.run, wait.expiresAt) : wait;
+  }
+
+  async #reopen({ waitId }: Wait, run: string, expiresAt: number): Promise<Wait> {
+    const [opened, closed] = this.#store.transaction(() => {
+      const wait = this.#store.reopen(waitId, run, expiresAt) as Wait;
+      // What came meanwhile.
+      const end = this.#driver.kindOf(wait).endAtOpen?.(wait, wait);
+      const rest = { isForced: true, now: this.#now() };
+      return [wait, end && this.#settlement.closeBy(waitId, end, rest)[0]];
+    });
+    if (closed) this.#settlement.announce(closed);
+    else await this.#startOpened(opened, expiresAt);
+    return closed ?? opened;
   }
 
   #cancelRows(of: InstanceOf, reason: string): void {

@@ -2,6 +2,7 @@
 
 import { sumOfDollars } from "../../core/dollars.ts";
 import type { NewSpan, SpanSource, Spans } from "../../core/operated/spans.ts";
+import { keyPrefix } from "../../core/steps.ts";
 import {
   type PromptingStep,
   promptingStepOf,
@@ -11,7 +12,6 @@ import {
   withKeyPrefix,
 } from "../../kernel/submissions/internal.ts";
 import { addSubmission, linkTo } from "../../kernel/submissions/operated/spans.ts";
-import { keyPrefix } from "../../workflow/internal.ts";
 import type { TraceSpan, WorkflowStep } from "../protocol.ts";
 import { SPANS } from "../spans.generated.ts";
 

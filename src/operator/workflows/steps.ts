@@ -3,7 +3,7 @@
 import type { WorkflowInfo } from "agents/workflows";
 import { sumOfDollars } from "../../core/dollars.ts";
 import { preview } from "../../core/json.ts";
-import { partName } from "../../core/steps.ts";
+import { keyPrefix, partName } from "../../core/steps.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import {
   endRun as endRunIn,
@@ -12,7 +12,6 @@ import {
   withKeyPrefix,
 } from "../../kernel/submissions/internal.ts";
 import { STATUS_OF, type StepRow, stepsWithPrefix } from "../../kernel/waits/index.ts";
-import { keyPrefix } from "../../workflow/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
 import { instanceOf, PLATFORM_MS } from "./instances.ts";

@@ -29,6 +29,8 @@ export type Plan =
   | { readonly step: "webhook"; readonly source: string }
   /** An approval against an arrival, and then a pause at an event. */
   | { readonly step: "race"; readonly source: string; readonly isApprovalFirst: boolean }
+  /** An approval and an arrival that nobody awaits, then the end: a return, or an error. */
+  | { readonly step: "orphans"; readonly source: string; readonly error?: string }
   | { readonly step: "agentTool"; readonly className: string; readonly input: string }
   | { readonly step: "none"; readonly error?: string }
   | {
@@ -83,6 +85,16 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       workflowRuns.receive(instanceId, winner);
       await step.waitForEvent("continue", { type: "continue", timeout: "1 hour" });
       return winner;
+    }
+    case "orphans": {
+      const isRestarted = workflowRuns.count(instanceId) > 1;
+      const decide = () => step.approval("decide", { schema: amount });
+      // A restarted run asks for neither.
+      const open = isRestarted ? [] : [decide(), step.webhook("paid", { from: plan.source })];
+      void Promise.allSettled(open);
+      await step.waitForEvent("continue", { type: "continue", timeout: "1 hour" });
+      if (plan.error !== undefined) throw new Error(plan.error);
+      return "returned";
     }
     case "agentTool":
       return step

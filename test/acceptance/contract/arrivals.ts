@@ -187,6 +187,60 @@ export function arrivalsContract(host: Host): void {
     },
   );
 
+  /** A run with an open approval and an open wait for an arrival. */
+  async function givenOrphans(error?: string) {
+    const agent = given();
+    const id = await agent.start({
+      step: "orphans",
+      source: SOURCE,
+      ...(error !== undefined && { error }),
+    });
+    const { approvals, operations } = await agent.capabilities();
+    const waits = async () =>
+      ((await operations.inspectWorkflow(id))?.steps ?? []).filter(
+        ({ kind }) => kind === "webhook" || kind === "approval",
+      );
+    await until(async () => (await waits()).length === 2);
+    const [approval] = (await approvals.list()).items;
+    const continued = async () =>
+      (await host.workflows.get(id)).sendEvent({ type: "continue", payload: null });
+    return { agent, id, approvals, waits, continued, approvalId: approval?.approvalId ?? "" };
+  }
+
+  const PAYLOAD = { payload: { amount: 5 } };
+
+  it.each([
+    ["returns", undefined, "complete"],
+    ["fails", "no stock", "errored"],
+  ] as const)(
+    "W5: what a run that %s leaves open is cancelled, and decides and takes nothing",
+    async (_, error, status) => {
+      const { agent, id, approvals, waits, continued, approvalId } = await givenOrphans(error);
+      await continued();
+      await agent.untilWorkflow(id, status);
+      await until(async () => (await waits()).every((one) => one.status === "cancelled"));
+      expect((await approvals.list()).items).toEqual([]);
+      expect(await approvals.grant(approvalId, PAYLOAD)).toMatchObject({
+        outcome: "already_decided",
+        approval: { status: "cancelled", reason: expect.stringContaining("has ended") },
+      });
+      expect(await send(agent, { id: "one" })).toMatchObject({ verdict: "filtered" });
+    },
+  );
+
+  it("W5: what a restarted run does not ask for again decides nothing, and is cancelled when it ends", async () => {
+    const { agent, id, approvals, waits, continued, approvalId } = await givenOrphans();
+    await (await agent.verbs()).restartWorkflow(id);
+    await until(() => workflowRuns.count(id) === 2);
+    expect(await approvals.grant(approvalId, PAYLOAD)).toMatchObject({
+      outcome: "already_decided",
+      approval: { status: "cancelled", reason: expect.stringContaining("restarted") },
+    });
+    await continued();
+    await agent.untilWorkflow(id, "complete");
+    await until(async () => (await waits()).every((one) => one.status === "cancelled"));
+  });
+
   it("I6: the log is bounded by the bytes of its bodies, and sets no alarm", async () => {
     const agent = given();
     const filler = "x".repeat(MAX_ARRIVAL_BYTES / 2);

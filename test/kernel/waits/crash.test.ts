@@ -8,6 +8,7 @@ import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
 import { Approvals, Waits } from "../../../src/kernel/waits/index.ts";
 import { approvalRequest } from "../../../src/kernel/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../../src/kernel/waits/protocol.ts";
+import { stepKey } from "../../../src/workflow/names.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../../support/crash/matrix.ts";
 import {
   differs,
@@ -134,6 +135,13 @@ function open({ waits }: WaitsObject, { id }: Run, rest: Parameters<typeof ask>[
 
 const approve = { request: approvalRequest({ title: "Pay" }) };
 const driven = { kind: "codemode" } as const;
+/** With a key as that of a step, by which the waits of a run are found. */
+const keyed = ({ id }: Run) => ({
+  idempotencyKey: stepKey({
+    kind: "approval",
+    ...{ workflowName: "W", workflowId: id, stepName: "pay", key: undefined },
+  }),
+});
 const instance = ({ id }: Run) => ({ workflow: "W", instance: id });
 
 /** Later steps are about the wait of the first one: opened again, it is found. */
@@ -222,6 +230,27 @@ const WAITS: Plans = {
     ends: ["cancelled"],
     eventCount: 0,
     also: async (_, __, { stops }) => (stops > 0 ? [] : ["W5 nothing was stopped"]),
+  }),
+  "a wait whose run ends": plan({
+    verbs: ["Waits.endRun"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, keyed(run)),
+      (object, run) => object.waits.endRun(instance(run)),
+    ],
+    ends: ["cancelled"],
+    eventCount: 0,
+  }),
+  "a wait whose workflow is restarted, and that the new run does not ask for": plan({
+    verbs: ["Waits.restartRun"],
+    soonAfter: /SET run/,
+    steps: [
+      (object, run) => open(object, run, keyed(run)),
+      (object, run) => object.waits.restartRun(instance(run), async () => {}),
+      (object, run) => object.waits.endRun(instance(run)),
+    ],
+    ends: ["cancelled"],
+    eventCount: 0,
   }),
   "a wait whose workflow is gone, and nobody was told": plan({
     verbs: ["Waits.cancelIfGone"],

@@ -16,6 +16,7 @@ import {
   inside,
   open,
   rowsOf,
+  wake,
 } from "../../support/waits.ts";
 
 const MINUTE = 60_000;
@@ -90,6 +91,51 @@ describe("an arrival that matches", () => {
     expect(await accept(stub, arrival({ amount: 101 }))).toEqual([]);
     expect(await accept(stub, arrival({}))).toEqual([]);
     expect(await accept(stub, arrival({ amount: 100 }))).toHaveLength(1);
+  });
+
+  it("W1: that came while the run had ended answers its wait, when the run continues", async () => {
+    const stub = givenWaits();
+    const of = { workflow: "W", instance: "continued" };
+    const idempotencyKey = "perdure-webhook:W:continued:paid";
+    const asked = { ...wanted({ from: "stripe" }, { instance: "continued" }), idempotencyKey };
+    const { waitId } = await open(stub, asked);
+    await inside(stub, ({ waits }) => waits.endRun(of));
+    expect(await rowsOf(stub)).toMatchObject([{ status: "cancelled" }]);
+    const came = arrival({ order: 7 });
+    expect(await accept(stub, came)).toEqual([]);
+    const check = () => inside(stub, ({ waits }) => waits.check({ waitId }));
+    expect(await check()).toMatchObject({ status: "completed", result: { id: came.id } });
+    // The end of another run, and a second check, change nothing.
+    await inside(stub, ({ waits }) => waits.endRun(of));
+    expect(await check()).toMatchObject({ status: "completed", result: { id: came.id } });
+  });
+
+  it("W1: that comes after a restart of the object answers a wait that was taken back", async () => {
+    const stub = givenWaits();
+    const idempotencyKey = "perdure-webhook:W:back:paid";
+    const request = { from: "stripe", match: { order: 7 } };
+    const { waitId } = await open(stub, {
+      ...wanted(request, { instance: "back" }),
+      idempotencyKey,
+    });
+    await inside(stub, ({ waits }) => waits.endRun({ workflow: "W", instance: "back" }));
+    await crash(stub);
+    expect(await accept(stub, arrival({ order: 8 }))).toEqual([]);
+    expect(await inside(stub, ({ waits }) => waits.check({ waitId }))).toBeNull();
+    expect(await accept(stub, arrival({ order: 7 }))).toEqual([waitId]);
+  });
+
+  it("W5: is not the answer of a wait that a restarted run does not ask for within ten minutes", async () => {
+    const time = { aheadMs: 0 };
+    const stub = givenWaits({ aheadMs: () => time.aheadMs });
+    const idempotencyKey = "perdure-webhook:W:left:paid";
+    await open(stub, { ...wanted({ from: "stripe" }, { instance: "left" }), idempotencyKey });
+    const of = { workflow: "W", instance: "left" };
+    await inside(stub, ({ waits }) => waits.restartRun(of, async () => {}));
+    time.aheadMs = 10 * MINUTE;
+    await wake(stub);
+    expect(await rowsOf(stub)).toMatchObject([{ status: "cancelled" }]);
+    expect(await accept(stub, arrival({}))).toEqual([]);
   });
 
   it("O1: is undone with the transaction that accepts it: no end and no event", async () => {

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { traceOf } from "../../../src/core/trace-context.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { limitWaits } from "../../../src/kernel/submissions/internal.ts";
-import { keyPrefix } from "../../../src/workflow/names.ts";
+import { keyPrefix } from "../../../src/core/steps.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   crashOne,

@@ -235,7 +235,7 @@ export class LedgerObject extends MeteredObject {
           await this.ctx.storage.sync();
           await hand(instance, delivery);
         },
-        isGone: async ({ instance }) => gone.has(instance),
+        endOf: async ({ instance }) => (gone.has(instance) ? "gone" : null),
       },
     },
     onDeadLetter: (letter) => {

@@ -58,7 +58,7 @@ export class WaitsObject extends MeteredObject {
       keyOf: ({ instance }) => `workflow ${instance}`,
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,
-      isGone: async () => (await script?.isGone?.()) ?? false,
+      endOf: async () => ((await script?.isGone?.()) ? "gone" : null),
       deliver: async ({ instance, eventType, proof }, sent) => {
         // As a request would: nothing leaves the object before earlier writes are durable.
         await ctx.storage.sync();

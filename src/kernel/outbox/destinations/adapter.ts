@@ -95,8 +95,8 @@ export interface Adapter<To = AnyDestination> {
   readonly isTelemetry?: true;
   /** What is wrong with an event, as a sentence; undefined for a valid one. For a kind that does not take every event. */
   problemOfEvent?(event: Json): string | undefined;
-  /** Whether the receiver was terminated or deleted, for a kind where that can happen. */
-  isGone?(destination: To): Promise<boolean>;
+  /** Whether the receiver has ended, or was terminated or deleted, for a kind where that can happen. */
+  endOf?(destination: To): Promise<"ended" | "gone" | null>;
 }
 
 /** The part of the outbox that adapters use. */

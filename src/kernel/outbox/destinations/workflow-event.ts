@@ -75,12 +75,14 @@ export const KINDS = {
         keyOf: ({ workflow, instance }) => `workflow ${JSON.stringify([workflow, instance])}`,
         labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
         problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
-        async isGone({ workflow, instance }) {
+        async endOf({ workflow, instance }) {
           try {
             const found = await bindingOf(env, WORKFLOW, workflow).get(instance);
-            return (await found.status()).status === "terminated";
+            const { status } = await found.status();
+            if (status === "terminated") return "gone";
+            return hasEnded({ status }) ? "ended" : null;
           } catch (error) {
-            if (messageMatches(error, NO_INSTANCE)) return true;
+            if (messageMatches(error, NO_INSTANCE)) return "gone";
             throw error;
           }
         },

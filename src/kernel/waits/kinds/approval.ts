@@ -64,6 +64,7 @@ export const KINDS = {
   /** A later run asks the person again. */
   approval: ({ onApproval }: Pick<KindUses, "onApproval">): StoredKind => ({
     answersLaterRuns: () => false,
+    endsWithRun: true,
     // A person who was shown one request has not agreed to another.
     asksAnew: true,
     check: async (request) => {

@@ -145,15 +145,15 @@ describe("a Workflow", () => {
     },
   );
 
-  it("W5: only a terminated or missing instance is gone", async () => {
-    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.isGone?.(toInstance(id));
+  it("W5: a terminated or missing instance is gone, and one that completes or fails has ended", async () => {
+    const endOf = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.endOf?.(toInstance(id));
     const waiting = await givenInstance("wait", "running");
-    expect(await isGone(waiting)).toBe(false);
+    expect(await endOf(waiting)).toBeNull();
     await waiting.terminate();
-    expect(await isGone(waiting)).toBe(true);
-    expect(await isGone(await givenInstance("return", "complete"))).toBe(false);
-    expect(await isGone(await givenInstance("throw", "errored"))).toBe(false);
-    expect(await isGone({ id: "unknown" })).toBe(true);
+    expect(await endOf(waiting)).toBe("gone");
+    expect(await endOf(await givenInstance("return", "complete"))).toBe("ended");
+    expect(await endOf(await givenInstance("throw", "errored"))).toBe("ended");
+    expect(await endOf({ id: "unknown" })).toBe("gone");
   });
 
   it("O3: a payload that the platform refuses is a permanent failure", async () => {
