@@ -24,6 +24,10 @@ export function wordsOf(action: Action, flags: readonly string[] = []): string[]
     else if (name === "from" || name === "to") {
       options.push(`--${name}`, new Date(value as number).toISOString());
     } else if (name === "step") {
+      if (value === "failed") {
+        options.push("--from-failed");
+        continue;
+      }
       const { name: step, count } = value as { name: string; count?: number };
       // An option's value may begin with a dash only in one word with its name.
       options.push(`--from=${step}`, ...(count === undefined ? [] : ["--count", String(count)]));

@@ -4,7 +4,7 @@ import type { WorkflowInfo } from "agents/workflows";
 import { sumOfDollars } from "../core/dollars.ts";
 import { preview } from "../core/json.ts";
 import { boundedJson } from "../core/operated/effect.ts";
-import { optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
+import { count, optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
 import { pageOf } from "../core/page.ts";
 import { keyPrefix } from "../core/steps.ts";
@@ -102,6 +102,8 @@ export async function listThreadMessages(
 const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
   status: someOf<string>(STATUSES).optional(),
   workflow: text().optional(),
+  error: text().optional(),
+  since: count({ min: 0, max: 8_640_000_000_000_000 }).optional(),
   limit: LIMIT,
   cursor: text({ maxLength: 2_000 }).optional(),
 });
@@ -117,7 +119,7 @@ export async function listWorkflows(
 ): Promise<Page<WorkflowSummary>> {
   const name = "options of operations.listWorkflows()";
   const read = readOptions(WORKFLOWS, options, name, invalidOperation);
-  const { status: wanted, workflow, limit, cursor } = read;
+  const { status: wanted, workflow, error, since, limit, cursor } = read;
   const { host, capabilities } = operated;
   await capabilities.submissions.ready();
   try {
@@ -130,7 +132,12 @@ export async function listWorkflows(
       ...(cursor !== undefined && { cursor }),
     });
     const all = await Promise.all(workflows.map((info) => current(operated, info)));
-    const items = all.filter((item) => wanted?.includes(item.status) ?? true);
+    const items = all.filter(
+      (item) =>
+        (wanted?.includes(item.status) ?? true) &&
+        (error === undefined || item.error?.name === error) &&
+        (since === undefined || (item.endedAt ?? item.updatedAt) >= since),
+    );
     return { items, ...(nextCursor !== null && { cursor: nextCursor }) };
   } catch (error) {
     // Agents check it where they read it.

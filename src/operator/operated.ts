@@ -6,6 +6,7 @@ import type { Kernel } from "../kernel/index.ts";
 type OperatedVerbs = {
   threadMessages: Kernel["threads"]["messages"];
   terminateWorkflow: Kernel["workflows"]["terminate"];
+  restartWorkflow: Kernel["workflows"]["restart"];
 };
 
 export type OperatedAgent = Pick<Kernel, "storage" | "env" | "clock"> & {

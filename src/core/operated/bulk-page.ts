@@ -3,12 +3,12 @@
 import { preview } from "../json.ts";
 import { done, type Effect, messageOf, UNCHANGED } from "./effect.ts";
 
+export type { Rows } from "./effect.ts";
+
 /** Items of one call. */
 export const PAGE = 100;
 /** No further item is begun after this time: what calls the agent has a time limit. */
 const PAGE_MS = 5_000;
-
-export type Rows = readonly { readonly id: string; readonly error: string }[];
 
 export class BulkPage {
   count = 0;

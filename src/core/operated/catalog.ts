@@ -11,8 +11,8 @@ export type Question = "starts" | "succeeds" | "delivers" | "onTime";
 /** The causes that a module's rules find, each with the question that it answers with no. */
 export type FindingCatalog = Readonly<Record<string, Question | null>>;
 
-/** A step to begin from: its name, and which of the steps of this name. */
-type FromStep = { readonly name: string; readonly count?: number };
+/** A step to begin from: its name, and which of the steps of this name; or the one that failed, or at which the run stands. */
+export type FromStep = { readonly name: string; readonly count?: number } | "failed";
 
 /**
  * What a field holds: an id, a key that may be empty, a URL, a time in epoch milliseconds, any JSON, or a step of a workflow. The
@@ -45,6 +45,8 @@ export type Definition = {
   readonly isOfOpen?: true;
   /** Set for an action that cannot be undone: the command line asks first. */
   readonly loss?: string;
+  /** Whether a dry run on one item lists the steps that run again, which is shown before it is done. */
+  readonly repeats?: true;
   /** Whether something is lost that no other action brings back: the page's button is red, and assistants get a hint. */
   readonly isDestructive?: true;
   /** Whether the same once more changes nothing: a hint for assistants. */

@@ -9,10 +9,29 @@ export type Effect = {
   readonly count: number;
   readonly failed: readonly { readonly id: string; readonly error: string }[];
   /** For a dry run with a filter: the first 20 of a page, with what they ended with. */
-  readonly rows?: readonly { readonly id: string; readonly error: string }[];
+  readonly rows?: Rows;
+  /** For a dry run of a restart: the steps that run again. */
+  readonly runsAgain?: RunsAgain;
   readonly cursor?: string;
   /** For the audit log. */
   readonly error?: string;
+};
+
+export type Rows = readonly {
+  readonly id: string;
+  readonly error: string;
+  readonly runsAgain?: RunsAgain;
+}[];
+
+/** The steps that a restart runs again. */
+export type RunsAgain = {
+  /** Where it begins: the name of a step, or null for the beginning of the run. */
+  readonly from: string | null;
+  /** Up to 100 steps whose code, prompt or request runs again. */
+  readonly steps: readonly { readonly name: string; readonly kind: string }[];
+  readonly count: number;
+  /** False where the platform has not listed its steps: others may run again. */
+  readonly isComplete: boolean;
 };
 
 const NONE = { count: 0, failed: [] } as const;

@@ -57,6 +57,8 @@ type Operator = { readonly by: string; readonly reason: string; readonly auditId
 export type ItemVerb<Agent, Of> = {
   /** What the action would do now. Writes nothing. */
   readonly look: (agent: Agent, action: Of) => Promise<Effect>;
+  /** More for the result of a dry run, if `look()` says `done`. */
+  readonly preview?: (agent: Agent, action: Of) => Promise<Pick<Effect, "runsAgain">>;
   /** Called if `look()` says `done`, for one item after the other. @returns false if nothing has changed */
   readonly act: (agent: Agent, action: Of, operator: Operator) => Promise<Effect | boolean>;
   /** The item as it is now. */

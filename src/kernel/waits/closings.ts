@@ -24,6 +24,6 @@ export const RESTARTED_MS = 600_000;
 /** Closes an open wait whose time is over. */
 export const overdue = ({ run }: Wait): Closing => (run === RESTARTED ? ABANDONED : FORGOTTEN);
 
-/** Whether the end of its run has cancelled a wait. */
-export const isOfEndedRun = ({ status, result }: Wait): boolean =>
-  status === "cancelled" && JSON.stringify(result) === JSON.stringify(RUN_ENDED.result);
+/** Whether the end of its run has closed a wait, by the error that it has. */
+export const isOfEndedRun = (error: unknown): boolean =>
+  error === (RUN_ENDED.result as { readonly error: string }).error;

@@ -1,5 +1,6 @@
 /** What other modules use of the waits. */
 
+export { isOfEndedRun } from "./closings.ts";
 export { InvalidApprovalError, InvalidWaitError, MOST_BYTES } from "./errors.ts";
 export { Approvals, approvalRequest, checkPayload, STATUS_OF } from "./kinds/approval.ts";
 export type * from "./kinds/approval-types.ts";

@@ -134,7 +134,7 @@ export class Waits extends Capability implements WaitKind {
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
-    if (known && isOfEndedRun(known) && this.#isTakenOver(known, run, request))
+    if (known && isLeft(known) && this.#isTakenOver(known, run, request))
       return this.#receiptOf(await this.#reopen(known, run, expiresAt));
     if (known && !isRefused && this.#answers(known, run)) return this.#receiptOf(known);
     if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
@@ -302,7 +302,7 @@ export class Waits extends Capability implements WaitKind {
 
   /** A wait that a step asks for although its run had ended: the run continues, from a step that a restart has named. */
   async #continued(wait: Wait): Promise<Wait> {
-    return isOfEndedRun(wait) ? this.#reopen(wait, wait.run, wait.expiresAt) : wait;
+    return isLeft(wait) ? this.#reopen(wait, wait.run, wait.expiresAt) : wait;
   }
 
   async #reopen({ waitId }: Wait, run: string, expiresAt: number): Promise<Wait> {
@@ -397,3 +397,7 @@ export class Waits extends Capability implements WaitKind {
     return this.#opened;
   }
 }
+
+/** Whether the end of its run has cancelled a wait. */
+const isLeft = ({ result }: Wait) =>
+  isOfEndedRun((result as { error?: unknown } | undefined)?.error);

@@ -62,10 +62,16 @@ const PAYLOAD = z
   })
   .optional();
 
-const STEP = optionsOf<{ name: string; count?: number }>()({
-  name: text({ maxLength: 256 }),
-  count: count({ max: 10_000 }).optional(),
-});
+const STEP = z.union(
+  [
+    z.literal("failed"),
+    optionsOf<{ name: string; count?: number }>()({
+      name: text({ maxLength: 256 }),
+      count: count({ max: 10_000 }).optional(),
+    }),
+  ],
+  { error: 'expected "failed", or the name of a step as { name, count }' },
+);
 
 /** By the kind of a field. */
 const FIELDS = {

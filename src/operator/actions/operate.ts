@@ -87,7 +87,12 @@ async function checkBulk(operated: OperatedAgent, request: BulkRequest<FilterAct
 
 async function preview(operated: OperatedAgent, request: CheckedRequest): Promise<Effect> {
   const { action } = request;
-  if (!isFiltered(action)) return verbOf(action).look(operated, action);
+  if (!isFiltered(action)) {
+    const verb = verbOf(action);
+    const effect = await verb.look(operated, action);
+    if (effect.outcome !== "done") return effect;
+    return { ...effect, ...(await verb.preview?.(operated, action)) };
+  }
   const counted = await bulkOf(action).count(operated, bulkRequest(request, action), SHOWN);
   const { count, rows, cursor } = counted;
   const outcome = count > 0 ? "done" : "unchanged";

@@ -34,10 +34,13 @@ const KINDS: Readonly<Record<string, (name: string) => z.ZodType>> = {
   flag: (name) => z.boolean().describe(`Only those with this ${name}.`),
 };
 
-const STEP = z.strictObject({
-  name: text(256).describe("The name of the step."),
-  count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
-});
+const STEP = z.union([
+  z.literal("failed").describe("The step that failed, or at which the run stands."),
+  z.strictObject({
+    name: text(256).describe("The name of the step."),
+    count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
+  }),
+]);
 
 /** By the kind of a field. */
 const SCHEMAS = {
@@ -76,9 +79,12 @@ type Input = Readonly<Record<string, unknown>>;
 
 function actionOf(name: ActionName, { fields, filter }: Definition, input: Input): Action {
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
-  const names = Object.keys(fields);
+  const names = Object.keys(fields).filter(
+    (field) => !/^(json|step)$/.test(fields[field]?.[0] ?? ""),
+  );
   const isMany = input.filter !== undefined && given.length === 1;
-  const isOne = input.filter === undefined && (!filter || given.length === names.length);
+  const isOne =
+    input.filter === undefined && (!filter || names.every((field) => input[field] !== undefined));
   if (!isMany && !isOne)
     throw new InvalidOptionError(names[0] ?? "", `Pass either ${names.join(" and ")} or filter.`);
   const target = given.map(([field, value]) => [
@@ -87,6 +93,10 @@ function actionOf(name: ActionName, { fields, filter }: Definition, input: Input
   ]);
   return { do: name, ...Object.fromEntries(target) } as Action;
 }
+
+const CONFIRM =
+  "Does it. Without it, the result lists what runs again, and nothing is done: show it to a person first.";
+const NOT_CONFIRMED = "Nothing was done. Ask whether these may run again, then pass confirm: true.";
 
 /** A tool for each action that an assistant may do. */
 export function addWrites(server: McpServer, context: OperatorToolContext): void {
@@ -100,13 +110,14 @@ function addWrite(
   action: ActionName,
   definition: Definition,
 ): void {
-  const { does, isDestructive = false, isIdempotent = false } = definition;
+  const { does, repeats = false, isDestructive = false, isIdempotent = false } = definition;
   const description = `${does} ${DATA}`;
   const inputSchema = z.strictObject({
     ...AGENT,
     ...shapeOf(definition),
     reason: text(500).describe("Why. It is stored in the audit log."),
     dryRun: z.boolean().optional().describe("Counts what would change, and changes nothing."),
+    ...(repeats && { confirm: z.boolean().optional().describe(CONFIRM) }),
     cursor: text(4_096)
       .optional()
       .describe("For a filter: the cursor of the result before. Continue until there is none."),
@@ -120,20 +131,24 @@ function addWrite(
     { description, inputSchema, annotations },
     (input) =>
       answered(context, async () => {
-        const { agent, name, reason, dryRun, cursor, ...rest } = input as unknown as AgentRef & {
+        const { agent, name, reason, confirm, cursor, ...given } = input as unknown as AgentRef & {
           reason: string;
           dryRun?: boolean;
+          confirm?: boolean;
           cursor?: string;
         };
-        return context.client.act(
+        const isAsking = repeats && confirm !== true;
+        const { dryRun = false, ...rest } = given;
+        const result = await context.client.act(
           { agent, name },
           {
             action: actionOf(action, definition, rest),
             reason,
-            ...(dryRun !== undefined && { dryRun }),
+            ...((dryRun || isAsking) && { dryRun: true }),
             ...(cursor !== undefined && { cursor }),
           },
         );
+        return isAsking && !dryRun ? { ...result, nothingDone: NOT_CONFIRMED } : result;
       }),
   );
 }

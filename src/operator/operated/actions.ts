@@ -1,16 +1,24 @@
-/** The actions of operators on one workflow instance. */
+/** The actions of operators on workflow instances. */
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import type { OnOne } from "../../core/operated/catalog.ts";
-import { done, type Effect, failed, NOT_FOUND, UNCHANGED } from "../../core/operated/effect.ts";
-import type { ItemVerb } from "../../core/operated/part.ts";
+import type { OnMany, OnOne } from "../../core/operated/catalog.ts";
+import {
+  done,
+  type Effect,
+  failed,
+  messageOf,
+  NOT_FOUND,
+  UNCHANGED,
+} from "../../core/operated/effect.ts";
+import type { Bulk, BulkRequest, ItemVerb } from "../../core/operated/part.ts";
+import { count, optionsOf, someOf, text } from "../../core/options/option-schemas.ts";
 import { hasEnded } from "../../kernel/outbox/internal.ts";
-import { inspectWorkflow } from "../listing.ts";
+import { inspectWorkflow, listWorkflows } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";
-import { instanceOf, liveStatus } from "../workflows/instances.ts";
-import { endRun, restartPointOf } from "../workflows/steps.ts";
-import type { ACTIONS } from "./catalog.ts";
+import { liveStatus } from "../workflows/instances.ts";
+import { restartFrom, runsAgain } from "../workflows/restarts.ts";
+import { ACTIONS, type WorkflowFilter } from "./catalog.ts";
 
 type Name = keyof typeof ACTIONS;
 type Verb<One extends Name> = ItemVerb<OperatedAgent, OnOne<typeof ACTIONS, One>>;
@@ -72,29 +80,69 @@ export const VERBS: { [One in Name]: Verb<One> } = {
   },
   "restart-workflow": {
     ...onWorkflow(() => done()),
+    async preview(operated, { workflowId, step }) {
+      const found = operated.host.getWorkflow(workflowId) as WorkflowInfo;
+      return { runsAgain: await runsAgain(operated, found, step) };
+    },
     async act(operated, { workflowId, step }, { auditId }) {
-      const { host } = operated;
-      if (step === undefined) {
-        await host.restartWorkflow(workflowId);
-        return true;
+      if (step === undefined) await operated.agent.restartWorkflow(workflowId);
+      else {
+        const found = operated.host.getWorkflow(workflowId) as WorkflowInfo;
+        await restartFrom(operated, found, step, auditId);
       }
-      const found = host.getWorkflow(workflowId) as WorkflowInfo;
-      const instance = await instanceOf(operated, found);
-      if (!instance) {
-        const problem = `Workflow binding ${preview(found.workflowName)} is not in the environment of this Worker.`;
-        return failed(workflowId, new Error(`${problem} Add it to the Wrangler configuration.`));
-      }
-      if (typeof instance.restart !== "function") {
-        const problem = "This platform cannot restart a workflow from a step.";
-        return failed(workflowId, new Error(`${problem} Restart it from the beginning instead.`));
-      }
-      const { startedAt, ...from } = await restartPointOf(operated, found, step);
-      // Before the restart, after which the steps ask the agent.
-      if (startedAt !== undefined) endRun(operated, found, startedAt, `restart-${auditId}`);
-      await instance.restart({ from });
-      // Reads the new status, and tracks it.
-      await host.getWorkflowStatus(found.workflowName as never, workflowId);
       return true;
     },
+  },
+};
+
+type Many = OnMany<typeof ACTIONS, { workflows: WorkflowFilter }>;
+
+/** Runs of a page: each is read from the platform, which takes a moment. */
+const RUNS_PAGE = 10;
+
+const STATUSES = ACTIONS["restart-workflow"].statuses;
+
+/** Without a status, those that failed. */
+function selected(operated: OperatedAgent, { action, cursor }: BulkRequest<Many>) {
+  const { status = "errored", ...filter } = action.filter;
+  const page = { limit: RUNS_PAGE, ...(cursor !== undefined && { cursor }) };
+  return listWorkflows(operated, { ...filter, status, ...page });
+}
+
+/** From the step at which each has stopped. */
+export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
+  filter: optionsOf<WorkflowFilter>()({
+    status: someOf<string>(STATUSES).optional(),
+    workflow: text().optional(),
+    error: text().optional(),
+    since: count({ min: 0 }).optional(),
+  }),
+  async check(operated, request) {
+    await selected(operated, request);
+  },
+  async count(operated, request, most) {
+    const { items, cursor } = await selected(operated, request);
+    const shown = request.cursor === undefined ? items.slice(0, most) : [];
+    const rows = shown.map(async ({ workflowId: id, error }) => {
+      const found = operated.host.getWorkflow(id);
+      const row = { id, error: error ? `${error.name}: ${error.message}` : "" };
+      if (!found) return row;
+      return runsAgain(operated, found, "failed").then(
+        (again) => ({ ...row, runsAgain: again }),
+        (problem: unknown) => ({ ...row, error: messageOf(problem) }),
+      );
+    });
+    return { count: items.length, rows: await Promise.all(rows), cursor };
+  },
+  async run(operated, request, page) {
+    const { items, cursor } = await selected(operated, request);
+    for (const { workflowId } of items) {
+      await page.item(workflowId, async () => {
+        const found = operated.host.getWorkflow(workflowId);
+        if (found) await restartFrom(operated, found, "failed", crypto.randomUUID());
+        return found !== undefined;
+      });
+    }
+    return cursor;
   },
 };

@@ -2,6 +2,15 @@
 
 import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
 
+export type WorkflowFilter = {
+  readonly status?: string | readonly string[];
+  readonly workflow?: string;
+  /** The name of the error that it ended with. */
+  readonly error?: string;
+  /** Ended at or after this time, epoch milliseconds. */
+  readonly since?: number;
+};
+
 export const FINDINGS = {
   "workflow-failed": "succeeds",
   "workflow-missing": "succeeds",
@@ -38,12 +47,16 @@ export const ACTIONS = {
     label: "Restart",
     fields: {
       ...workflow.fields,
-      step: ["step", "the step to begin from"],
+      step: ["step", "the step to begin from; without it, the beginning"],
     },
-    does: "Starts a workflow again, from its beginning or from a step: later steps run again.",
+    filter: "workflows",
+    statuses: ["errored", "running", "waiting", "queued", "paused", "terminated"],
+    isOfOpen: true,
+    does: "Starts a workflow again, from its beginning or from a step: its effects from there on are repeated. With a filter, each run begins at the step that failed, or at which it stands; without a status, those that failed.",
     loss: "its steps run again",
+    repeats: true,
     isDestructive: true,
   },
 } as const satisfies ActionCatalog;
 
-export type Action = ActionOf<typeof ACTIONS, unknown>;
+export type Action = ActionOf<typeof ACTIONS, { workflows: WorkflowFilter }>;

@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import type { List, Query } from "../../core/operated/list.ts";
 import type { Page, PageOptions } from "../../core/page.ts";
 import type { AuditEntry } from "../protocol.ts";
-import type { Action } from "./catalog.ts";
+import type { Action, WorkflowFilter } from "./catalog.ts";
 
 export type WorkflowSummary = {
   readonly workflowId: string;
@@ -43,11 +43,6 @@ export type WorkflowDetails = WorkflowSummary & {
   readonly steps: readonly WorkflowStep[];
 };
 
-export type WorkflowFilter = {
-  readonly status?: string | readonly string[];
-  readonly workflow?: string;
-};
-
 export const STATUSES = [
   ...(["queued", "running", "paused", "errored", "terminated", "complete"] as const),
   ...(["waiting", "waitingForPause", "unknown"] as const),
@@ -79,10 +74,12 @@ export const LISTS: {
       Changed: ["time", ({ updatedAt }) => updatedAt],
       Error: ["text", ({ error }) => error?.message],
     },
-    filters: { status: STATUSES, workflow: "text" },
+    filters: { status: STATUSES, workflow: "text", error: "text", since: "time" },
     actions: ({ workflowId, status }) => {
-      const restart: Action = { do: "restart-workflow", workflowId };
-      if (/^(complete|errored|terminated)$/.test(status)) return [restart];
+      const whole: Action = { do: "restart-workflow", workflowId };
+      if (status === "complete") return [whole];
+      const restart: Action = { ...whole, step: "failed" };
+      if (/^(errored|terminated)$/.test(status)) return [restart];
       const held = status === "paused" ? "resume-workflow" : "pause-workflow";
       return [{ do: held, workflowId }, restart, { do: "terminate-workflow", workflowId }];
     },

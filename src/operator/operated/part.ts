@@ -2,7 +2,7 @@
 
 import { operatedPart } from "../../core/operated/part.ts";
 import type { OperatedAgent } from "../operated.ts";
-import { VERBS } from "./actions.ts";
+import { VERBS, WORKFLOWS } from "./actions.ts";
 import { mcpFacts, mcpServerFails } from "./mcp.ts";
 import { WORKFLOW_RULES } from "./rules.ts";
 
@@ -27,6 +27,7 @@ export const PARTS = {
       return { counts: { workflows: byStatus }, judges: newest.length > 0 ? ["succeeds"] : [] };
     },
     verbs: VERBS,
+    bulks: { workflows: WORKFLOWS },
   }),
   mcp: operatedPart({
     answers: ["succeeds"],

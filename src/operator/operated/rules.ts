@@ -33,6 +33,8 @@ const workflowFailed: Rule = ({ errored }, now) => {
     const count = failed.length;
     const since = Math.min(...failed.map(endOf));
     const message = error?.message ?? "";
+    const name = error?.name ? { error: error.name } : {};
+    const ofGroup = { status: ["errored"], workflow: workflowName, ...name, since };
     return [
       {
         code: "workflow-failed",
@@ -47,8 +49,11 @@ const workflowFailed: Rule = ({ errored }, now) => {
         },
         cause: message ? `The latest error is: ${line(message)}` : "Its error is not known.",
         fix: {
-          text: `First correct what the error names, then restart ${verb(count, "it", "each of them, one by one")}.`,
-          action: { do: "restart-workflow", workflowId },
+          text: `First correct what the error names, then restart ${verb(count, "it", "them")} from the step that failed.`,
+          action:
+            count === 1
+              ? { do: "restart-workflow", workflowId, step: "failed" }
+              : { do: "restart-workflow", filter: ofGroup },
         },
         link: { view: "workflows", id: workflowId },
       },

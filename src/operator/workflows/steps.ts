@@ -3,14 +3,9 @@
 import type { WorkflowInfo } from "agents/workflows";
 import { sumOfDollars } from "../../core/dollars.ts";
 import { preview } from "../../core/json.ts";
-import { keyPrefix, partName } from "../../core/steps.ts";
+import { keyPrefix } from "../../core/steps.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
-import {
-  endRun as endRunIn,
-  isTerminal,
-  type KeyedRow,
-  withKeyPrefix,
-} from "../../kernel/submissions/internal.ts";
+import { isTerminal, type KeyedRow, withKeyPrefix } from "../../kernel/submissions/internal.ts";
 import { STATUS_OF, type StepRow, stepsWithPrefix } from "../../kernel/waits/index.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
@@ -31,82 +26,55 @@ export async function stepsOf(
   operated: OperatedAgent,
   tracked: WorkflowInfo,
 ): Promise<WorkflowStep[]> {
-  const rows = rowsOf(operated, tracked);
-  const own = rowSteps(rows);
-  const others = await otherSteps(operated, tracked, rows);
-  return [...own, ...others].sort((one, other) => one.startedAt - other.startedAt);
+  return (await readSteps(operated, tracked)).steps;
 }
+
+export type ReadSteps = {
+  /** Steps of the app, in the order of their starts. */
+  readonly steps: WorkflowStep[];
+  /** All steps of the platform, in the order of their starts; undefined where it does not list them. */
+  readonly platform: WorkflowStep[] | undefined;
+};
+
+export async function readSteps(
+  operated: OperatedAgent,
+  tracked: WorkflowInfo,
+): Promise<ReadSteps> {
+  const rows = rowsOf(operated, tracked);
+  const platform = (await platformSteps(operated, tracked))?.sort(byStart);
+  const steps = [...rowSteps(rows), ...othersIn(platform ?? [], rows)].sort(byStart);
+  return { steps, platform };
+}
+
+const byStart = (one: WorkflowStep, other: WorkflowStep) => one.startedAt - other.startedAt;
 
 /** Those that do not wait at the agent. */
 export async function otherSteps(
   operated: OperatedAgent,
   tracked: WorkflowInfo,
-  rows = rowsOf(operated, tracked),
 ): Promise<WorkflowStep[]> {
+  return othersIn((await platformSteps(operated, tracked)) ?? [], rowsOf(operated, tracked));
+}
+
+/** Parts of steps that have no row at the agent. */
+const OTHER_PART = /[:~].*\b(race-winner|sleep-next|sleep-hop-\d+)$/;
+
+function othersIn(
+  platform: readonly WorkflowStep[],
+  rows: ReturnType<typeof rowsOf>,
+): WorkflowStep[] {
   const own = Object.values<readonly { readonly step: string | null }[]>(rows).flat();
   const names = [...new Set(own.flatMap(({ step }) => step ?? []))];
-  const platform = await platformSteps(operated, tracked);
   // The steps that wait at the agent consist of several of the platform.
   const isOwn = (name: string) =>
-    name.startsWith("perdure:") || names.some((step) => isPartOf(name, step));
+    name.startsWith("perdure:") ||
+    OTHER_PART.test(name) ||
+    names.some((step) => isPartOf(name, step));
   return platform.filter(({ name }) => !isOwn(name)).slice(0, MAX_STEPS);
 }
 
-/** From which step of the platform a workflow is restarted. */
-type RestartPoint = {
-  readonly name: string;
-  readonly count?: number;
-  readonly type?: "do" | "sleep" | "waitForEvent";
-  /** When it started, if that is known: what came after it is asked again. */
-  readonly startedAt: number | undefined;
-};
-
-/** A step that waits at the agent consists of several of the platform. The first of them asks the agent. */
-export async function restartPointOf(
-  operated: OperatedAgent,
-  tracked: WorkflowInfo,
-  { name, count = 1 }: { readonly name: string; readonly count?: number },
-): Promise<RestartPoint> {
-  const platform = (await platformSteps(operated, tracked)).sort(
-    (one, other) => one.startedAt - other.startedAt,
-  );
-  const found = platform.find((step) => step.name === name && (step.count ?? 1) === count);
-  if (found) {
-    const { kind, startedAt } = found;
-    const type = kind === "event" ? "waitForEvent" : (kind as "do");
-    return { name, count, type, startedAt };
-  }
-  const own = rowSteps(rowsOf(operated, tracked)).find((step) => step.name === name);
-  if (!own) return { name, count, startedAt: undefined };
-  const first = platform.find((step) => isPartOf(step.name, name));
-  // Without the events of the platform, the name is that of a step without a key.
-  const { kind } = own;
-  const part = first?.name ?? partName({ kind, stepName: name, key: undefined }, "submit");
-  return { name: part, startedAt: Math.min(own.startedAt, first?.startedAt ?? own.startedAt) };
-}
-
-/**
- * The run continues from a step. What its steps have asked for since then counts as asked for by an earlier run, as after a
- * restart from the beginning: a prompt that has failed is tried again, an approval is asked for again.
- */
-export function endRun(
-  { storage, capabilities }: OperatedAgent,
-  tracked: WorkflowInfo,
-  since: number,
-  run: string,
-): void {
-  const { sql } = storage;
-  storage.transactionSync(() => {
-    for (const kind of capabilities.waits.stored)
-      endRunIn(sql, "perdure_waits", keyPrefix(kind, tracked), since, run);
-    for (const kind of ["prompt", "batch"] as const) {
-      endRunIn(sql, "perdure_submissions", keyPrefix(kind, tracked), since, run);
-    }
-  });
-}
-
 /** Whether a step of the platform is part of a step that waits at the agent. */
-function isPartOf(platformName: string, name: string): boolean {
+export function isPartOf(platformName: string, name: string): boolean {
   return platformName.startsWith(`${name}:`) || platformName.startsWith(`${name}~`);
 }
 
@@ -184,18 +152,18 @@ function stepOfBatch(rows: readonly KeyedRow[]): WorkflowStep {
   };
 }
 
-/** Empty where the platform has no events, or does not answer. */
+/** Undefined where the platform has no events, or does not answer. */
 async function platformSteps(
   operated: OperatedAgent,
   tracked: WorkflowInfo,
-): Promise<WorkflowStep[]> {
+): Promise<WorkflowStep[] | undefined> {
   const steps = new Map<string, Started>();
   const until = performance.now() + PLATFORM_MS;
   const within = <T>(work: Promise<T>, most = PLATFORM_MS) =>
     withTimeout(work, Math.max(0, Math.min(most, until - performance.now())));
   try {
     const instance = await within(instanceOf(operated, tracked));
-    if (typeof instance?.subscribe !== "function") return [];
+    if (typeof instance?.subscribe !== "function") return undefined;
     using events = await within(instance.subscribe());
     for (let read = 0; read < MAX_EVENTS; read++) {
       const { done, value } = await within(events.next(), IDLE_MS);
@@ -209,6 +177,7 @@ async function platformSteps(
         `[perdure] the steps of workflow ${tracked.workflowId} could not be read:`,
         error,
       );
+      return undefined;
     }
   }
   return [...steps.values()];

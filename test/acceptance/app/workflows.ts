@@ -32,6 +32,8 @@ export type Plan =
   /** An approval and an arrival that nobody awaits, then the end: a return, or an error. */
   | { readonly step: "orphans"; readonly source: string; readonly error?: string }
   | { readonly step: "agentTool"; readonly className: string; readonly input: string }
+  /** An effect of `step.do()`, and then a prompt. */
+  | { readonly step: "effect"; readonly prompt: string }
   | { readonly step: "none"; readonly error?: string }
   | {
       readonly step: "all";
@@ -62,7 +64,7 @@ export class AcceptanceObjectWorkflow extends DurableWorkflow<AcceptanceObject, 
 
 type Steps = Pick<
   ThinkWorkflowStep,
-  "prompt" | "promptAll" | "approval" | "webhook" | "agentTool" | "race" | "waitForEvent"
+  "prompt" | "promptAll" | "approval" | "webhook" | "agentTool" | "race" | "do" | "waitForEvent"
 >;
 
 async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknown> {
@@ -86,6 +88,9 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       await step.waitForEvent("continue", { type: "continue", timeout: "1 hour" });
       return winner;
     }
+    case "effect":
+      await step.do("charge", async () => workflowRuns.receive(`${instanceId} charged`, "1"));
+      return step.prompt("ask", { prompt: plan.prompt });
     case "orphans": {
       const isRestarted = workflowRuns.count(instanceId) > 1;
       const decide = () => step.approval("decide", { schema: amount });

@@ -52,6 +52,40 @@ export function workflowsContract(host: Host): void {
     expect(await (await agent.verbs()).listSubmissions()).toHaveLength(1);
   });
 
+  it("W1: a restart runs the code of step.do() again, and takes the answer of a completed prompt", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), text: "answered" });
+    const id = await agent.start({ step: "effect", prompt });
+    expect(await agent.untilOutput(id)).toBe("answered");
+    const { operations } = await agent.capabilities();
+    const request = {
+      action: { do: "restart-workflow", workflowId: id },
+      by: "ada",
+      reason: "again",
+    } as const;
+    const dry = await operations.operate({ ...request, dryRun: true });
+    expect(dry.runsAgain?.steps).toEqual([{ name: "charge", kind: "do" }]);
+    expect(workflowRuns.count(`${id} charged`)).toBe(1);
+    await operations.operate(request);
+    await until(() => workflowRuns.count(`${id} charged`) === 2);
+    expect(await agent.untilOutput(id)).toBe("answered");
+    expect(modelCalls.get(prompt)).toBe(1);
+  });
+
+  it("W1: a restart from the step that failed repeats nothing before it", async () => {
+    const agent = given();
+    const prompt = ask({ ...unique(), fail: "Refused", failTimes: 1, status: 400, text: "better" });
+    const id = await agent.start({ step: "effect", prompt });
+    await agent.untilWorkflow(id, "errored");
+    const { operations } = await agent.capabilities();
+    const action = { do: "restart-workflow", workflowId: id, step: "failed" } as const;
+    const result = await operations.operate({ action, by: "ada", reason: "it is back" });
+    expect(result).toMatchObject({ outcome: "done", count: 1 });
+    await agent.untilWorkflow(id, "complete");
+    expect(await agent.untilOutput(id)).toBe("better");
+    expect(workflowRuns.count(`${id} charged`)).toBe(1);
+  });
+
   it("W1: a failed step is tried again when the workflow is restarted", async () => {
     const agent = given();
     const prompt = ask({ ...unique(), fail: "Refused", failTimes: 1, status: 400, text: "better" });

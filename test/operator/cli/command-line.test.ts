@@ -56,13 +56,25 @@ const VALUES = {
   url: id,
   time,
   json: fc.jsonValue(),
-  step: fc.record({ name: id, count: fc.integer({ min: 1, max: 9 }) }, { requiredKeys: ["name"] }),
+  step: fc.oneof(
+    fc.constant("failed"),
+    fc.record({ name: id, count: fc.integer({ min: 1, max: 9 }) }, { requiredKeys: ["name"] }),
+  ),
 };
 /** By the list that a filter selects from. */
 const FILTERS: Readonly<Record<string, fc.Arbitrary<object>>> = {
   submissions: SUBMISSIONS,
   "dead-letters": DEAD,
   inbound: INBOUND,
+  workflows: fc.record(
+    {
+      status: fc.constantFrom("errored", "running"),
+      workflow: text,
+      error: text,
+      since: time,
+    },
+    { requiredKeys: [] },
+  ),
 };
 const isOptional = (kind: string) => kind === "json" || kind === "step";
 

@@ -1,7 +1,7 @@
 /** What operators meet: errors as JSON, tokens and addresses, actions that ask first. */
 
 import { expect, it } from "vitest";
-import { AGENT, given, json, run, withCommandLine } from "./deployment.ts";
+import { AGENT, failing, given, json, run, withCommandLine } from "./deployment.ts";
 
 withCommandLine();
 
@@ -68,4 +68,55 @@ it("an action that cannot be undone asks first, and --yes answers it", async () 
   }
   // This one can be resumed.
   expect((await run(url, ["pause-workflow", "w1", "--reason", "r"])).code).toBe(0);
+});
+
+const AGAIN = {
+  ...{ from: "send", count: 2, isComplete: true },
+  steps: [
+    { name: "send", kind: "do" },
+    { name: "decide", kind: "approval" },
+  ],
+};
+
+it("a restart shows what runs again before it asks, and --dry-run does no more", async () => {
+  const url = await given({
+    [`${AGENT}/actions`]: json({ outcome: "done", count: 1, failed: [], runsAgain: AGAIN }),
+  });
+  const words = ["restart-workflow", "w1", "--from-failed", "--reason", "r"];
+  const asked = await run(url, words);
+  expect(asked.code).toBe(2);
+  expect(asked.err).toContain("From send, runs again: send (do), decide (approval).");
+  expect(asked.err).toContain("Pass --yes");
+  const dry = await run(url, ["restart-workflow", "w1", "--dry-run"]);
+  expect(dry).toMatchObject({ code: 0, out: "" });
+  expect(dry.err).toContain("runs again: send (do)");
+  const shown = await run(url, ["restart-workflow", "w1", "--dry-run", "--json"]);
+  expect(JSON.parse(shown.out)).toMatchObject({ runsAgain: AGAIN });
+  const both = await run(url, [...words, "--from", "send"]);
+  expect(both).toMatchObject({ code: 2 });
+  expect(both.err).toContain("Pass either --from or --from-failed.");
+});
+
+it("a bulk action counts and changes in all agents, and leaves out one that does not answer", async () => {
+  const rows = [{ id: "w1", error: "Error: down", runsAgain: AGAIN }];
+  const done = json({ outcome: "done", count: 2, failed: [], rows });
+  const names = ["a", "b", "silent", "bare"].map((name) => ({ agent: "Shop", name }));
+  const url = await given({
+    agents: json({ items: names }),
+    "agents/Shop/a/actions": done,
+    "agents/Shop/b/actions": done,
+    "agents/Shop/silent/actions": failing(503, "Unreachable", "The agent did not answer."),
+    "agents/Shop/bare/actions": failing(501, "FeatureNotInstalledError", "Add operations()."),
+  });
+  const words = ["restart-workflow", "--filter", "status=errored", "--all-agents"];
+  const dry = await run(url, [...words, "--dry-run"]);
+  expect(dry).toMatchObject({ code: 4, out: "4 would change.\n" });
+  expect(dry.err).toContain("Shop/a: 2");
+  expect(dry.err).toContain("w1: Error: down");
+  expect(dry.err).toContain("From send, runs again: send (do)");
+  expect(dry.err).toContain("Shop/silent is left out: The agent did not answer.");
+  const changed = await run(url, [...words, "--reason", "r", "--yes"]);
+  expect(changed).toMatchObject({ code: 4, out: "Done: 4 changed.\n" });
+  const two = await run(url, [...words, "--agent", "Shop/a", "--dry-run"]);
+  expect(two.err).toContain("Pass either --agent or --all-agents.");
 });

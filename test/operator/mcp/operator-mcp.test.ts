@@ -216,6 +216,25 @@ it("reads through the operator API, with its checks and its messages", async () 
   );
 });
 
+it("a restart lists what runs again, and is done only when it is confirmed", async () => {
+  const again = { from: null, steps: [{ name: "charge", kind: "do" }], count: 1, isComplete: true };
+  const operate = vi.fn(async ({ dryRun }: { dryRun?: boolean }) => ({
+    ...{ outcome: "done", count: 1, failed: [] },
+    ...(dryRun && { runsAgain: again }),
+  }));
+  const client = await clientOf(serverFor({ "operations.operate": operate }, { write: true }));
+  const asked = { ...MAIN, workflowId: "w-1", step: "failed", reason: "it was down" };
+  expect(await call(client, "restart_workflow", asked)).toMatchObject({
+    runsAgain: again,
+    nothingDone: expect.stringContaining("confirm: true"),
+  });
+  const done = await call(client, "restart_workflow", { ...asked, confirm: true });
+  expect(done).not.toHaveProperty("nothingDone");
+  const many = { ...MAIN, filter: { status: ["errored"] }, reason: "it was down" };
+  await call(client, "restart_workflow", { ...many, confirm: true });
+  expect(operate.mock.calls.map(([{ dryRun }]) => dryRun)).toEqual([true, undefined, undefined]);
+});
+
 it("acts under the caller's identity, with a reason", async () => {
   const operate = vi.fn(async () => ({ outcome: "done", count: 1, failed: [] }));
   const client = await clientOf(serverFor({ "operations.operate": operate }, { write: true }));

@@ -143,7 +143,7 @@ describe("findings of workflows", () => {
     const finding = await found(agent, "workflow-failed");
     expect(finding).toMatchObject({
       evidence: { count: 1, ids: [id], lastError: expect.stringContaining("no such order") },
-      fix: { action: { do: "restart-workflow", workflowId: id } },
+      fix: { action: { do: "restart-workflow", workflowId: id, step: "failed" } },
     });
     expect((await reportOf(agent)).counts.workflows).toEqual({ errored: 1 });
     isBroken = false;

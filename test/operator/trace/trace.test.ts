@@ -1,10 +1,10 @@
 /** The trace of a submission, built from the rows that it has left, in each of its states. */
 
 import { expect, it } from "vitest";
+import { keyPrefix } from "../../../src/core/steps.ts";
 import { traceOf } from "../../../src/core/trace-context.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { limitWaits } from "../../../src/kernel/submissions/internal.ts";
-import { keyPrefix } from "../../../src/core/steps.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   crashOne,

@@ -3,16 +3,18 @@
 import type { Command } from "commander";
 import { parsedJson } from "../../../core/json.ts";
 import type { Definition } from "../../../core/operated/catalog.ts";
+import type { RunsAgain } from "../../../core/operated/effect.ts";
 import { type ActionName, DEFINITIONS, definitionOf } from "../../catalog.ts";
-import type { OperatorClient } from "../../client.ts";
+import { type OperatorClient, OperatorError } from "../../client.ts";
 import { TIMES } from "../../command-line.ts";
 import { actedPages } from "../../pages.ts";
 import type { Action, AgentRef, OperateResult } from "../../protocol.ts";
-import { agentOf, agentWith, oneOfEachClass, type Place } from "../agents.ts";
+import { agentOf, agentsOf, agentWith, nameOf, oneOfEachClass, type Place } from "../agents.ts";
 import {
   type Common,
   clientOf,
   EXIT,
+  NOT_INSTALLED,
   note,
   print,
   printJson,
@@ -31,6 +33,8 @@ type Options = Common & {
   readonly yes?: boolean;
   readonly payload?: string;
   readonly from?: string;
+  readonly fromFailed?: boolean;
+  readonly allAgents?: boolean;
   readonly to?: string;
   readonly count?: string;
 };
@@ -46,6 +50,7 @@ function optionsOf(command: Command, field: string, [kind, means]: Field): Comma
   if (kind === "json") return command.option(`--${field} <json>`, means);
   return command
     .option("--from <step>", means)
+    .option("--from-failed", "from the step that failed, or at which the run stands")
     .option("--count <number>", "which of the steps of this name");
 }
 
@@ -53,7 +58,9 @@ function optionsOf(command: Command, field: string, [kind, means]: Field): Comma
 function optionOf(options: Options, field: string, kind: string): unknown {
   if (kind === "time") return instantOf(`--${field}`, options[field as "from" | "to"] ?? "");
   if (kind === "json") return options.payload === undefined ? undefined : jsonOf(options.payload);
-  const { from, count } = options;
+  const { from, fromFailed, count } = options;
+  if (from !== undefined && fromFailed) throw usageError("Pass either --from or --from-failed.");
+  if (fromFailed) return "failed";
   if (from === undefined) return undefined;
   return { name: from, ...(count !== undefined && { count: Number(count) }) };
 }
@@ -67,7 +74,7 @@ export function addActions(program: Command, run: typeof act = act): void {
 
 /** @param verb how the command is called */
 export function addAction(program: Command, verb: string, name: ActionName, run = act): void {
-  const { does, fields, filter, loss } = definitionOf(name);
+  const { does, fields, filter, loss, repeats } = definitionOf(name);
   const command = program.command(verb).description(does);
   const all = Object.entries(fields);
   for (const [field, [kind, means]] of all.filter(isArgument))
@@ -76,7 +83,8 @@ export function addAction(program: Command, verb: string, name: ActionName, run 
     command
       .option("--filter <name=value...>", "all that match, e.g. status=error")
       .option("--all", "all there are")
-      .option("--dry-run", "only count them")
+      .option("--all-agents", "in all agents")
+      .option("--dry-run", repeats ? "only show what runs again" : "only count them")
       .option("--expect <count>", "warn where another number would change");
   }
   if (filter || loss !== undefined) command.option("--yes", "do not ask");
@@ -167,22 +175,16 @@ function instantOf(option: string, text: string): number {
 export async function act(action: Action, options: Options, loss?: string): Promise<void> {
   const { json = false, dryRun = false } = options;
   const client = clientOf();
-  const ref = await agentFor(client, action, options);
+  const refs = await agentsFor(client, action, options);
   if ("filter" in action) {
-    const { count: expected, rows } = await countOf(client, ref, action);
-    if (options.expect !== undefined && Number(options.expect) !== expected)
-      note(`Warning: ${expected} would change, and --expect says ${plain(options.expect)}.`);
-    if (!json) showRows(rows, expected);
-    if (dryRun)
-      return json ? printJson({ count: expected, rows }) : print(`${expected} would change.`);
-    if (expected === 0)
-      return json ? printJson({ count: 0, failed: [] }) : note("Nothing matches.");
-    await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
+    if (await previewAll(client, refs, action, options)) return;
   } else if (loss !== undefined) {
     const { do: verb, ...target } = action;
     const [id] = Object.values(target);
+    if (definitionOf(verb).repeats && (await previewOne(client, refs[0], action, options))) return;
     await confirm(`${verb} ${plain(id)}: ${loss}. Continue? [y/N] `, options);
   }
+  if (dryRun) throw usageError(`${action.do} of one item has no --dry-run.`);
   const reason = options.reason ?? (await question("Reason: "));
   if (!reason)
     throw usageError(
@@ -191,19 +193,19 @@ export async function act(action: Action, options: Options, loss?: string): Prom
   let count = 0;
   const failed: OperateResult["failed"][number][] = [];
   let result: OperateResult | undefined;
-  for await (const page of actedPages(client, ref, { action, reason })) {
-    result = page;
-    count += page.count;
-    failed.push(...page.failed);
-    if (page.cursor !== undefined) note(`${count} done...`);
+  for (const ref of refs) {
+    for await (const page of actedPages(client, ref, { action, reason })) {
+      if (result === undefined || page.outcome === "done") result = page;
+      count += page.count;
+      failed.push(...page.failed);
+      if (page.cursor !== undefined) note(`${count} done...`);
+    }
   }
   if (!result) return;
   const isFailed = result.outcome === "failed" || failed.length > 0;
-  process.exitCode = isFailed
-    ? EXIT.found
-    : result.outcome === "not-found"
-      ? EXIT.notFound
-      : EXIT.ok;
+  if (isFailed) process.exitCode = EXIT.found;
+  else if (result.outcome === "not-found") process.exitCode = EXIT.notFound;
+  else process.exitCode ??= EXIT.ok;
   if (json) return printJson({ ...result, count, failed });
   const { status, state } = (result.after ?? {}) as { status?: unknown; state?: unknown };
   const now = status ?? state;
@@ -217,14 +219,97 @@ export async function act(action: Action, options: Options, loss?: string): Prom
   for (const { id, error } of failed) note(`${plain(id)}: ${plain(error)}`);
 }
 
-async function agentFor(client: OperatorClient, action: Action, options: Options) {
-  if ("filter" in action) return agentOf(client, options);
-  if (!("limit" in action)) return agentWith(client, options, placeOf(action), true);
+/**
+ * Counts what would change, shows the first of it, and asks.
+ *
+ * @param refs loses agents that do not answer, where there are several
+ * @returns whether the command ends with that
+ */
+async function previewAll(
+  client: OperatorClient,
+  refs: AgentRef[],
+  action: Action,
+  options: Options,
+): Promise<boolean> {
+  const { json = false, dryRun = false } = options;
+  let expected = 0;
+  const rows: NonNullable<OperateResult["rows"]>[number][] = [];
+  const others = refs.length > 1;
+  for (const ref of [...refs]) {
+    try {
+      const found = await countOf(client, ref, action);
+      expected += found.count;
+      rows.push(...found.rows.slice(0, MAX_ROWS - rows.length));
+      if (others && found.count > 0) note(`${nameOf(ref)}: ${found.count}`);
+    } catch (error) {
+      if (!others || !(error instanceof OperatorError)) throw error;
+      refs.splice(refs.indexOf(ref), 1);
+      // It has no such runs, or has gone.
+      if (error.status === NOT_INSTALLED || error.status === 404) continue;
+      note(`${nameOf(ref)} is left out: ${plain(error.message)}`);
+      process.exitCode = EXIT.unreachable;
+    }
+  }
+  if (options.expect !== undefined && Number(options.expect) !== expected)
+    note(`Warning: ${expected} would change, and --expect says ${plain(options.expect)}.`);
+  if (!json) showRows(rows, expected);
+  if (dryRun) {
+    if (json) printJson({ count: expected, rows });
+    else print(`${expected} would change.`);
+    return true;
+  }
+  if (expected === 0) {
+    if (json) printJson({ count: 0, failed: [] });
+    else note("Nothing matches.");
+    return true;
+  }
+  await confirm(`${action.do}: ${expected} would change. Continue? [y/N] `, options);
+  return false;
+}
+
+/** Shows what runs again. @returns whether the command ends with that */
+async function previewOne(
+  client: OperatorClient,
+  ref: AgentRef,
+  action: Action,
+  { json = false, dryRun = false }: Options,
+): Promise<boolean> {
+  const dry = await client.act(ref, { action, reason: "Dry run", dryRun: true });
+  if (dryRun && json) printJson(dry);
+  else if (dry.runsAgain && !json) note(againText(dry.runsAgain));
+  for (const { id, error } of dry.failed) note(`${plain(id)}: ${plain(error)}`);
+  if (dryRun && dry.outcome === "not-found") process.exitCode = EXIT.notFound;
+  if (dryRun && dry.outcome === "failed") process.exitCode = EXIT.found;
+  return dryRun;
+}
+
+/** What a restart runs again, in one line. */
+function againText({ from, steps, count, isComplete }: RunsAgain): string {
+  const names = steps.slice(0, MAX_ROWS).map(({ name, kind }) => `${plain(name)} (${kind})`);
+  if (count > names.length) names.push(`and ${count - names.length} more`);
+  const what = count === 0 ? "nothing runs again" : `runs again: ${names.join(", ")}`;
+  const where = from === null ? "From the beginning" : `From ${plain(from)}`;
+  const gap = isComplete ? "" : ". The platform has not listed its steps: others may run again";
+  return `${where}, ${what}${gap}.`;
+}
+
+/** The agents of an action, at least one. */
+async function agentsFor(
+  client: OperatorClient,
+  action: Action,
+  options: Options,
+): Promise<[AgentRef, ...AgentRef[]]> {
+  if ("filter" in action) {
+    if (!options.allAgents) return [await agentOf(client, options)];
+    if (options.agent !== undefined) throw usageError("Pass either --agent or --all-agents.");
+    return (await agentsOf(client, options)) as [AgentRef, ...AgentRef[]];
+  }
+  if (!("limit" in action)) return [await agentWith(client, options, placeOf(action), true)];
   const { limit: name } = action;
   const ask = (ref: AgentRef) => client.list(ref, "limits", { name, limit: 1 });
   // The limit is that of all agents: any of them pauses it.
   const [{ ref }] = await oneOfEachClass(client, options, ask, 1);
-  return ref;
+  return [ref];
 }
 
 /** The item that an action is about. */
@@ -251,7 +336,10 @@ async function countOf(client: OperatorClient, ref: AgentRef, action: Action) {
 }
 
 function showRows(rows: NonNullable<OperateResult["rows"]>, count: number): void {
-  for (const { id, error } of rows) note(`  ${plain(id)}${error && `: ${plain(error)}`}`);
+  for (const { id, error, runsAgain } of rows) {
+    note(`  ${plain(id)}${error && `: ${plain(error)}`}`);
+    if (runsAgain) note(`    ${againText(runsAgain)}`);
+  }
   if (count > rows.length) note(`  and ${count - rows.length} more`);
 }
 

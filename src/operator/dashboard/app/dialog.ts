@@ -16,6 +16,8 @@ type Running = {
   readonly expected?: number | undefined;
   /** The first of them. */
   readonly rows?: NonNullable<OperateResult["rows"]>;
+  /** What a restart runs again. */
+  readonly runsAgain?: OperateResult["runsAgain"];
   readonly isBulk: boolean;
   readonly state: "asking" | "working" | "ended";
   readonly count: number;
@@ -42,7 +44,7 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
   const mine = ++opened;
   const isBulk = "filter" in button.action;
   current.value = { ref, button, isBulk, state: "asking", count: 0, failed: [] };
-  if (!isBulk) return;
+  if (!isBulk) return previewOne(mine, ref, button.action);
   const request = { action: button.action, reason: "Dry run", dryRun: true };
   await attempt(mine, async () => {
     for await (const { count, rows = [] } of pages(mine, ref, request)) {
@@ -51,6 +53,28 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
     }
     change(mine, { expected: current.value?.count });
   });
+}
+
+/** For a restart: lists what runs again. */
+async function previewOne(mine: number, ref: AgentRef, action: Action): Promise<void> {
+  if (!definitionOf(action.do).repeats) return;
+  change(mine, { runsAgain: undefined, error: undefined });
+  await attempt(mine, async () => {
+    const { runsAgain, failed } = await client.act(ref, {
+      action,
+      reason: "Dry run",
+      dryRun: true,
+    });
+    change(mine, { runsAgain, error: failed[0]?.error });
+  });
+}
+
+/** The step to begin from was changed. */
+function changed(event: Event): void {
+  const { ref, button, isBulk, state } = current.value ?? {};
+  const { name, form } = event.target as HTMLInputElement;
+  if (!ref || !button || !form || isBulk || state !== "asking" || !/^step/.test(name)) return;
+  void previewOne(opened, ref, withFields(button, new FormData(form)));
 }
 
 /** The pages of the action, as long as its dialog is open. */
@@ -108,13 +132,22 @@ async function run(form: HTMLFormElement): Promise<void> {
 
 /** The action with the fields that the dialog has asked for. */
 function withFields({ action }: ActionButton, form: FormData): Action {
+  if ("filter" in action) return action;
   const given = asked(action).flatMap(([name, [kind]]) => {
     const text = String(form.get(name) ?? "").trim();
+    if (kind === "step") return [[name, stepOf(String(form.get(`${name}-from`)), text)]];
     if (text === "") return [];
-    const value = { json: () => jsonOf(text), step: () => ({ name: text }) }[kind as "json"];
-    return [[name, value ? value() : Date.parse(text)]];
+    return [[name, kind === "json" ? jsonOf(text) : Date.parse(text)]];
   });
-  return { ...action, ...Object.fromEntries(given) } as Action;
+  const fields = Object.fromEntries(given) as object;
+  const all = Object.entries({ ...action, ...fields }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(all) as unknown as Action;
+}
+
+/** Undefined: the beginning. */
+function stepOf(from: string, name: string) {
+  if (name !== "") return { name };
+  return from === "failed" ? from : undefined;
 }
 
 /** Fields of an action that are no id. A payload is asked for where the approval takes one. */
@@ -155,10 +188,11 @@ export function ActionDialog() {
     void run(event.currentTarget as HTMLFormElement);
   };
   return html`<dialog ref=${show} onClose=${close} aria-labelledby="dialog-title">
-    <form onSubmit=${submit}>
+    <form onSubmit=${submit} onChange=${changed}>
       <h2 id="dialog-title">${button.label}</h2>
       <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}. ${definitionOf(verb).does}</p><${Value} of=${target} isOwn /></div>
       ${isBulk && state === "asking" && html`<${Preview} of=${running} />`}
+      ${!isBulk && state === "asking" && definitionOf(verb).repeats && html`<${Again} of=${running} />`}
       ${state !== "ended" && html`<${Fields} ...${button} />`}
       ${state !== "ended" && html`<label>Reason<textarea name="reason" required maxlength="500" rows="2" autofocus></textarea></label>`}
       ${state === "working" && html`<p role="status">${isBulk ? `${count} of ${expected ?? "?"} done…` : "Working…"}</p>`}
@@ -184,6 +218,15 @@ function Preview({ of: { button, expected, rows = [], count, error } }: { of: Ru
     <ul class="messages">${rows.map((each) => html`<li key=${each.id}>${each.id}${each.error && `: ${each.error.slice(0, MAX_TEXT)}`}</li>`)}${expected > rows.length && html`<li>and ${expected - rows.length} more</li>`}</ul>`;
 }
 
+/** What a restart runs again, before it is done. */
+function Again({ of: { runsAgain, error } }: { of: Running }) {
+  if (!runsAgain) return html`<p role="status">${error ? "" : "Looking at its steps…"}</p>`;
+  const { from, steps, count, isComplete } = runsAgain;
+  const where = from === null ? "From its beginning" : `From ${from}`;
+  return html`<p role="status">${where}, ${count === 0 ? "no step runs again" : `${count} run again`}.${isComplete ? "" : " The platform has not listed its steps: others may run again."}</p>
+    <ul class="messages">${steps.map(({ name, kind }) => html`<li key=${name}>${name} (${kind})</li>`)}</ul>`;
+}
+
 function outcomeText(outcome: string | undefined, count: number): string {
   if (outcome === "unchanged") return "Nothing has changed.";
   if (outcome === "not-found") return "It does not exist any more.";
@@ -191,11 +234,16 @@ function outcomeText(outcome: string | undefined, count: number): string {
 }
 
 function Fields({ action }: ActionButton) {
+  if ("filter" in action) return null;
   return asked(action).map(([name, [kind]]) => {
     if (kind === "json")
       return html`<label key=${name}>Payload, as JSON<textarea name=${name} rows="4" class="code"></textarea></label>`;
     if (kind === "step")
-      return html`<label key=${name}>From the step (empty: from the beginning)<input name=${name} /></label>`;
+      return html`<label key=${name}>Begin at<select name=${`${name}-from`}>
+          <option value="failed" selected=${"step" in action}>the step that failed, or at which it stands</option>
+          <option value="" selected=${!("step" in action)}>its beginning</option>
+        </select></label>
+        <label>From the step (empty: as above)<input name=${name} /></label>`;
     return html`<label key=${name}>${name === "from" ? "From" : "To"}, in the zone of this browser<input name=${name} type="datetime-local" required /></label>`;
   });
 }
