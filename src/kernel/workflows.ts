@@ -3,7 +3,7 @@
  * instance and tracks it; only the callers that wait for it are in memory.
  */
 
-import type { RunWorkflowOptions } from "agents/workflows";
+import type { RunWorkflowOptions, WorkflowCallback } from "agents/workflows";
 import { because, type Failure } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { emit } from "../core/lifecycle/work-loop.ts";
@@ -62,8 +62,8 @@ type PutStart = {
 export class Workflows {
   /** Callers that wait, by {@link instanceKey}. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
-  /** The instances that are being started, and how their runs have ended before they are tracked. */
-  readonly #starting = new Map<string, Failure | null | undefined>();
+  /** Statuses reported by runs whose instances are not tracked yet. */
+  readonly #early = new Map<string, InstanceStatus>();
   readonly #agent: HostAgent;
 
   /**
@@ -167,22 +167,22 @@ export class Workflows {
   /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
   readonly start: StartWorkflow = async (start, create) => {
     const { instance } = start;
-    // An attempt before this one may still hang, and its run may have ended.
-    this.#starting.set(instance, this.#starting.get(instance));
     try {
       await this.#track(start, create);
-      const failure = this.#starting.get(instance);
-      if (failure !== undefined) await this.ended(instance, failure);
+      const early = this.#early.get(instance);
+      this.#early.delete(instance);
+      if (early) await this.#report(instance, early);
       this.#waiting.get(instanceKey(start))?.resolve();
     } catch (error) {
       const caller = this.#waiting.get(instanceKey(start));
       const exists = error instanceof WorkflowExistsError;
       // After the outbox has deleted the start: a caller that accepts the instance starts it again.
-      if (exists || error instanceof UndeliverableError) setTimeout(() => caller?.reject(error), 0);
+      if (exists || error instanceof UndeliverableError) {
+        this.#early.delete(instance);
+        setTimeout(() => caller?.reject(error), 0);
+      }
       // The caller gets the error, and a retry could not help.
       if (!exists || !caller) throw error;
-    } finally {
-      this.#starting.delete(instance);
     }
   };
 
@@ -308,15 +308,38 @@ export class Workflows {
    * @param failure its error, also one that the app has reported itself, or null
    */
   async ended(id: string, failure: Failure | null): Promise<void> {
-    const tracked = this.#agent.getWorkflow(id);
-    // A short run ends before create() has returned.
-    if (!tracked && this.#starting.has(id)) this.#starting.set(id, failure);
-    if (!tracked || tracked.status === "terminated" || tracked.status === "paused") return;
     const status = failure ? "errored" : "complete";
+    await this.#report(id, { status, ...(failure && { error: failure }) });
+  }
+
+  /** A workflow calls its agent back. The SDK stores what it reports only if the instance is tracked. */
+  calledBack(callback: WorkflowCallback): void {
+    const status = reportedStatus(callback);
+    if (status && !this.#agent.getWorkflow(callback.workflowId))
+      this.#keepEarly(callback.workflowId, status);
+  }
+
+  /** Tracks what a run reports. What the platform has stopped stays so. */
+  async #report(id: string, reported: InstanceStatus): Promise<void> {
+    const { status } = reported;
+    const tracked = this.#agent.getWorkflow(id);
+    if (!tracked) return this.#keepEarly(id, reported);
     const { storage } = this.#agent.ctx;
-    if (failure) emit({ storage }, "workflow:errored");
-    if (tracked.status === status) return this.#atEnd(tracked);
-    await this.track(tracked, { status, ...(failure && { error: failure }) });
+    if (tracked.status === "terminated" || tracked.status === "paused") return;
+    if (status === "running" && hasEnded(tracked)) return;
+    if (status === "errored") emit({ storage }, "workflow:errored");
+    if (tracked.status !== status) await this.track(tracked, reported);
+    else if (hasEnded(reported)) await this.#atEnd(tracked);
+  }
+
+  /** Keeps what a run reports before `create()` has returned, or before its start is repeated after a crash. */
+  #keepEarly(id: string, reported: InstanceStatus): void {
+    const key = this.outbox.startId({ kind: "workflow-start", workflow: "", instance: id });
+    if (this.#storedStart(key)?.state !== "waiting") return;
+    const kept = this.#early.get(id)?.status;
+    // As for a tracked instance: progress does not reopen an end, and the error that the app has reported stays.
+    if (kept === undefined || (reported.status !== "running" && reported.status !== kept))
+      this.#early.set(id, reported);
   }
 
   /** Stores the status of an instance as the platform has it. Only the SDK writes its own table. */
@@ -375,6 +398,15 @@ export class Workflows {
 
 type RestartOptions =
   Parameters<HostAgent["restartWorkflow"]> extends [string, ...infer Rest] ? Rest : never;
+
+/** As `onWorkflowCallback()` of agents stores it; undefined for an event of the app. */
+function reportedStatus(callback: WorkflowCallback): InstanceStatus | undefined {
+  const { type } = callback;
+  if (type === "progress") return { status: "running" };
+  if (type === "complete") return { status: "complete" };
+  if (type !== "error") return undefined;
+  return { status: "errored", error: { name: "WorkflowError", message: callback.error } };
+}
 
 type Tracked = { readonly workflowName: string; readonly workflowId: string };
 

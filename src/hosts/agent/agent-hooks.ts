@@ -3,6 +3,7 @@
  */
 
 import type { Agent, Connection } from "agents";
+import type { WorkflowCallback } from "agents/workflows";
 import type { LanguageModel, ToolSet } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import type { Feature } from "../../kernel/index.ts";
@@ -43,6 +44,11 @@ export function durableBase<Base extends object>(
 
     override get dynamicAgents(): SubAgents {
       return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this));
+    }
+
+    override async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
+      (this as unknown as AgentVerbs)[CAPABILITIES].workflows.calledBack(callback);
+      await super.onWorkflowCallback(callback);
     }
 
     override async destroy(): Promise<void> {

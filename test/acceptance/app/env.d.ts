@@ -7,5 +7,6 @@ declare namespace Cloudflare {
     AcceptanceThink: DurableObjectNamespace<import("./think.ts").AcceptanceThink>;
     ACCEPTANCE_WORKFLOW: Workflow;
     ACCEPTANCE_OBJECT_WORKFLOW: Workflow;
+    ACCEPTANCE_SDK_WORKFLOW: Workflow;
   }
 }

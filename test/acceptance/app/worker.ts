@@ -7,7 +7,7 @@ import { AcceptanceObject as Plain } from "./object.ts";
 import { AcceptanceThink as Think } from "./think.ts";
 
 export { LimitKeeper } from "perdure/limits";
-export { AcceptanceObjectWorkflow, AcceptanceWorkflow } from "./workflows.ts";
+export { AcceptanceObjectWorkflow, AcceptanceWorkflow, SdkWorkflow } from "./workflows.ts";
 
 export const AcceptanceAgent = crashable(Agent);
 export const AcceptanceChat = crashable(Chat);

@@ -1,7 +1,7 @@
 /** Workflows of the app. Their params choose the step, and their output is its result. */
 
 import type { WorkflowEvent } from "cloudflare:workers";
-import type { AgentWorkflowEvent } from "agents/workflows";
+import { AgentWorkflow, type AgentWorkflowEvent, type AgentWorkflowStep } from "agents/workflows";
 import type { Duration } from "perdure/testing";
 import {
   DurableWorkflow,
@@ -59,6 +59,26 @@ export class AcceptanceObjectWorkflow extends DurableWorkflow<AcceptanceObject, 
     step: DurableWorkflowStep,
   ): Promise<unknown> {
     return play(instanceId, payload, step);
+  }
+}
+
+export type Report = {
+  readonly report: "progress" | "complete" | "error";
+  /** Wait for an event of the type `end` after the report. */
+  readonly stays?: boolean;
+};
+
+/** A workflow of the SDK, which reports before anything else. */
+export class SdkWorkflow extends AgentWorkflow<AcceptanceAgent, Report> {
+  override async run(
+    { payload, instanceId }: AgentWorkflowEvent<Report>,
+    step: AgentWorkflowStep,
+  ): Promise<void> {
+    if (payload.report === "progress") await this.reportProgress({ percent: 0.5 });
+    if (payload.report === "complete") await step.reportComplete("done");
+    if (payload.report === "error") await step.reportError("no stock");
+    workflowRuns.receive(instanceId, payload.report);
+    if (payload.stays) await step.waitForEvent("end", { type: "end" });
   }
 }
 

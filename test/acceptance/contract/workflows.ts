@@ -1,5 +1,6 @@
 /** W1 to W6: workflows and their prompts. */
 
+import { env } from "cloudflare:workers";
 import { ask, modelCalls } from "perdure/testing";
 import { expect, it, vi } from "vitest";
 import { type GivenAgent, givenAgent, refusal, until } from "../app/given.ts";
@@ -217,6 +218,35 @@ export function workflowsContract(host: Host): void {
       expect((await refusal(verbs.terminateWorkflow(id))).message).toContain("not found");
       expect((await (await second.capabilities()).operations.listWorkflows()).items).toEqual([]);
       await (await first.verbs()).terminateWorkflow(id);
+    },
+  );
+
+  it.runIf(host.entry !== "perdure/object").each([
+    ["complete", "complete"],
+    ["error", "errored"],
+    ["progress", "running"],
+  ] as const)(
+    "W6: the %s that a workflow of the SDK reports at once is tracked as %s",
+    async (report, status) => {
+      const agent = given();
+      const id = `wf-${crypto.randomUUID()}`;
+      const binding = env.ACCEPTANCE_SDK_WORKFLOW;
+      const { create } = binding;
+      // The platform may answer create() after the run has begun.
+      using _late = vi.spyOn(binding, "create").mockImplementation(async (options) => {
+        const instance = await create.call(binding, options);
+        if (options?.id === id) await until(() => workflowRuns.count(id) > 0);
+        return instance;
+      });
+      const verbs = await agent.verbs();
+      await verbs.runWorkflow("ACCEPTANCE_SDK_WORKFLOW", { report, stays: true }, { id });
+      await until(async () => (await verbs.getWorkflow(id))?.status === status);
+      const found = await verbs.getWorkflows({ status });
+      expect(found.workflows).toMatchObject([
+        { workflowId: id, error: report === "error" ? { message: "no stock" } : null },
+      ]);
+      expect((await verbs.getWorkflows({ status: "queued" })).total).toBe(0);
+      await (await binding.get(id)).sendEvent({ type: "end", payload: null });
     },
   );
 
