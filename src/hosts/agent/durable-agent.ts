@@ -1,9 +1,9 @@
 /** The host for an `Agent` of the SDK: turns run by the AI SDK, with the app's model, instructions and tools. */
 
 import { Agent } from "agents";
-import { Sessions } from "agents/sessions";
 import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
+import { ThreadSessions } from "../sdk/threads.ts";
 import { checkChannel } from "../support.ts";
 import { durableBase, ModelHooks, sourceOf } from "./agent-hooks.ts";
 import { agentKernel, notOverridden } from "./agent-kernel.ts";
@@ -31,9 +31,6 @@ export class DurableAgent<
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends durableBase(Agent, ModelHooks)<Env, State, Props> {
-  /** Where the conversations are kept; the app may keep others in it. */
-  readonly sessions = new Sessions();
-
   /**
    * Calls of the model in one turn, at most.
    * @default 10
@@ -47,7 +44,8 @@ export class DurableAgent<
   constructor(ctx: DurableObjectState, env: Env, options: DurableAgentOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableAgent);
     super(ctx, env);
-    this.lifecycle.use(this.sessions);
+    const sessions = new ThreadSessions();
+    this.lifecycle.use(sessions);
     agentKernel(
       this,
       {
@@ -58,7 +56,7 @@ export class DurableAgent<
         turns: (parts) =>
           new SdkHost(parts, {
             source: sourceOf(this),
-            sessions: this.sessions,
+            sessions,
             check: (submission) => checkChannel("perdure/agent", submission),
           }),
       },

@@ -2,7 +2,7 @@
 
 import type { DurableObject } from "cloudflare:workers";
 import type { Lifecycle } from "agents/lifecycle";
-import { Sessions } from "agents/sessions";
+import type { Sessions } from "agents/sessions";
 import { systemClock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { logProblem } from "../../core/problems.ts";
@@ -11,6 +11,7 @@ import type { StoredKind } from "../../kernel/waits/index.ts";
 import { type AppHooks, hookedKernel } from "../agent/agent-kernel.ts";
 import { OBJECT } from "../limitations.ts";
 import { type HostParts, SdkHost } from "../sdk/sdk-host.ts";
+import { ThreadSessions } from "../sdk/threads.ts";
 import { appSource } from "../sdk/turn-source.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
@@ -32,7 +33,7 @@ export class Durable extends AgentVerbs {
     const { ctx, env } = object as unknown as { ctx: DurableObjectState; env: object };
     this.agent = new ObjectAgent(object, ctx, env, () => lifecycle.name, systemClock);
     const { settings, limits } = readDurableOptions(options);
-    const { sessions = new Sessions() } = settings;
+    const { sessions = new ThreadSessions() } = settings;
     if (!settings.sessions) lifecycle.use(sessions);
     const kernel = hookedKernel(
       {

@@ -36,7 +36,7 @@ type ObjectOptions = {
   readonly maxSteps?: number;
   /** Called once per attempt, before the model is asked: returns settings for this turn. */
   readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
-  /** Where the conversations are kept. Pass it if the object has sessions of its own. @default new Sessions() */
+  /** A capability of the object in which the threads are kept, too. @default sessions of their own */
   readonly sessions?: Sessions;
   /** The connections that are sent submissions and approvals, as the next two options say. */
   readonly webSockets?: WebSockets;

@@ -1,6 +1,6 @@
 /** Named threads: each is a session of `agents/sessions`. Every method can be repeated after a crash. */
 
-import { isCompactionMessage, type Session, type Sessions } from "agents/sessions";
+import { isCompactionMessage, type Session, Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
 import { isPartial, withReplies } from "./conversation.ts";
 
@@ -12,6 +12,11 @@ const REMEMBERED = 1_000;
 
 /** The newest messages of a thread, and whether more than these are stored. */
 export type History = { readonly messages: UIMessage[]; readonly isCut: boolean };
+
+/** Sessions of Perdure, under an id of their own: the app may install `new Sessions()` beside them, as the SDK documents it. */
+export class ThreadSessions extends Sessions {
+  override readonly capabilityId = "perdure.sessions";
+}
 
 export class Threads {
   /** Estimated sizes of threads that are too long to be read whole. */

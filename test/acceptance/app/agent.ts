@@ -1,9 +1,11 @@
 /** The app on `DurableAgent`. */
 
+import { Sessions } from "agents/sessions";
 import { DurableAgent } from "perdure/agent";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { AGENT_FEATURES, OPTIONS } from "./features.ts";
+import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -12,8 +14,11 @@ import { makeTools } from "./tools.ts";
 export class AcceptanceAgent extends DurableAgent<Cloudflare.Env> {
   static override readonly features = AGENT_FEATURES;
 
+  readonly sessions = new Sessions();
+
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env, OPTIONS);
+    this.lifecycle.use(this.sessions);
   }
 
   override getModel(id?: string) {
@@ -42,6 +47,10 @@ export class AcceptanceAgent extends DurableAgent<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Keeps a text in a session of the app. Returns all texts of that session. */
+  remember(text: string) {
+    return remember(this.sessions, text);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

@@ -5,6 +5,7 @@ import { DurableChatAgent } from "perdure/chat";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { AGENT_FEATURES, OPTIONS } from "./features.ts";
+import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -52,6 +53,10 @@ export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Keeps a text in a session of the app. Returns all texts of that session. */
+  remember(text: string) {
+    return remember(this.sessions, text);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

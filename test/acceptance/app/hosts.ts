@@ -15,6 +15,8 @@ export type Verbs = DurableVerbs & {
   put(key: string, policy?: DeliveryPolicy, receiver?: ReceiverName): Promise<string>;
   putThenThrow(key: string): Promise<void>;
   note(key: string): Promise<string>;
+  /** Keeps a text in a session of the app. Returns all texts of that session. */
+  remember(text: string): Promise<string[]>;
   /** Stops the object. What it has committed stays. */
   crash(): Promise<void>;
 };

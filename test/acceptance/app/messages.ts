@@ -1,5 +1,6 @@
 /** Messages of tests. */
 
+import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
 import type { Script } from "perdure/testing";
 
@@ -11,4 +12,11 @@ export function message(script: Script | string, id: string = crypto.randomUUID(
 
 export function joinTexts(parts: UIMessage["parts"]): string {
   return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+/** Keeps a text in a session of the app, as `agents/docs/sessions.md` shows it. Returns all texts of that session. */
+export async function remember(sessions: Sessions, text: string): Promise<string[]> {
+  const session = sessions.session("notes");
+  await session.appendMessage(message(text));
+  return (await session.getHistory()).map(({ parts }) => joinTexts(parts as UIMessage["parts"]));
 }

@@ -2,17 +2,20 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
+import { Sessions } from "agents/sessions";
 import { type DurableVerbs, durable } from "perdure/object";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { makeObjectFeatures, OPTIONS } from "./features.ts";
+import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { makeTools } from "./tools.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class AcceptanceObject extends DurableObject<Cloudflare.Env> {
-  readonly lifecycle = Lifecycle.install(this);
+  readonly sessions = new Sessions();
+  readonly lifecycle = Lifecycle.install(this).use(this.sessions);
   readonly durable = durable(this, {
     ...OPTIONS,
     features: makeObjectFeatures(() => this.lifecycle.name),
@@ -38,6 +41,10 @@ export class AcceptanceObject extends DurableObject<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Keeps a text in a session of the app. Returns all texts of that session. */
+  remember(text: string) {
+    return remember(this.sessions, text);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

@@ -4,6 +4,7 @@ import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { DurableThink } from "perdure/think";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
 import { AGENT_FEATURES, OPTIONS } from "./features.ts";
+import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
 import { scheduledTasks } from "./tasks.ts";
@@ -45,6 +46,10 @@ export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Keeps a text in a session of the app. Returns all texts of that session. */
+  remember(text: string) {
+    return remember(this.sessions, text);
   }
   /** Stops the object. What it has committed stays. */
   crash() {

@@ -215,6 +215,17 @@ export function submissionsContract(host: Host): void {
     expect(await agent.texts()).toEqual([]);
   });
 
+  it("L4: sessions of the app stay apart from the threads", async () => {
+    const agent = given();
+    expect(await (await agent.verbs()).remember("one")).toEqual(["one"]);
+    for (const thread of ["main", "notes"])
+      await agent.untilEnded(await agent.submit("Hello", { thread }));
+    await agent.restart();
+    expect(await (await agent.verbs()).remember("two")).toEqual(["one", "two"]);
+    for (const thread of ["main", "notes"])
+      expect(await agent.texts(thread)).toEqual(["user: Hello", "assistant: You said: Hello"]);
+  });
+
   it("L4: all submissions of submitMany() are accepted, or none", async () => {
     const agent = given();
     const verbs = await agent.verbs();
