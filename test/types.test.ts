@@ -17,6 +17,8 @@ import type { Json } from "../src/core/json.ts";
 import * as deploy from "../src/deploy/index.ts";
 import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
+import type { DurableChatAgent } from "../src/hosts/chat/index.ts";
+import type { DurableHarness } from "../src/hosts/harness/index.ts";
 import * as object from "../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../src/hosts/public.ts";
 import * as think from "../src/hosts/think/index.ts";
@@ -319,6 +321,17 @@ it("an override of submitMessages() with Think's types compiles beside typed out
     }
   }
   expectTypeOf<Stamped>().toExtend<Think<Cloudflare.Env>>();
+});
+
+it("props of an agent are any object, such as an interface", () => {
+  interface Login {
+    readonly user: string;
+  }
+  type On<Host> = Host extends { readonly name: string } ? true : never;
+  expectTypeOf<On<DurableThink<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
+  expectTypeOf<On<agent.DurableAgent<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
+  expectTypeOf<On<DurableChatAgent<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
+  expectTypeOf<On<DurableHarness<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
 });
 
 it("options catch mistakes where they are written", () => {

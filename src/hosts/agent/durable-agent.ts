@@ -29,7 +29,7 @@ export type DurableAgentOptions = HostOptions;
 export class DurableAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends durableBase(Agent, ModelHooks)<Env, State, Props> {
   /**
    * Calls of the model in one turn, at most.
@@ -69,7 +69,7 @@ export class DurableAgent<
 export interface DurableAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends ModelHooks {
   runWorkflow<P = unknown>(
     workflowName: Parameters<Agent<Env, State, Props>["runWorkflow"]>[0],

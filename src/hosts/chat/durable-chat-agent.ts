@@ -40,7 +40,7 @@ export type DurableChatAgentOptions = HostOptions;
 export class DurableChatAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends durableBase(AIChatAgent, ModelHooks)<Env, State, Props> {
   readonly #host: ChatHost;
 
@@ -123,7 +123,7 @@ export class DurableChatAgent<
 export interface DurableChatAgent<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends ModelHooks {
   runWorkflow<P = unknown>(
     workflowName: Parameters<Agent<Env, State, Props>["runWorkflow"]>[0],

@@ -27,7 +27,7 @@ export type DurableHarnessOptions = HostOptions;
 export class DurableHarness<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends durableBase(Agent, TaskHooks)<Env, State, Props> {
   #harness: AgentHarness | undefined;
 
@@ -87,7 +87,7 @@ export class DurableHarness<
 export interface DurableHarness<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends TaskHooks {
   runWorkflow<P = unknown>(
     workflowName: Parameters<Agent<Env, State, Props>["runWorkflow"]>[0],

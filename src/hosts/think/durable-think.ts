@@ -45,7 +45,7 @@ export type DurableThinkOptions = HostOptions;
 export class DurableThink<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends durableBase(Think, AgentHooks)<Env, State, Props> {
   readonly #host: ThinkHost;
 
@@ -129,7 +129,7 @@ export class DurableThink<
 export interface DurableThink<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
-  Props extends Record<string, unknown> = Record<string, unknown>,
+  Props extends object = object,
 > extends AgentHooks {
   submitMessages<Schema extends undefined = undefined>(
     messages: UIMessage[],
