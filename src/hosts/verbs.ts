@@ -258,8 +258,8 @@ export abstract class AgentVerbs {
 
   /**
    * Starts a workflow durably and tracks it, as `runWorkflow()` of agents does. The start commits with the transaction around
-   * the call, and happens once even after a crash. Params are stored as JSON until then. Resolves with the id when the instance
-   * exists, or after 10 seconds; the start is retried for three days then, and becomes a dead letter.
+   * the call, and happens once even after a crash. Params are stored until then: what structured clone takes. Resolves with the id when
+   * the instance exists, or after 10 seconds; the start is retried for three days then, and becomes a dead letter.
    * @param options.id of the instance, unique over all agents that start this Workflow and over all Workflows of the agent: put
    *   what tells the agents apart into it. A new one by default
    * @param options.ifExists what happens if this agent has started an instance of this Workflow with this id: `"throw"` (the

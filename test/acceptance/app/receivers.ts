@@ -37,6 +37,8 @@ export const taskRuns = new Receiver<string>();
 export const effects = new Receiver<string>();
 /** Starts of `run()` of a workflow, by instance. A replay is a start. */
 export const workflowRuns = new Receiver<string>();
+/** Params that a workflow has received, by instance. */
+export const receivedParams = new Receiver<unknown>();
 
 /** Refusals that are left, by the key of a delivery or an effect. */
 export const refusals = new Map<string, number>();

@@ -12,7 +12,7 @@ import {
 import { z } from "zod";
 import type { AcceptanceAgent } from "./agent.ts";
 import type { AcceptanceObject } from "./object.ts";
-import { workflowRuns } from "./receivers.ts";
+import { receivedParams, workflowRuns } from "./receivers.ts";
 
 export type Plan =
   | {
@@ -35,6 +35,8 @@ export type Plan =
   /** An effect of `step.do()`, and then a prompt. */
   | { readonly step: "effect"; readonly prompt: string }
   | { readonly step: "none"; readonly error?: string }
+  /** `params` are kept in {@link receivedParams}. */
+  | { readonly step: "params"; readonly params: unknown }
   | {
       readonly step: "all";
       readonly items: readonly string[];
@@ -130,6 +132,9 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
         prompt: (item) => item,
         ...(plan.models && { models: plan.models }),
       });
+    case "params":
+      receivedParams.receive(instanceId, plan.params);
+      return "received";
     case "none":
       if (plan.error !== undefined) throw new Error(plan.error);
       return "returned";

@@ -7,7 +7,7 @@ import { type GivenAgent, givenAgent, refusal, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import { type Host, supports } from "../app/hosts.ts";
 import { forgePayloads, interceptEvents } from "../app/intercept.ts";
-import { workflowRuns } from "../app/receivers.ts";
+import { receivedParams, workflowRuns } from "../app/receivers.ts";
 import type { Plan } from "../app/workflows.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -204,6 +204,47 @@ export function workflowsContract(host: Host): void {
     await (await agent.verbs()).submissionStats();
     await until(() => workflowRuns.count(id) > 0);
     expect(await agent.untilOutput(id)).toBe("returned");
+  });
+
+  it("W6: params that JSON cannot hold reach the workflow, also after a crash before the start", async () => {
+    const agent = given();
+    const { create } = host.workflows;
+    const id = `wf-${crypto.randomUUID()}`;
+    let isRefused = false;
+    using _failing = vi.spyOn(host.workflows, "create").mockImplementation(async (options) => {
+      if (isRefused) return create.call(host.workflows, options);
+      isRefused = true;
+      throw new Error("The engine does not answer");
+    });
+    const params = {
+      due: new Date("2026-05-01T09:00:00Z"),
+      stock: new Map([["screws", { count: 12, tags: new Set(["small"]) }]]),
+      bytes: new Uint8Array([0, 255, 128]),
+      floats: new Float64Array([0.5, Number.NaN]),
+      big: 2n ** 64n,
+      list: [undefined, Number.POSITIVE_INFINITY, -0, /a+/gi, null, "text"],
+      error: new RangeError("no stock"),
+    };
+    const started = agent.start({ step: "params", params }, id).catch((error: Error) => error);
+    await until(() => isRefused);
+    await agent.crash();
+    await started;
+    await (await agent.verbs()).submissionStats();
+    await until(() => receivedParams.count(id) > 0);
+    expect(receivedParams.get(id).at(-1)).toEqual(params);
+  });
+
+  it("W6: params that no workflow can take are refused at the call, and nothing is started", async () => {
+    const agent = given();
+    const id = `wf-${crypto.randomUUID()}`;
+    const verbs = await agent.verbs();
+    const large = new Uint8Array(2 ** 20);
+    const refused = await refusal(verbs.runWorkflow(host.workflow, { large }, { id }));
+    expect(refused).toMatchObject({ name: "InvalidEventError" });
+    expect(refused.message).toMatch(
+      /^Invalid params of 1\d{6} bytes: expected at most 1032192 bytes/,
+    );
+    expect((await (await agent.capabilities()).operations.listWorkflows()).items).toEqual([]);
   });
 
   it.each(["return", "throw"] as const)(

@@ -1,0 +1,83 @@
+/** What structured clone takes, stored as JSON. */
+
+import { expect, it } from "vitest";
+import type { Json } from "../../src/core/json.ts";
+import { fromStructured, NotStructuredError, toStructured } from "../../src/core/structured.ts";
+
+const stored = (value: unknown) =>
+  fromStructured(JSON.parse(JSON.stringify(toStructured(value).nodes)) as Json[]);
+
+it.each([
+  ["undefined", undefined],
+  ["numbers", [Number.NaN, Number.NEGATIVE_INFINITY, -0, 0.5]],
+  ["a bigint", -(2n ** 70n)],
+  ["dates", [new Date(0), new Date(Number.NaN)]],
+  ["a regular expression", /a+[^b]/giu],
+  [
+    "maps and sets",
+    new Map<unknown, unknown>([
+      [{ a: 1 }, new Set([[1]])],
+      [[2], new Map()],
+    ]),
+  ],
+  ["bytes", [new Uint8Array([0, 255]), new Uint8Array([1, 2, 3]).subarray(1).buffer.slice(1)]],
+  ["a view", new DataView(new Uint8Array([1, 2, 3]).buffer, 1)],
+  ["numbers of 64 bits", [new BigInt64Array([-1n]), new Float64Array([0.5, Number.NaN])]],
+  ["a member __proto__", JSON.parse('{"__proto__": {"a": 1}, "list": [null, true, "text"]}')],
+])("%s are as structuredClone() has them", (_, value) => {
+  expect(stored(value)).toEqual(structuredClone(value));
+});
+
+it("errors keep their class, message, stack and cause", () => {
+  const error = new TypeError("no", { cause: new Error("why") });
+  const copy = stored({ error }) as { error: TypeError };
+  expect(copy.error).toBeInstanceOf(TypeError);
+  const { message, stack, cause } = copy.error;
+  expect({ message, stack }).toEqual({ message: "no", stack: error.stack });
+  expect((cause as Error).message).toBe("why");
+});
+
+it("cycles and shared objects keep their identities", () => {
+  const shared = { at: new Date(0) };
+  const value: Record<string, unknown> = { shared, again: [shared] };
+  value.self = new Map([["root", value]]);
+  const copy = stored(value) as typeof value;
+  expect((copy.again as unknown[])[0]).toBe(copy.shared);
+  expect((copy.self as Map<string, unknown>).get("root")).toBe(copy);
+});
+
+it("an instance of a class is stored as JSON has it", () => {
+  class Money {
+    constructor(readonly cents: number) {}
+    toJSON() {
+      return `${this.cents} cents`;
+    }
+  }
+  class Point {
+    readonly x = 1;
+  }
+  expect(stored({ price: new Money(5), at: new Point(), due: new Date(0) })).toEqual({
+    price: "5 cents",
+    at: { x: 1 },
+    due: new Date(0),
+  });
+});
+
+it.each([
+  [() => 1, " is a function"],
+  [{ list: [Symbol("a")] }, ".list[0] is a symbol"],
+  [new Map([["work", Promise.resolve()]]), "[1] is a Promise"],
+  [{ weak: new WeakMap() }, ".weak is a WeakMap"],
+])("what no structured clone can hold is refused with its place", (value, message) => {
+  expect(() => toStructured(value)).toThrow(new NotStructuredError(message));
+});
+
+it("a value that is nested too deep is refused", () => {
+  let value: unknown = 1n;
+  for (let depth = 0; depth < 600; depth++) value = [value];
+  expect(() => toStructured(value)).toThrow("is nested more than 500 levels deep");
+});
+
+it("tells how many bytes base64 adds", () => {
+  expect(toStructured(new Uint8Array(300)).surplus).toBe(100);
+});
