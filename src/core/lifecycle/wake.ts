@@ -199,6 +199,11 @@ export class Wake {
     await this.#pushing;
   }
 
+  /** Resolves when no push is in flight. Never rejects. */
+  async settled(): Promise<void> {
+    await this.#pushing?.catch(() => {});
+  }
+
   /** Whether the alarm is overdue, and was not set recently. */
   #isLost(armed: number): boolean {
     return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;

@@ -6,6 +6,7 @@
 import type { Agent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage, UIMessageChunk } from "ai";
+import { withTimeout } from "../../core/timeout.ts";
 import type { ReplyWatcher, Watchers } from "../../kernel/index.ts";
 import {
   type ConversationState,
@@ -28,21 +29,29 @@ type MainTurns = Pick<TurnHost, "run" | "stop"> & {
   turnOf(requestId: string): FramedTurn | undefined;
 };
 
+type ChatAgent = Pick<Agent, "parentPath" | "tasks" | "keepAlive"> & {
+  readonly sessions: Sessions;
+  readonly messages: readonly UIMessage[];
+};
+
+/** How long a turn waits for the call that has submitted it. */
+const CALL_MS = 5_000;
+
 export abstract class ChatHostBase<
   Ledger extends Submissions = Submissions,
 > extends SdkHost<Ledger> {
   readonly recovery: ChatRecovery;
   readonly frames: ChatFrames;
   abstract readonly mainTurns: MainTurns;
+  readonly #chat: ChatAgent;
+  /** Turns that the app runs itself, on their way into the chat's queue. */
+  readonly #entering = new Set<Promise<unknown>>();
   #hasStarted = false;
 
   constructor(
     parts: HostParts,
     chat: {
-      readonly agent: Pick<Agent, "parentPath" | "tasks"> & {
-        readonly sessions: Sessions;
-        readonly messages: readonly UIMessage[];
-      };
+      readonly agent: ChatAgent;
       /** Of side turns. */
       readonly source: TurnSource;
       /** The task that runs a turn of the chat. */
@@ -52,6 +61,7 @@ export abstract class ChatHostBase<
   ) {
     const { agent, source, turnTask } = chat;
     super(parts, { source, sessions: agent.sessions }, makeLedger);
+    this.#chat = agent;
     this.recovery = new ChatRecovery(agent, this.submissions, turnTask);
     this.frames = new ChatFrames(
       parts.watchers,
@@ -66,13 +76,42 @@ export abstract class ChatHostBase<
   /** After all constructors, so that hooks in class fields of the app are wrapped as well. */
   override start(): void {
     // A start that failed is tried again on the same object, with its hooks wrapped already.
-    if (!this.#hasStarted) this.wrapHooks();
+    if (!this.#hasStarted) {
+      this.wrapHooks();
+      this.#watchEntrances();
+    }
     this.#hasStarted = true;
     this.recovery.start();
   }
 
-  override run(turn: Turn): Promise<TurnEnd> {
-    return turn.thread === MAIN ? this.mainTurns.run(turn) : super.run(turn);
+  override async run(turn: Turn): Promise<TurnEnd> {
+    if (turn.thread !== MAIN) return super.run(turn);
+    await this.#letCallerGoFirst(turn);
+    return this.mainTurns.run(turn);
+  }
+
+  /**
+   * Resolves when the call that has submitted the turn has returned, and the turns that its caller then runs itself are in the
+   * chat's queue: as on Think, they come first.
+   */
+  async #letCallerGoFirst(turn: Turn): Promise<void> {
+    // The call may hang in a sub-agent. The turn need not.
+    await withTimeout(this.submissions.ledger.wake.settled(), CALL_MS).catch(() => {});
+    await turn.announced();
+    await new Promise((resolve) => setTimeout(resolve));
+    await Promise.allSettled(this.#entering);
+  }
+
+  /** Think calls `keepAlive()` on the way into its queue. The first call is slow, and later turns would overtake its own. */
+  #watchEntrances(): void {
+    const keepAlive = this.#chat.keepAlive.bind(this.#chat);
+    this.#chat.keepAlive = () => {
+      const entering = keepAlive();
+      this.#entering.add(entering);
+      const entered = () => this.#entering.delete(entering);
+      entering.then(entered, entered);
+      return entering;
+    };
   }
 
   override stop(turn: SubmittedTurn, reason: string | undefined): void {

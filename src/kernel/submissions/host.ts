@@ -36,7 +36,8 @@ export type Turn = {
    */
   begin(): AttemptRef;
   /**
-   * Resolves when the app's status hook has returned: after {@link begin}, before the host appends the messages.
+   * Resolves when the app's status hook has returned for the latest status. Call it after {@link begin}, before the host appends
+   * the messages.
    *
    * @throws TurnRefused when the turn was aborted meanwhile
    */

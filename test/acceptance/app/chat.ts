@@ -1,6 +1,6 @@
 /** The app on `DurableChatAgent`. */
 
-import { convertToModelMessages, stepCountIs, streamText } from "ai";
+import { convertToModelMessages, stepCountIs, streamText, type UIMessage } from "ai";
 import { DurableChatAgent } from "perdure/chat";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
@@ -53,6 +53,11 @@ export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Submits a turn, and runs another one itself. */
+  async submitAndSave(submitted: UIMessage, direct: UIMessage) {
+    await this.submitMessages([submitted]);
+    await this.saveMessages((messages) => [...messages, direct]);
   }
   /** Keeps a text in a session of the app. Returns all texts of that session. */
   remember(text: string) {

@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
+import type { UIMessage } from "ai";
 import type { DurableVerbs } from "perdure/object";
 import type { DeliveryPolicy } from "perdure/outbox";
 import { AcceptanceAgent } from "./agent.ts";
@@ -17,6 +18,8 @@ export type Verbs = DurableVerbs & {
   note(key: string): Promise<string>;
   /** Keeps a text in a session of the app. Returns all texts of that session. */
   remember(text: string): Promise<string[]>;
+  /** Submits a turn, and runs another one itself; only on the hosts of a chat of the SDK. */
+  submitAndSave?(submitted: UIMessage, direct: UIMessage): Promise<void>;
   /** Stops the object. What it has committed stays. */
   crash(): Promise<void>;
 };

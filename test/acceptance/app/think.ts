@@ -1,5 +1,6 @@
 /** The app on `DurableThink`. */
 
+import type { UIMessage } from "ai";
 import type { Delivery, DeliveryPolicy } from "perdure/outbox";
 import { DurableThink } from "perdure/think";
 import { note, putEvent, putThenThrow, type ReceiverName } from "./events.ts";
@@ -46,6 +47,11 @@ export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
   }
   note(key: string) {
     return note(key);
+  }
+  /** Submits a turn, and runs another one itself. */
+  async submitAndSave(submitted: UIMessage, direct: UIMessage) {
+    await this.submitMessages([submitted]);
+    await this.saveMessages([direct]);
   }
   /** Keeps a text in a session of the app. Returns all texts of that session. */
   remember(text: string) {

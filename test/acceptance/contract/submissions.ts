@@ -208,6 +208,20 @@ export function submissionsContract(host: Host): void {
     for (const id of ids) expect(await agent.untilEnded(id)).toMatchObject({ status: "completed" });
   });
 
+  it.runIf(["perdure/chat", "perdure/think"].includes(host.entry))(
+    "L4: a turn that a method runs itself comes before the one that it has submitted",
+    async () => {
+      const agent = given();
+      const verbs = await agent.verbs();
+      await verbs.submitAndSave?.(message("submitted"), message("direct"));
+      await until(async () => (await agent.texts()).length === 4);
+      expect((await agent.texts()).filter((text) => text.startsWith("user"))).toEqual([
+        "user: direct",
+        "user: submitted",
+      ]);
+    },
+  );
+
   it("L4: an isolated turn adds no message to a conversation", async () => {
     const agent = given();
     const isolated = await agent.submit("Hello", { thread: "isolated" });

@@ -3,11 +3,13 @@
 import { subscribe } from "node:diagnostics_channel";
 import type { RunTurnSubmit, SubmitMessagesResult } from "@cloudflare/think";
 import { until } from "../../support/given.ts";
+import type { PeerAgent } from "../app.ts";
 import { refused, type Scenario, says, scenario } from "../harness.ts";
 import { running } from "./submissions.ts";
 
 const hooks = "lifecycle-hooks.md";
 const index = "index.md";
+const submissions = "programmatic-submissions.md";
 const WORK = { name: "work", input: { text: "dig" } };
 
 const submitMode = scenario({
@@ -284,7 +286,62 @@ const channels = scenario({
   ],
 });
 
+const DIRECT_FIRST = ["user: direct", "user: submitted"];
+
+/** The questions of the conversation in the order of their turns, of a method that submits a turn and runs another one. */
+const order = scenario({
+  page: submissions,
+  play: async (peer) => {
+    const turn = async (work: (own: PeerAgent) => Promise<unknown>) => {
+      const one = peer.another();
+      await one.inside(async (own) => void (await work(own)));
+      await one.ended("submitted");
+      return (await one.transcript()).filter((line) => line.startsWith("user"));
+    };
+    const submit = (own: PeerAgent) =>
+      own.submitMessages([says("submitted")], { submissionId: "submitted" });
+    return {
+      saved: await turn(async (own) => {
+        await submit(own);
+        await own.saveMessages([says("direct")]);
+      }),
+      run: await turn(async (own) => {
+        await submit(own);
+        await own.runTurn({ input: "direct" });
+      }),
+      both: await turn((own) => Promise.all([submit(own), own.saveMessages([says("direct")])])),
+      reversed: await turn((own) => Promise.all([own.saveMessages([says("direct")]), submit(own)])),
+      later: await turn(async (own) => {
+        await submit(own);
+        await own.waitForSubmission("submitted");
+        await own.saveMessages([says("direct")]);
+      }),
+    };
+  },
+  cases: [
+    {
+      says: "Use `saveMessages()` when the caller can wait for the full turn",
+      shows: "a turn that a method runs itself comes before one that it has submitted",
+      see: ({ saved, run }) => [saved, run],
+      is: [DIRECT_FIRST, DIRECT_FIRST],
+    },
+    {
+      says: "Use `saveMessages()` when the caller can wait for the full turn",
+      shows: "a turn that a method runs itself comes before one that it submits at the same time",
+      see: ({ both, reversed }) => [both, reversed],
+      is: [DIRECT_FIRST, DIRECT_FIRST],
+    },
+    {
+      says: "accepted submissions are serialized by Think",
+      shows: "a turn that is run later comes after one that was submitted",
+      see: ({ later }) => later,
+      is: ["user: submitted", "user: direct"],
+    },
+  ],
+});
+
 export const turns: readonly Scenario<unknown>[] = [
+  order,
   submitMode,
   nesting,
   cancelChat,
