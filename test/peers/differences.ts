@@ -93,6 +93,14 @@ export const differences: readonly Difference[] = [
     reason: "No public hook of Think can change the id there.",
   },
   {
+    name: "MCP servers after a restart",
+    area: "turns",
+    builtIn:
+      "`waitForMcpConnections` is `false`: the first turn has no tools of a server that is not connected yet.",
+    perdure: "It is `{ timeout: 15_000 }`. Set it to `false` in your class for Think's default.",
+    reason: "A submitted turn starts the object, so it is often the first after a restart.",
+  },
+  {
     name: "Metadata of prompts",
     area: "workflows",
     builtIn:

@@ -13,9 +13,12 @@ import type { Approval } from "../../kernel/waits/index.ts";
 import type { ScheduledTasks } from "../../scheduler/index.ts";
 import {
   appSource,
+  type McpConnections,
+  type McpWait,
   type TurnOverrides,
   type TurnSource,
   type TurnStart,
+  waitForMcp,
 } from "../sdk/turn-source.ts";
 import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
 import type { SubmissionAudience } from "./clients.ts";
@@ -196,12 +199,17 @@ export function sourceOf(
   agent: Pick<ModelHooks, "getModel" | "getSystemPrompt" | "getTools" | "beforeTurn"> & {
     readonly name: string;
     readonly maxSteps: number;
+    readonly mcp: McpConnections;
+    readonly waitForMcpConnections: McpWait;
   },
 ): TurnSource {
   return appSource({
     model: (id) => agent.getModel(id),
     instructions: () => agent.getSystemPrompt(),
-    tools: () => agent.getTools(),
+    tools: async () => {
+      await waitForMcp(agent.mcp, agent.waitForMcpConnections);
+      return agent.getTools();
+    },
     maxSteps: () => agent.maxSteps,
     beforeTurn: (turn) => agent.beforeTurn(turn),
     agentName: agent.constructor.name,

@@ -4,6 +4,7 @@ import { Agent } from "agents";
 import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { ThreadSessions } from "../sdk/threads.ts";
+import { MCP_WAIT } from "../sdk/turn-source.ts";
 import { checkChannel } from "../support.ts";
 import { durableBase, ModelHooks, sourceOf } from "./agent-hooks.ts";
 import { agentKernel, notOverridden } from "./agent-kernel.ts";
@@ -36,6 +37,13 @@ export class DurableAgent<
    * @default 10
    */
   maxSteps = 10;
+
+  /**
+   * Whether a turn waits for MCP servers before it calls `getTools()`, as in AIChatAgent: the connections are made again after a
+   * restart.
+   * @default { timeout: 15_000 }
+   */
+  waitForMcpConnections: boolean | { timeout: number } = MCP_WAIT;
 
   /**
    * @param options limits and retention; pass them on from the constructor of your class

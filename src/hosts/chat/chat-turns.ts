@@ -34,6 +34,7 @@ import {
   RecoveredTurns,
 } from "../sdk/recovered-turns.ts";
 import { checkModel } from "../sdk/tools.ts";
+import { waitForMcp } from "../sdk/turn-source.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
@@ -142,7 +143,8 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
         owned.model = checkModel(model, this.agent.constructor.name);
       }
     }
-    await this.#waitForMcp();
+    // The chat itself waits only in turns of clients.
+    await waitForMcp(this.agent.mcp, this.agent.waitForMcpConnections);
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));
     const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.turns.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
@@ -153,12 +155,6 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     return (
       response && watchedResponse(response, { onData: heartbeat, onFinish: finished, hidesAnswer })
     );
-  }
-
-  /** The chat waits only in turns of clients, and tools of MCP servers would be missing after a restart. */
-  async #waitForMcp(): Promise<void> {
-    const { mcp, waitForMcpConnections: wait } = this.agent;
-    if (wait) await mcp.waitForConnections(typeof wait === "object" ? wait : undefined);
   }
 
   /** Recognises the turn of a submission: the one that `run()` has started, or one that recovery runs. */

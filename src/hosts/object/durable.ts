@@ -12,7 +12,7 @@ import { type AppHooks, hookedKernel } from "../agent/agent-kernel.ts";
 import { OBJECT } from "../limitations.ts";
 import { type HostParts, SdkHost } from "../sdk/sdk-host.ts";
 import { ThreadSessions } from "../sdk/threads.ts";
-import { appSource } from "../sdk/turn-source.ts";
+import { appSource, type McpConnections, waitForMcp } from "../sdk/turn-source.ts";
 import { checkChannel, NotSupportedByHostError } from "../support.ts";
 import { AgentVerbs, CAPABILITIES } from "../verbs.ts";
 import { ObjectAgent } from "./object-agent.ts";
@@ -60,7 +60,10 @@ export class Durable extends AgentVerbs {
       source: appSource({
         model: (id) => (typeof model === "function" ? model(id) : model),
         instructions: () => (typeof instructions === "function" ? instructions() : instructions),
-        tools: () => (typeof tools === "function" ? tools() : tools),
+        tools: async () => {
+          await waitForMcp(mcpOf(parts.object), settings.waitForMcpConnections);
+          return typeof tools === "function" ? tools() : tools;
+        },
         maxSteps: () => maxSteps,
         beforeTurn: (turn) => settings.beforeTurn?.(turn),
         agentName: parts.object.constructor.name,
@@ -161,6 +164,12 @@ function addToClass(prototype: object): void {
       Object.defineProperty(prototype, verb, { value, configurable: true, writable: true });
     }
   }
+}
+
+/** As the SDK documents it for a plain object: `readonly mcp = new MCPClientManager(...)`. */
+function mcpOf(object: object): McpConnections | undefined {
+  const { mcp } = object as { mcp?: Partial<McpConnections> };
+  return typeof mcp?.waitForConnections === "function" ? (mcp as McpConnections) : undefined;
 }
 
 const FORWARDERS = new WeakSet<object>();

@@ -13,7 +13,7 @@ import type { DeadLetter } from "../../kernel/outbox/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { SubmissionAudience } from "../agent/clients.ts";
-import type { TurnOverrides, TurnStart } from "../sdk/turn-source.ts";
+import { MCP_WAIT, type McpWait, type TurnOverrides, type TurnStart } from "../sdk/turn-source.ts";
 
 type Awaitable<T> = T | Promise<T>;
 
@@ -34,6 +34,12 @@ type ObjectOptions = {
    * @default 10
    */
   readonly maxSteps?: number;
+  /**
+   * Whether a turn waits for the MCP servers of a client that is the object's field `mcp`, before `tools` is called: the connections
+   * are made again after a restart. `true` waits without a limit, `timeout` is in milliseconds.
+   * @default { timeout: 15_000 }
+   */
+  readonly waitForMcpConnections?: McpWait;
   /** Called once per attempt, before the model is asked: returns settings for this turn. */
   readonly beforeTurn?: (turn: TurnStart) => Awaitable<TurnOverrides | undefined | void>;
   /** A capability of the object in which the threads are kept, too. @default sessions of their own */
@@ -66,6 +72,9 @@ const has = (value: unknown, method: string) =>
   typeof value === "object" && value !== null && isFunction(Reflect.get(value, method));
 const isModel = (value: unknown) => isText(value) || isFunction(value) || has(value, "doStream");
 const isTool = (value: unknown) => typeof value === "object" && value !== null;
+const isMcpWait = (value: unknown) =>
+  typeof value === "boolean" ||
+  (isPlainObject(value) && Number(value.timeout) >= 0 && Object.keys(value).length === 1);
 const isTools = (value: unknown) =>
   isFunction(value) || (isPlainObject(value) && Object.values(value).every(isTool));
 const optionalHook = <Name extends keyof ObjectOptions>() =>
@@ -87,6 +96,11 @@ const SETTINGS = {
     })
     .default({}),
   maxSteps: count().default(10),
+  waitForMcpConnections: z
+    .custom<McpWait>(isMcpWait, {
+      error: "expected true, false, or { timeout } with milliseconds",
+    })
+    .default(MCP_WAIT),
   sessions: z
     .custom<Sessions>((value) => has(value, "session"), { error: "expected new Sessions()" })
     .optional(),

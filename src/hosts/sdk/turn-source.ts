@@ -146,6 +146,21 @@ export type TurnApp = {
   readonly agentId: () => string;
 };
 
+/** Whether turns wait for MCP servers, as AIChatAgent documents it: `true` without a limit, a timeout in milliseconds. */
+export type McpWait = boolean | { timeout: number };
+
+/** The tools of a server are known after three answers. */
+export const MCP_WAIT = { timeout: 15_000 } as const satisfies McpWait;
+
+/** A client of MCP servers, which connects again after a restart. */
+export type McpConnections = {
+  waitForConnections(options?: { timeout?: number }): Promise<void>;
+};
+
+export async function waitForMcp(mcp: McpConnections | undefined, wait: McpWait): Promise<void> {
+  if (wait) await mcp?.waitForConnections(typeof wait === "object" ? wait : undefined);
+}
+
 /** What an app without Think provides, by its methods or options. */
 export function appSource(app: TurnApp): TurnSource {
   return async (request: TurnRequest): Promise<TurnSetup> => {

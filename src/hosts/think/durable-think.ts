@@ -24,7 +24,7 @@ import { AgentHooks, durableBase } from "../agent/agent-hooks.ts";
 import { agentKernel, notOverridden } from "../agent/agent-kernel.ts";
 import { ChatHostBase } from "../sdk/chat-host-base.ts";
 import type { HostParts } from "../sdk/sdk-host.ts";
-import type { TurnSource } from "../sdk/turn-source.ts";
+import { MCP_WAIT, type TurnSource } from "../sdk/turn-source.ts";
 import { CAPABILITIES } from "../verbs.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { withSchedules } from "./scheduled-tasks.ts";
@@ -48,6 +48,12 @@ export class DurableThink<
   Props extends object = object,
 > extends durableBase(Think, AgentHooks)<Env, State, Props> {
   readonly #host: ThinkHost;
+
+  /**
+   * Whether a turn waits for MCP servers, whose connections are made again after a restart. Think itself does not.
+   * @default { timeout: 15_000 }
+   */
+  override waitForMcpConnections: boolean | { timeout: number } = MCP_WAIT;
 
   /**
    * @param options limits and retention; pass them on from the constructor of your class

@@ -18,13 +18,18 @@ const handler = createMcpHandler(() => {
   return server;
 });
 
-/** Answers requests to `MCP_URL` until `vi.restoreAllMocks()`. Objects of the tests share the global scope with them. */
-export function serveMcp(): void {
+/**
+ * Answers requests to `MCP_URL` until `vi.restoreAllMocks()`. Objects of the tests share the global scope with them.
+ * @returns `latencyMs`, which a test may raise
+ */
+export function serveMcp(): { latencyMs: number } {
+  const server = { latencyMs: 0 };
   const outside = globalThis.fetch;
-  vi.spyOn(globalThis, "fetch").mockImplementation((input, init) => {
+  vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
     const request = new Request(input, init);
-    return request.url.startsWith(MCP_URL)
-      ? handler(request, {}, createExecutionContext())
-      : outside(request);
+    if (!request.url.startsWith(MCP_URL)) return outside(request);
+    if (server.latencyMs > 0) await new Promise((done) => setTimeout(done, server.latencyMs));
+    return handler(request, {}, createExecutionContext());
   });
+  return server;
 }

@@ -23,9 +23,7 @@ export class OfferAgent extends DurableAgent<Cloudflare.Env, { count: number }> 
   override getModel(id?: string) {
     return new ScriptedModel(undefined, id);
   }
-  override async getTools() {
-    // After a restart the connections are made anew.
-    await this.mcp.waitForConnections({ timeout: 10_000 });
+  override getTools() {
     return {
       ...this.mcp.getAITools(),
       delegate: agentTool(OfferChild, {

@@ -57,10 +57,7 @@ export class OfferObject extends DurableObject<Cloudflare.Env> {
   readonly durable = durable(this, {
     features: allWith(() => defineScheduledTasks({})),
     model: (id) => new ScriptedModel(undefined, id),
-    tools: async () => {
-      await this.mcp.waitForConnections({ timeout: 10_000 });
-      return this.mcp.getAITools();
-    },
+    tools: () => this.mcp.getAITools(),
     sessions: this.sessions,
     webSockets: this.webSockets,
     shouldSendSubmission: () => true,

@@ -115,8 +115,8 @@ it("a turn writes a file of the workspace", async () => {
   expect(await agent.readFile(input.path)).toBe("Paid.");
 });
 
-it("a turn calls a tool of an MCP server", async () => {
-  serveMcp();
+it("a turn calls a tool of an MCP server, also in the first turn after a restart, when the server is slow", async () => {
+  const server = serveMcp();
   const agent = given();
   expect(await agent.connectMcp()).toBe("ready");
   await calls(agent);
@@ -124,6 +124,13 @@ it("a turn calls a tool of an MCP server", async () => {
   const name = tools?.split(" ").find((tool) => tool.endsWith("forecast")) ?? "no such tool";
   await calls(agent, { name, input: { city: "Oslo" } });
   expect(await replies(agent)).toContain("Sunny in Oslo");
+  server.latencyMs = 700;
+  await runInDurableObject(agent as unknown as DurableObjectStub, (_, ctx) =>
+    ctx.abort("crash"),
+  ).catch(() => {});
+  const again = given(agent.name ?? "");
+  await calls(again, { name, input: { city: "Rome" } });
+  expect(await replies(again)).toContain("Sunny in Rome");
 });
 
 it("chat() runs a turn of a sub-agent", async () => {

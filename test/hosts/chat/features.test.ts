@@ -1,9 +1,12 @@
 /** Each feature of AIChatAgent works as it does without Perdure. */
 
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
-import { serveMcp } from "../../contract/hosts/mcp-server.ts";
+import { ChatHost } from "../../contract/hosts/chat-host.ts";
+import { MCP_URL, serveMcp } from "../../contract/hosts/mcp-server.ts";
 import { message, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
 import { client, givenChat } from "./given-chat.ts";
@@ -175,8 +178,8 @@ it("state, schedules, the queue, fibers, sub-agents and MCP are those of the SDK
   });
 });
 
-it("a turn calls a tool of an MCP server, also after a restart", async () => {
-  serveMcp();
+it("a turn calls a tool of an MCP server, also in the first turn after a restart, when the server is slow", async () => {
+  const server = serveMcp();
   const chat = givenChat("ChatApp");
   const [name = "no tool"] = await chat.verbs().connectMcp();
   for (const city of ["Oslo", "Rome"]) {
@@ -184,8 +187,32 @@ it("a turn calls a tool of an MCP server, also after a restart", async () => {
     const { submissionId } = await chat.verbs().submitMessages([message(script)]);
     expect(await chat.ended(submissionId)).toMatchObject({ output: "ok" });
     expect(JSON.stringify(await chat.verbs().threadMessages("main"))).toContain(`Sunny in ${city}`);
+    server.latencyMs = 700;
     await chat.crash();
   }
+});
+
+it("a turn of another thread waits for a slow MCP server after a restart", async () => {
+  const server = serveMcp();
+  const chat = () => env.ChatHost.getByName(name);
+  const name = `side-${crypto.randomUUID()}`;
+  const inside = <T>(work: (object: ChatHost) => T) =>
+    runInDurableObject(chat() as unknown as DurableObjectStub<ChatHost>, work);
+  const tool = await inside(async (object) => {
+    await object.addMcpServer("weather", MCP_URL);
+    return Object.keys(object.mcp.getAITools())[0] ?? "no tool";
+  });
+  vi.spyOn(ChatHost.prototype, "getTools").mockImplementation(function (this: ChatHost) {
+    return this.mcp.getAITools() as never;
+  });
+  server.latencyMs = 700;
+  await runInDurableObject(chat() as unknown as DurableObjectStub, (_, ctx) =>
+    ctx.abort("crash"),
+  ).catch(() => {});
+  const script = { ...unique(), tool: { name: tool, input: { city: "Lima" } }, text: "ok" };
+  const { submissionId } = await chat().submitMessages([message(script)], { thread: "aside" });
+  await until(async () => (await chat().inspectSubmission(submissionId))?.status === "completed");
+  expect(JSON.stringify(await chat().threadMessages("aside"))).toContain("Sunny in Lima");
 });
 
 it("a client calls callable methods, and gets the state", async () => {

@@ -340,8 +340,23 @@ const order = scenario({
   ],
 });
 
+const mcpWait = scenario({
+  page: index,
+  play: (peer) => peer.inside((own) => own.waitForMcpConnections),
+  cases: [
+    {
+      says: "| `waitForMcpConnections` | `false` | Wait for MCP servers before inference",
+      shows: "the default of waitForMcpConnections",
+      see: (wait) => wait,
+      is: false,
+      differs: { by: "MCP servers after a restart", perdure: { timeout: 15_000 } },
+    },
+  ],
+});
+
 export const turns: readonly Scenario<unknown>[] = [
   order,
+  mcpWait,
   submitMode,
   nesting,
   cancelChat,
