@@ -2,8 +2,9 @@
  * Comments on an issue or a pull request of GitHub.
  *
  * Each comment ends with a hidden marker of its delivery. Before an attempt that may be a repetition, the comments since the
- * delivery was put are searched for it, so an attempt whose outcome is not known is retried. Rate limits (429, or 403 with
- * their headers) and a wrong token (401) are retried. Permanent failures: every other 403, 404, 410 and 422.
+ * delivery was put are searched for it, so an attempt whose outcome is not known is retried. Rate limits (429, or 403 and
+ * 422 with their headers or wordings) and a wrong token (401) are retried. Permanent failures: every other 403, 404, 410
+ * and 422.
  * https://docs.github.com/en/rest/issues/comments
  * https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
  */
@@ -58,6 +59,8 @@ const PAGE = 50;
 const MAX_PAGES = 20;
 /** Of a page: each comment may have 65,536 characters. */
 const MAX_PAGE_BYTES = 16 * 1_048_576;
+/** Wordings of secondary limits. The last one is that of content that is created too fast, also with the status 422. */
+const SECONDARY_LIMIT = /rate.limit|abuse detection|submitted too quickly/i;
 /** "Otherwise, wait for at least one minute before retrying." */
 const SECONDARY_LIMIT_MS = 60_000;
 
@@ -129,11 +132,12 @@ const failureUnless =
 
 function errorOf(response: ProviderResponse, now: number): Error {
   const { status, headers, says } = response;
-  if (status !== 403 && status !== 429) return failureIn(response);
+  const isSecondary = (status === 403 || status === 422) && SECONDARY_LIMIT.test(says);
+  if (status !== 403 && status !== 429 && !isSecondary) return failureIn(response);
   const isUsedUp = headers.get("x-ratelimit-remaining") === "0";
   const resetAt = millisecondsOf(headers.get("x-ratelimit-reset") ?? undefined);
   const untilReset = isUsedUp && resetAt !== undefined ? Math.max(resetAt - now, 1_000) : undefined;
-  const isLimited = status === 429 || isUsedUp || /rate limit/i.test(says);
+  const isLimited = status === 429 || isUsedUp || isSecondary;
   const waitMs = response.waitMs ?? untilReset ?? (isLimited ? SECONDARY_LIMIT_MS : undefined);
   return waitMs === undefined
     ? new UndeliverableError(says)

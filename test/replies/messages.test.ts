@@ -264,6 +264,33 @@ const ANSWERS: readonly [Name, string, Answer, Means, number?][] = [
   ],
   [
     "github",
+    "a secondary limit in its older wording",
+    { status: 403, body: { message: "You have triggered an abuse detection mechanism" } },
+    "refused",
+    60_000,
+  ],
+  [
+    "github",
+    "content that is created too fast",
+    { status: 403, body: { message: "was submitted too quickly" } },
+    "refused",
+    60_000,
+  ],
+  [
+    "github",
+    "content that is created too fast, as a failed validation",
+    { status: 422, body: { errors: [{ message: "was submitted too quickly" }] } },
+    "refused",
+    60_000,
+  ],
+  [
+    "github",
+    "a missing permission",
+    { status: 403, body: { message: "Resource not accessible by integration" } },
+    "permanent",
+  ],
+  [
+    "github",
     "403 with Retry-After",
     { status: 403, headers: { "retry-after": "9" } },
     "refused",
