@@ -66,8 +66,11 @@ const RULES: MessageRules = {
   fields: ["embeds", "components", "flags", "allowed_mentions"],
 };
 const API = "https://discord.com/api/v10";
-/** Discord asks for this form. https://docs.discord.com/developers/reference#user-agent */
-const USER_AGENT = "DiscordBot (https://www.npmjs.com/package/perdure, 1)";
+/**
+ * Discord asks for this form, with a page that exists: that of the platform, as Perdure has none yet.
+ * https://docs.discord.com/developers/reference#user-agent
+ */
+const USER_AGENT = "DiscordBot (https://developers.cloudflare.com/agents/, 1) Perdure";
 /** Of the "few minutes" for which Discord compares nonces. */
 const NONCE_MS = 120_000;
 /** An interaction can be answered before Discord has stored its deferred response: an error 404 until then. */
