@@ -6,6 +6,7 @@ export type ProblemType =
   | "outbox:endpoint"
   | "outbox:cut"
   | "outbox:full"
+  | "outbox:secret"
   | "outbox:uninstalled"
   | "outbox:telemetry"
   | "inbound:conflict"

@@ -1,4 +1,4 @@
-/** Secrets of `env`, by the names of their bindings. */
+/** Secrets of `env`, by the names of their bindings, and the keys in them. */
 
 /** A secret: a text, or a binding of the Secrets Store. Undefined if it is missing, empty or cannot be read. */
 export async function secretIn(env: object, name: string): Promise<string | undefined> {
@@ -10,4 +10,26 @@ export async function secretIn(env: object, name: string): Promise<string | unde
     // The caller reports it as a missing one.
     return undefined;
   }
+}
+
+/**
+ * The key of a Standard Webhooks secret: base64, also after `whsec_` or `v1,whsec_`, the form of Supabase and of the
+ * specification's signatures. Undefined for another text.
+ */
+export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    const key = Uint8Array.fromBase64(secret.trim().replace(/^(v1,)?whsec_/, ""));
+    return key.length > 0 ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The name of a secret for an error message, or undefined where the text may be a secret itself: a name is upper snake
+ * case, or letters alone.
+ */
+export function shownName(name: string): string | undefined {
+  const isName = /^([A-Z][A-Z\d_]*|[A-Za-z_]+)$/.test(name) && !/[\dA-F]{32}/.test(name);
+  return isName && name.length <= 100 ? name : undefined;
 }

@@ -38,7 +38,8 @@ describe("A destination", () => {
     [{ ...TO.slack, channel: "C1\r\nX" }, /^Invalid destination.channel/],
     [{ ...TO.slack, thread: "1" }, /^Invalid destination.thread "1": expected the ts/],
     [{ ...TO.slack, token: "xoxb-1-s3cr3t" }, /^Invalid destination.token \(not shown\)/],
-    [{ ...TO.slack, token: "OTHER" }, /^Invalid destination.token \(not shown, because/],
+    [{ ...TO.slack, token: "OTHER" }, /token OTHER: .*wrangler secret put OTHER\.$/],
+    [{ ...TO.slack, token: "s3cr3t0f16chars" }, /^Invalid destination.token \(not shown, because/],
     [{ kind: "slack" }, /^Missing option "channel" in destination/],
     [{ kind: "slack", channel: "C0123456789" }, /^Missing option "token" in destination/],
     [

@@ -1,5 +1,6 @@
 /** What a request is answered with where the agent cannot be reached, or a secret is missing. */
 
+import { shownName } from "../../core/secrets.ts";
 import { thrownText } from "../offer.ts";
 import { RefusedRequest } from "./body.ts";
 
@@ -10,8 +11,7 @@ export function unavailable(message: string, reason?: unknown): RefusedRequest {
 
 /** The log names the bindings, the answer does not. @throws RefusedRequest */
 export function misconfigured(names: readonly string[], problem: unknown = "missing"): never {
-  // A name in another form may be a secret.
-  const shown = names.map((name) => (/^[A-Z_\d]+$/.test(name) ? `env.${name}` : "(not shown)"));
+  const shown = names.map((name) => (shownName(name) ? `env.${name}` : "(not shown)"));
   throw unavailable(
     "A secret is missing or invalid.",
     `Secret ${shown.join(", ")}: ${thrownText(problem)}`,

@@ -30,13 +30,3 @@ export async function checkStandard(
   });
   return verified === true ? checkTime(time, incoming) : verified;
 }
-
-/** The key of a secret, in base64 with or without `whsec_`. Undefined for another text. */
-export function keyOf(secret: string): Bytes | undefined {
-  try {
-    const key = Uint8Array.fromBase64(secret.replace(/^whsec_/, ""));
-    return key.length > 0 ? key : undefined;
-  } catch {
-    return undefined;
-  }
-}

@@ -120,7 +120,7 @@ describe("Invalid arguments are refused, with nothing stored", () => {
     [webhook("https://10.0.0.1/", { secret: "S" }), /expected a public host/],
     [
       webhook("https://example.com", { secret: "NO_SECRET" }),
-      /secrets\[0\] \(not shown.*\): expected the name of a secret of this Worker.*wrangler secret put/,
+      /secrets\[0\] NO_SECRET: expected the name of a secret of this Worker.*wrangler secret put/,
     ],
     [
       { ...somewhere(), polcy: {} },

@@ -1,7 +1,8 @@
 /** GitLab: https://docs.gitlab.com/user/project/integrations/webhooks/ */
 
+import { webhookKey } from "../../../core/secrets.ts";
 import { endpoint, type PresetOf } from "../preset.ts";
-import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
+import { checkStandard, signedHeaders } from "../standard.ts";
 import { checkToken } from "../verify.ts";
 
 /** The fields that most of GitLab's deliveries have. Pass a `schema` for more. */
@@ -47,7 +48,7 @@ export const gitlab: PresetOf<GitLabBody> = (options) =>
         const signed = signedHeaders(headers, "webhook");
         if (verified === true || !signed.every(Boolean)) return verified;
         // A secret token need not be base64.
-        const keys = secrets.map(keyOf).filter((key) => key !== undefined);
+        const keys = secrets.map(webhookKey).filter((key) => key !== undefined);
         return checkStandard(signed, incoming, keys);
       },
       identify: (body, { headers, hash }) => ({

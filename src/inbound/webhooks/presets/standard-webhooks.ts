@@ -1,8 +1,9 @@
 /** Standard Webhooks and Svix, e.g. OpenAI, Resend, Clerk and Replicate: https://github.com/standard-webhooks/standard-webhooks */
 
 import type { Json } from "../../../core/json.ts";
+import { webhookKey } from "../../../core/secrets.ts";
 import { endpoint, type PresetOf } from "../preset.ts";
-import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
+import { checkStandard, signedHeaders } from "../standard.ts";
 
 /** The fields that the specification recommends. Pass a `schema` for the sender's own fields. */
 export type StandardWebhooksBody = {
@@ -10,7 +11,7 @@ export type StandardWebhooksBody = {
   readonly data?: Json;
 };
 
-/** Receives Standard Webhooks. The id is the header's, the type is the body's. The secret is base64, with or without `whsec_`. */
+/** Receives Standard Webhooks. The id is the header's, the type is the body's. The secret is base64, also after `whsec_` or `v1,whsec_`. */
 export const standardWebhooks = /* @__PURE__ */ preset("webhook", "standard-webhooks");
 
 /** Receives webhooks of Svix, whose headers may also have the names of Standard Webhooks. */
@@ -31,9 +32,9 @@ function preset(prefix: "svix" | "webhook", name: string): PresetOf<StandardWebh
         tolerance: 300_000,
         verify(incoming) {
           const keys = incoming.secrets.map((secret) => {
-            const key = keyOf(secret);
+            const key = webhookKey(secret);
             if (key) return key;
-            throw new TypeError("expected base64, with or without whsec_");
+            throw new TypeError("expected base64, with or without whsec_ or v1,whsec_");
           });
           return checkStandard(read(incoming.headers), incoming, keys);
         },

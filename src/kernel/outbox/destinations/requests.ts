@@ -1,6 +1,7 @@
 /** What requests to other servers share: secrets of `env`, fields that no message may show, and the beginning of a response. */
 
 import * as z from "zod";
+import { shownName } from "../../../core/secrets.ts";
 import { withTimeout } from "../../../core/timeout.ts";
 import type { FieldProblem } from "./adapter.ts";
 
@@ -44,20 +45,16 @@ export const SECRET_NAME = checked<string>((name) =>
       },
 );
 
-/**
- * What is wrong with the name of a secret in this field of a destination.
- *
- * @param example a name for it
- */
+/** What is wrong with the name of a secret in this field of a destination. */
 export function problemOfSecret(
   env: object,
   field: string,
   name: string,
-  example = field.toUpperCase(),
 ): FieldProblem | undefined {
   if (isSecret(env, name)) return undefined;
-  const given = "(not shown, because it may be the secret itself)";
-  const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${example}`;
+  const shown = shownName(name);
+  const given = shown ?? "(not shown, because it may be the secret itself)";
+  const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${shown ?? "<its name>"}`;
   return { field, given, expected };
 }
 

@@ -8,6 +8,7 @@ import { because } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../../core/options/options.ts";
+import { webhookKey } from "../../../core/secrets.ts";
 import { unlessAborted } from "../../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
@@ -84,7 +85,11 @@ export const KINDS = {
       env,
       allowPrivateAddresses,
       now,
-    }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now">): Adapter<WebhookDestination> {
+      reportProblem,
+    }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now"> &
+      Partial<Pick<AdapterContext, "reportProblem">>): Adapter<WebhookDestination> {
+      /** Secrets whose absence was reported. */
+      const reported = new Set<string>();
       return {
         timeoutMs: 15_000,
         // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.
@@ -92,19 +97,28 @@ export const KINDS = {
         keyOf: ({ url }) => keyOfEndpoint(url),
         labelOf: ({ url }) => hostOf(url),
         problemOf: ({ url, secrets }) =>
-          problemOfHost(url, allowPrivateAddresses) ??
-          secrets
-            .map((name, at) => problemOfSecret(env, `secrets[${at}]`, name, "WEBHOOK_SECRET"))
-            .find((problem) => problem !== undefined),
+          problemOfHost(url, allowPrivateAddresses) ?? problemOfAll(env, secrets),
         async deliver({ url, secrets }, delivery: Delivery, signal, { traceparent }) {
           // Checked again: the option may have changed since the destination was stored.
           const problem = problemOfHost(url, allowPrivateAddresses);
           if (problem) {
             throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
           }
-          // A missing secret fails the attempt and is retried: to set it is all the repair that is needed.
-          const loading = Promise.all(secrets.map((name) => keyOf(env, name)));
-          const keys = await unlessAborted(loading, signal);
+          const { keys, missing } = await unlessAborted(loadKeys(env, secrets), signal);
+          const [error] = missing;
+          // It fails the attempt and is retried: to set a secret is all the repair that is needed.
+          if (error && keys.length === 0) throw error;
+          for (const { message } of missing) {
+            if (reported.has(message)) continue;
+            reported.add(message);
+            const ids = { to: hostOf(url) };
+            reportProblem?.({
+              type: "outbox:secret",
+              level: "warn",
+              message: `${message}. Requests are signed with the others; without a need for it, remove its name`,
+              ids,
+            });
+          }
           const request = await signedRequest(delivery, keys, now());
           const headers = { ...(traceparent !== undefined && { traceparent }), ...request.headers };
           await send(url, { ...request, headers, signal });
@@ -149,19 +163,30 @@ function secretError(name: string, problem: string, options?: ErrorOptions): End
   return because(error, "secret-missing", name);
 }
 
+/** While secrets are rotated, one that exists is enough. */
+function problemOfAll(env: object, secrets: readonly string[]): FieldProblem | undefined {
+  const problems = secrets.map((name, at) => problemOfSecret(env, `secrets[${at}]`, name));
+  return problems.includes(undefined) ? undefined : problems[0];
+}
+
+/** The keys of the usable secrets, and why the others are not. */
+async function loadKeys(env: object, names: readonly string[]) {
+  const loaded = await Promise.allSettled(names.map((name) => keyOf(env, name)));
+  return {
+    keys: loaded.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
+    missing: loaded.flatMap((one) => (one.status === "rejected" ? [one.reason as Error] : [])),
+  };
+}
+
 /** @throws EndpointError for a bad secret, without its value */
 async function keyOf(env: object, name: string): Promise<CryptoKey> {
-  const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
+  const remedy = `store it in base64, also after "whsec_" or "v1,whsec_": wrangler secret put ${name}`;
   const missing = (problem: string) => secretError(name, problem);
   const secret = await textOf((env as Record<string, unknown>)[name], name);
   if (typeof secret !== "string") throw missing(`is not set; ${remedy}`);
-  try {
-    const bytes = Uint8Array.fromBase64(secret.trim().replace(/^whsec_/, ""));
-    return await crypto.subtle.importKey("raw", bytes, HMAC, false, ["sign"]);
-  } catch {
-    // Without the cause, which may quote the secret.
-    throw missing(`is empty or not base64; ${remedy}`);
-  }
+  const bytes = webhookKey(secret);
+  if (!bytes) throw missing(`is empty or not base64; ${remedy}`);
+  return crypto.subtle.importKey("raw", bytes, HMAC, false, ["sign"]);
 }
 
 async function textOf(binding: unknown, name: string): Promise<unknown> {
@@ -277,7 +302,9 @@ function problemOfSecrets(names: unknown): Problem | undefined {
   if (names.length < 1 || names.length > MAX_SECRETS) {
     return { given: `of ${names.length} items`, expected };
   }
-  const wrong = names.findIndex((name) => typeof name !== "string" || !/^(?!whsec_)./.test(name));
+  const wrong = names.findIndex(
+    (name) => typeof name !== "string" || !/^(?!(v1,)?whsec_)./.test(name),
+  );
   if (wrong === -1) return undefined;
   const problem = `Item ${wrong + 1} is no name. The secret itself is never stored`;
   return { given: "(not shown)", expected: `${expected}. ${problem}` };

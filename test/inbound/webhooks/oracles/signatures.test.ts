@@ -290,6 +290,15 @@ describe.each(standards)("the preset of $name", ({ Oracle, preset, prefix }) => 
     }
   });
 
+  it("takes a secret with whsec_, with v1,whsec_, and alone", async () => {
+    const body = '{"type":"a"}';
+    for (const prefix of ["", "whsec_", "v1,whsec_"]) {
+      const SECRET = prefix + BASE64.replace(/^whsec_/, "");
+      const headers = headersOf(oracle.sign("msg_1", new Date(nowSeconds() * 1_000), body));
+      expect([prefix, await statusOf(endpoint, body, headers, { SECRET })]).toEqual([prefix, 200]);
+    }
+  });
+
   it("answers 503 for a secret that is not base64", async () => {
     const signature = oracle.sign("msg_1", new Date(nowSeconds() * 1_000), "{}");
     expect(await statusOf(endpoint, "{}", headersOf(signature), { SECRET: "whsec_!" })).toBe(503);

@@ -3,7 +3,9 @@
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it, vi } from "vitest";
+import type { Problem } from "../../../../src/core/problems.ts";
 import { KINDS } from "../../../../src/kernel/outbox/destinations/kinds.generated.ts";
+import { contextOf } from "../../../support/attempts.ts";
 import { ANY_CHARACTER } from "../../../support/characters.ts";
 import { refusalOf, type SignedHeaders } from "../../../support/receivers/signature.ts";
 import { arrivalOf, attempt, env, NEW, OLD, STRANGER, some, taken, to } from "./webhooks.ts";
@@ -129,7 +131,7 @@ describe("the signature", () => {
     vi.restoreAllMocks();
   });
 
-  it.each(["NEW", "BARE", "PASTED", "STORED"])(
+  it.each(["NEW", "BARE", "PASTED", "STORED", "VERSIONED"])(
     "by the secret %s fits, for the library and for the spec",
     async (name) => {
       const { headers, body } = await arrivalOf([name]);
@@ -147,6 +149,29 @@ describe("the signature", () => {
     }
     expect(() => new Webhook(STRANGER).verify(body, headers)).toThrow("No matching signature");
     expect(await refusalOf({ headers, body }, STRANGER)).toBe("no signature fits");
+  });
+
+  it("O2: of two secrets, those that exist sign, and each that does not is reported once", async () => {
+    const problems: Problem[] = [];
+    const reportProblem = (problem: Problem) => void problems.push(problem);
+    const by = KINDS.webhook.connect({
+      ...contextOf(env),
+      allowPrivateAddresses: true,
+      reportProblem,
+    });
+    for (const gone of ["MISSING", "EMPTY", "PLAIN", "LOST", "MISSING"]) {
+      const { body, headers } = await arrivalOf([gone, "NEW"], some(), by);
+      expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+      expect(headers["webhook-signature"]).not.toContain(" ");
+    }
+    expect(problems.map(({ type, message }) => [type, /secret (\w+)/.exec(message)?.[1]])).toEqual(
+      ["MISSING", "EMPTY", "PLAIN", "LOST"].map((name) => ["outbox:secret", name]),
+    );
+    expect(JSON.stringify(problems)).not.toMatch(/horse|MfKQ9/);
+    const destination = (...secrets: string[]) =>
+      by.problemOf({ kind: "webhook", url: "https://example.com/", secrets });
+    expect(destination("MISSING", "NEW")).toBeUndefined();
+    expect(destination("MISSING", "GONE")).toMatchObject({ field: "secrets[0]", given: "MISSING" });
   });
 
   it("O2: a signature is invalid for a changed request", async () => {

@@ -17,6 +17,7 @@ export const env = {
   OLD,
   BARE: NEW.slice("whsec_".length),
   PASTED: `  ${NEW}\n`,
+  VERSIONED: `v1,${NEW}`,
   EMPTY: "",
   PREFIX_ONLY: "whsec_",
   PLAIN: "correct horse battery staple!",
