@@ -10,7 +10,7 @@ import { secretIn } from "../../core/secrets.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { InboundCalls, LinkAnswer, LinkCall } from "../protocol.ts";
-import { endReading, type Reading, RefusedRequest, readBody } from "./body.ts";
+import { endReading, parseJson, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { fieldsOf } from "./form.ts";
 import { type Page, PRIVATE, pageResponse } from "./link-page.ts";
 import { checkOption, OPTIONS, type SelfAnswering, secretNames } from "./preset.ts";
@@ -307,7 +307,7 @@ function parsed(raw: Bytes, contentType: string | null): Json {
   let body: Json;
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(raw);
-    body = isJson ? (JSON.parse(text) as Json) : isForm ? fieldsOf(text) : text;
+    body = isJson ? parseJson(text) : isForm ? fieldsOf(text) : text;
   } catch {
     throw new RefusedRequest(
       400,

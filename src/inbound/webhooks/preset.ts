@@ -88,6 +88,8 @@ export type Identity = {
   readonly type: string;
   /** In place of the parsed body: with what the sender has only in a header. */
   readonly body?: Json;
+  /** The part that all repetitions have in common. @default the body as it was sent */
+  readonly content?: Json;
 };
 
 /** The check of an option, and what its error says: `expected a function`. The error does not show a secret. */
@@ -120,6 +122,8 @@ export type Preset = {
   readonly isFormOnly?: boolean;
   /** Answers a verified handshake, e.g. GitHub's ping. No agent is called. */
   handshake?(body: Json, incoming: Incoming): Response | undefined;
+  /** The bodies of a batch: each is an arrival, with the hash of its JSON. Left out: the body is the arrival. */
+  split?(body: Json): readonly Json[];
   /** The arrival's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
   identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */

@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import { handlers, isNameless, offer } from "../offer.ts";
-import type { AcceptsArrivals, RawArrival } from "../protocol.ts";
+import type { AcceptsArrivals, RawArrival, Verdict } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { MAX_TYPE } from "./limits.ts";
@@ -18,7 +18,7 @@ import {
 } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
 import { misconfigured, unavailable } from "./secrets.ts";
-import { sha256Hex, type Verified } from "./verify.ts";
+import { type Bytes, sha256Hex, type Verified } from "./verify.ts";
 
 /** Answers the requests of its endpoints' paths. Null if no endpoint matches. */
 export type Receiver = (
@@ -86,6 +86,7 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
     body?: Json;
     id?: string;
     arrival?: Arrival;
+    verdict?: Verdict | undefined;
   };
 
 /** The work continues after the time limit, and when the sender closes the connection. */
@@ -135,18 +136,35 @@ async function receive(reception: Reception): Promise<Response> {
   }
   const body = parse(raw, parser);
   reception.body = body;
-  return preset.handshake?.(body, reception) ?? deliver(reception, body);
+  return preset.handshake?.(body, reception) ?? deliverAll(reception, body);
+}
+
+/** Offers the arrivals of a body, one after the other: those of one conversation keep their order. */
+async function deliverAll(reception: Reception, body: Json): Promise<Response> {
+  const parts = orMalformed(() => reception.preset.split?.(body));
+  if (!parts?.length) return deliver(reception, body);
+  let worst: { readonly rank: number; readonly response: Response } | undefined;
+  for (const part of parts) {
+    const raw = new TextEncoder().encode(JSON.stringify(part)) as Bytes;
+    const own: Reception = { ...reception, raw, hash: await sha256Hex(raw), body: part };
+    const response = await deliver(own, part).catch((error) => refuse(own, error));
+    // Where one is refused, the sender repeats all of them: the others are duplicates then.
+    const rank = !response.ok ? 2 : own.verdict === FILTERED.verdict ? 0 : 1;
+    if (!worst || rank > worst.rank) worst = { rank, response };
+  }
+  return (worst as NonNullable<typeof worst>).response;
 }
 
 /** Offers the arrival to its agent. */
 async function deliver(reception: Reception, body: Json): Promise<Response> {
-  const { name: source, preset, options, raw, hash, now: receivedAt } = reception;
-  const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
+  const { name: source, preset, options, raw, now: receivedAt } = reception;
+  const { id, type, content, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "Invalid id or type.");
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
+  const hash = content ? await sha256Hex(JSON.stringify(content)) : reception.hash;
   const received = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
   if (!clickIn(reception, body) && options.events?.includes(type) === false)
     return respond(reception, FILTERED);
@@ -234,10 +252,12 @@ function refuse(reception: Reception, error: unknown): Response {
 }
 
 function respond(
-  { preset, id, body, arrival }: Reception,
+  reception: Reception,
   { status, ...rest }: Outcome,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
+  const { preset, id, body, arrival } = reception;
+  reception.verdict = rest.verdict;
   const outcome = { ...rest, id };
   const own = body === undefined || preset.answer?.({ status, ...outcome }, body, arrival);
   return own instanceof Response ? own : Response.json(outcome, { status, headers });

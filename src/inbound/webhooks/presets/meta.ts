@@ -1,5 +1,6 @@
 /** Meta, e.g. WhatsApp and Messenger: https://developers.facebook.com/docs/graph-api/webhooks/getting-started */
 
+import type { Json } from "../../../core/json.ts";
 import { secretIn } from "../../../core/secrets.ts";
 import { endpoint, type Identity, type Incoming, type PresetOf, secretName } from "../preset.ts";
 import { misconfigured } from "../secrets.ts";
@@ -15,7 +16,7 @@ export type WhatsAppMessage = {
   readonly text?: { readonly body: string };
 };
 
-/** A batch: Meta puts up to 1,000 changes into an arrival. Pass a `schema` for more. */
+/** One message, status or other change: `entry` has one item, with one item of `changes` or `messaging`. Pass a `schema` for more. */
 export type MetaBody = {
   /** E.g. `whatsapp_business_account`, `page` or `instagram`. */
   readonly object: string;
@@ -51,6 +52,9 @@ export type MetaBody = {
   }[];
 };
 
+/** Meta sends up to 1,000 changes in a batch. */
+const MAX_PARTS = 5_000;
+
 type MetaOwn = {
   /** The name of the secret in env that has the verify token, as it is entered with the URL in Meta's dashboard. */
   readonly verifyToken: string;
@@ -59,10 +63,9 @@ type MetaOwn = {
 /**
  * Receives webhooks of Meta: WhatsApp, Messenger, Instagram and others. `secret` names the app secret.
  *
- * The type is the field that has changed, e.g. `messages`; of Messenger and of several fields, the object, e.g. `page`.
- * An arrival is a batch. The id is the message's if it has one new message and nothing else, otherwise the hash of the
- * body: a message that Meta sends again in another batch is another arrival. Where that matters, use the messages' own
- * ids as idempotency keys. Meta signs no time.
+ * Meta sends batches. Each message, status and other change of one is an arrival, whose body has the account and this
+ * change alone. The type is the field that has changed, e.g. `messages`; of Messenger, the object, e.g. `page`. The id is
+ * that of a new message, also if Meta sends it again in another batch, otherwise the hash of the body. Meta signs no time.
  */
 export const meta: PresetOf<MetaBody, MetaOwn> = (options) =>
   endpoint(
@@ -77,6 +80,7 @@ export const meta: PresetOf<MetaBody, MetaOwn> = (options) =>
         const prefix = "sha256=";
         return checkHmac({ encoding: "hex", keys: secrets, message: [raw], prefix, signatures });
       },
+      split: (body) => split(body as Partial<MetaBody>) as unknown as Json[],
       identify: (body, { hash }) => identify(body as Partial<MetaBody>, hash),
     },
     options,
@@ -98,16 +102,43 @@ async function subscribe(
   return new Response(query.get("hub.challenge") ?? "", { headers });
 }
 
+/** One body for each message, status and other change, so that each goes to its own agent. */
+function split({ entry = [], ...batch }: Partial<MetaBody>): MetaBody[] {
+  const bodies = entry.flatMap(({ changes = [], messaging = [], ...account }) => {
+    const parts = [
+      ...changes.flatMap(splitChange).map((change) => ({ changes: [change] })),
+      ...messaging.map((one) => ({ messaging: [one] })),
+    ];
+    return (parts[0] ? parts : [{}]).map((part) => ({
+      ...batch,
+      entry: [{ ...account, ...part }],
+    }));
+  });
+  if (bodies.length > MAX_PARTS) throw new RangeError();
+  return bodies as unknown as MetaBody[];
+}
+
+type Change = NonNullable<MetaBody["entry"][number]["changes"]>[number];
+
+function splitChange(change: Change): readonly Change[] {
+  const { messages = [], statuses = [], contacts, ...value } = change.value ?? {};
+  if (change.field !== "messages" || messages.length + statuses.length < 2) return [change];
+  const about = (user: string, part: object): Change => {
+    const own = contacts?.filter(({ wa_id }) => wa_id === user);
+    const known = own?.[0] ? own : contacts;
+    return { ...change, value: { ...value, ...(known && { contacts: known }), ...part } };
+  };
+  return [
+    ...messages.map((one) => about(one.from, { messages: [one] })),
+    ...statuses.map((one) => about(one.recipient_id, { statuses: [one] })),
+  ];
+}
+
+/** Of one of the bodies of `split()`. */
 function identify({ object = "", entry = [] }: Partial<MetaBody>, hash: string): Identity {
-  const changes = entry.flatMap((one) => one.changes ?? []);
+  const { changes = [], messaging = [] } = entry[0] ?? {};
+  const { field = object, value } = changes[0] ?? {};
   // A status has the id of the message that it is about, so its id is no key.
-  const ids = changes.map(({ field, value }) =>
-    field === "messages" && value?.messages?.length === 1 && !value.statuses
-      ? value.messages[0]?.id
-      : "",
-  );
-  ids.push(...entry.flatMap((one) => one.messaging ?? []).map(({ message }) => message?.mid));
-  const field = changes[0]?.field ?? object;
-  const type = changes.every((change) => change.field === field) ? field : object;
-  return { id: (entry.length === 1 && ids.length === 1 && ids[0]) || hash, type };
+  const message = field === "messages" ? value?.messages?.[0]?.id : messaging[0]?.message?.mid;
+  return { id: message || hash, type: field };
 }

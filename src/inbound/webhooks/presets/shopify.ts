@@ -8,7 +8,8 @@ import { checkHmac } from "../verify.ts";
 export type ShopifyBody = {
   /** Of the header `X-Shopify-Shop-Domain`, e.g. `my-shop.myshopify.com`; added by the receiver if the body has none. */
   readonly shop_domain: string;
-  readonly id?: number;
+  /** A text above 2^53. */
+  readonly id?: number | string;
   /** The global id of the object, e.g. `gid://shopify/Order/820982911946154508`. */
   readonly admin_graphql_api_id?: string;
 } & Readonly<Record<string, Json>>;

@@ -63,8 +63,9 @@ type SlackOwn = {
  * Receives events, clicks and slash commands of Slack at one URL. `secret` names the signing secret.
  *
  * The type of an event is that of the event, e.g. `app_mention`; of a click, a shortcut or a form, that of the
- * interaction, e.g. `block_actions`; of a command, the command, e.g. `/deploy`. The id is the `event_id`, otherwise the
- * hash of the body, which has a `trigger_id` of its own. Arrivals that Slack repeats are found by it.
+ * interaction, e.g. `block_actions`; of a command, the command, e.g. `/deploy`. The id of a message is
+ * made of its team, channel and `ts`; of another event it is the `event_id`, otherwise the hash of the body, which has a
+ * `trigger_id` of its own. Arrivals that Slack repeats are found by it.
  *
  * Commands and interactions are answered with an empty 200. Return a Response from `handle` for others.
  */
@@ -98,7 +99,12 @@ export const slack: PresetOf<SlackBody, SlackOwn> = (options) =>
       },
       identify(body, { hash }) {
         const { event_id, event, type, command } = body as SlackBody;
-        return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "" };
+        const message = event && messageOf(body as SlackBody);
+        return {
+          id: message ?? event_id ?? hash,
+          type: event?.type ?? type ?? command ?? "",
+          ...(message && { content: event as unknown as Json }),
+        };
       },
       reply: (body) => replyOf(body as Raw, options.token),
       answer: ({ status }, body) =>
@@ -106,6 +112,15 @@ export const slack: PresetOf<SlackBody, SlackOwn> = (options) =>
     },
     options,
   );
+
+/** The id of a message: Slack may send one message as several events, each with an `event_id`. */
+function messageOf({
+  team_id,
+  event: { type, subtype, channel, ts } = {} as SlackEvent,
+}: SlackBody) {
+  if (!ts || !/^(message|app_mention)$/.test(type) || typeof channel !== "string") return undefined;
+  return [team_id, channel, ts.replace(".", "-"), type, subtype].filter(Boolean).join("-");
+}
 
 type Place = {
   readonly channel?: Json;

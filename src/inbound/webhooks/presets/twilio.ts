@@ -106,7 +106,7 @@ function parametersOf({ headers, raw }: Incoming): string | undefined {
 
 /**
  * What Twilio may have signed: the URL with and without its port. A request's URL was parsed, which escapes characters
- * that Twilio does not escape, so it is also tried as a form escapes it.
+ * that Twilio does not escape, so its query is also tried without these escapes, and as a form and a URI escape it.
  */
 function candidates(requested: URL, configured: string | undefined): readonly string[] {
   const urls =
@@ -114,16 +114,26 @@ function candidates(requested: URL, configured: string | undefined): readonly st
       ? [requested.href]
       : [configured, configured.split("?", 1) + requested.search];
   const parsed = urls.map((url) => new URL(url).href);
-  const all = [...urls, ...parsed, ...parsed.map(escapedAsForm)];
+  const all = [...urls, ...parsed, ...parsed.flatMap(otherwiseEscaped)];
   return [...new Set(all.flatMap(withAndWithoutPort))];
 }
 
-function escapedAsForm(url: string): string {
+/** What a parser of URLs escapes in a query, and others do not. */
+const ESCAPED = /%(22|27|3C|3E)/g;
+
+function otherwiseEscaped(url: string): readonly string[] {
   const start = url.indexOf("?") + 1;
-  if (start === 0) return url;
-  const pairs = [...new URLSearchParams(url.slice(start))];
-  const escaped = pairs.map((pair) => pair.map(encodeURIComponent).join("="));
-  return url.slice(0, start) + escaped.join("&");
+  if (start === 0) return [];
+  const query = url.slice(start);
+  const pairs = [...new URLSearchParams(query)];
+  const asUri = pairs.map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
+  const others = [
+    query.replaceAll("%27", "'"),
+    query.replace(ESCAPED, decodeURIComponent),
+    asUri,
+    asUri.replaceAll("%20", "+"),
+  ];
+  return others.map((other) => url.slice(0, start) + other);
 }
 
 function withAndWithoutPort(url: string): readonly string[] {

@@ -88,6 +88,11 @@ describe("the preset of Twilio", () => {
       ["http://app.example/hooks/twilio?a=1", "http://app.example:80/hooks/twilio?a=1"],
       ["https://app.example:8443/hooks/twilio", "https://app.example/hooks/twilio"],
       ["https://app.example/hooks/twilio?n=O'N", "https://app.example/hooks/twilio?n=O'N"],
+      ["https://app.example/hooks/twilio?n=O'N+x", "https://app.example/hooks/twilio?n=O'N+x"],
+      [
+        "https://app.example/hooks/twilio?n=a%2Bb+c'd",
+        "https://app.example/hooks/twilio?n=a%2Bb+c'd",
+      ],
     ] as const;
     for (const [url, signedUrl] of cases) {
       const sent = request(url, body, sign(SECRET, signedUrl, parametersOf(body)));

@@ -24,17 +24,37 @@ describe("an event of Slack", () => {
     const endpoint = slack({ ...options, token: "SLACK_BOT_TOKEN" });
     const response = await receive(endpoint, ofSlack(event({ channel: "C1", ts: "1.5" })));
     expect(response.status).toBe(200);
-    expect(await response.json()).toEqual({ verdict: "accepted", id: "Ev0123ABCD" });
+    const id = "T1-C1-1-5-app_mention";
+    expect(await response.json()).toEqual({ verdict: "accepted", id });
     expect(arrivals).toEqual([
       {
         source: "slack",
-        id: "Ev0123ABCD",
+        id,
         type: "app_mention",
         body: event({ channel: "C1", ts: "1.5" }),
         receivedAt: expect.any(Number),
         reply: { kind: "slack", token: "SLACK_BOT_TOKEN", channel: "C1", thread: "1.5" },
       },
     ]);
+  });
+
+  it("I1: is one arrival of one body for each message, whatever its event ids", async () => {
+    const { agent, options } = recording();
+    const message = { channel: "C1", ts: "1712345678.000100" };
+    const sent = [
+      event(message),
+      { ...event(message), event_id: "Ev2", event_time: 2 },
+      event({ ...message, type: "message", subtype: "message_changed", ts: "1712345679.000200" }),
+      event({ ...message, type: "reaction_added" }),
+    ];
+    for (const body of sent) await receive(slack(options), ofSlack(body));
+    expect(agent.calls.map(({ args }) => args)).toEqual([
+      ["T1-C1-1712345678-000100-app_mention"],
+      ["T1-C1-1712345679-000200-message-message_changed"],
+      ["Ev0123ABCD"],
+    ]);
+    const [first, second] = agent.requests.map(({ arrival }) => arrival.hash);
+    expect(second).toBe(first);
   });
 
   it("replies where the conversation is", async () => {
