@@ -160,8 +160,9 @@ function headersOf({ inReplyTo, references }: EmailDestination, id: string) {
   const thread = [
     ...new Set([...(references?.split(" ") ?? []), ...(inReplyTo ? [inReplyTo] : [])]),
   ];
-  // The oldest are left out where a header does not take all of them.
-  while (byteLength(thread.join(" ")) > MAX_HEADER_BYTES) thread.shift();
+  // Clients find the conversation by the first one and the newest.
+  while (byteLength(thread.join(" ")) > MAX_HEADER_BYTES)
+    thread.splice(thread.length > 2 ? 1 : 0, 1);
   return {
     "Auto-Submitted": inReplyTo === undefined ? "auto-generated" : "auto-replied",
     "X-Perdure-Delivery": digest(id),

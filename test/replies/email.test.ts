@@ -56,7 +56,7 @@ describe("An e-mail", () => {
     expect((await sentBy("done", plain)).sent[0]?.subject).toBe("Re: your message");
   });
 
-  it("O2: the oldest references are left out above the limit of a header", async () => {
+  it("O2: above the limit of a header, the first reference and the newest ones are kept", async () => {
     const ids = Array.from(
       { length: 120 },
       (_, index) => `<${index}-${"x".repeat(40)}@example.org>`,
@@ -64,7 +64,13 @@ describe("An e-mail", () => {
     const { sent } = await sentBy("done", { ...TO.email, references: ids.join(" ") });
     const { References = "" } = sent[0]?.headers ?? {};
     expect(References.length).toBeLessThanOrEqual(2_048);
+    expect(References.startsWith(`${ids[0]} `)).toBe(true);
     expect(References.endsWith(`${ids.at(-1)} <b@example.org>`)).toBe(true);
+    // Two that do not fit together, as they have 1,800 bytes each.
+    const long = `<${"é".repeat(900)}@example.org>`;
+    const inReplyTo = long.replace(">", "2>");
+    const two = await sentBy("done", { ...TO.email, references: long, inReplyTo } as never);
+    expect(two.sent[0]?.headers?.References).toBe(inReplyTo);
   });
 
   it.each([
