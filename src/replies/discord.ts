@@ -13,6 +13,7 @@ import { digest } from "../core/text.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
 import { POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
 import { matching, oneForm, replyKind } from "./kind.ts";
+import { parseMarkdown } from "./markdown.ts";
 import type { MessageRules } from "./message.ts";
 import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
@@ -41,7 +42,9 @@ export type DiscordDestination = WithPolicy & { readonly kind: "discord" } & (
 
 /**
  * A channel of Discord. The event is a text, or `{ text }` with `embeds`, `components`, `flags` or `allowed_mentions`.
- * Without `allowed_mentions` the message has no mentions. A text above 2,000 characters is cut.
+ * The text is
+ * Markdown; a table is shown as code. Without `allowed_mentions` the message has no mentions. A text above 2,000
+ * characters is cut.
  *
  * @param channel its id
  * @param options.token the name of the secret in `env` that has the bot's token
@@ -64,7 +67,25 @@ const RULES: MessageRules = {
   kind: "discord",
   maxLength: 2_000,
   fields: ["embeds", "components", "flags", "allowed_mentions"],
+  render: (text, { isMarkdown }) => ({ text: isMarkdown ? toDiscord(text) : text }),
 };
+
+/** Discord shows Markdown, but for tables and the smaller headings. */
+function toDiscord(markdown: string): string {
+  if (!/^ {0,3}####|\|/m.test(markdown)) return markdown;
+  const lines = parseMarkdown(markdown).map((block) => {
+    if (block.kind === "line") {
+      const title = block.source.replace(/^[# \t]+/, "");
+      return (block.level ?? 0) > 3 ? `**${title.replaceAll("**", "")}**` : block.source;
+    }
+    const fence = "`".repeat(
+      Math.max(3, ...(block.text.match(/`+/g) ?? []).map(({ length }) => length + 1)),
+    );
+    return `${fence}${block.kind === "code" ? block.language : ""}\n${block.text}\n${fence}`;
+  });
+  return lines.join("\n");
+}
+
 const API = "https://discord.com/api/v10";
 /**
  * Discord asks for this form, with a page that exists: that of the platform, as Perdure has none yet.

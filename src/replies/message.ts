@@ -26,14 +26,29 @@ const CONTROLS = /(?![\t\n])\p{Cc}/gu;
 export type MessageRules = {
   /** The stored kind of destination. */
   readonly kind: string;
-  /** UTF-16 code units of a text, after `escape`. */
+  /** UTF-16 code units of a text, after `render`. */
   readonly maxLength: number;
   /** Fields of an event that are passed on beside `text`. */
   readonly fields: readonly string[];
-  readonly escape?: (text: string) => string;
-  /** The end of a text that was cut off within something that `escape` has written. */
-  readonly partial?: RegExp;
+  /** The text in the provider's markup. */
+  readonly render?: (text: string, options: RenderOptions) => Rendered;
+  /** Ends a text that was cut within something that `render` has written. No longer than what it gets. */
+  readonly repair?: (text: string) => string;
 };
+
+export type RenderOptions = {
+  /** Otherwise it is JSON, or the app has written it in the provider's own markup. */
+  readonly isMarkdown: boolean;
+  readonly extras: Readonly<Record<string, unknown>>;
+};
+
+type Rendered = {
+  readonly text: string;
+  /** Ranges of the text, in UTF-16 code units. */
+  readonly entities?: readonly Entity[];
+};
+
+export type Entity = { readonly type: string; readonly offset: number; readonly length: number };
 
 export type Message = {
   readonly text: string;
@@ -65,14 +80,20 @@ function problemOfText(name: string, text: unknown): string | undefined {
 export function messageOf({ event }: Delivery, rules: MessageRules): Message {
   const problem = problemOfMessage(event, rules);
   if (problem) throw new UndeliverableError(problem);
-  const { text: given, extras } = contentOf(event as string | Record<string, unknown>);
+  const { text: given, extras, isMarkdown } = contentOf(event as string | Record<string, unknown>);
   const clean = given.toWellFormed().replace(CONTROLS, "");
-  const text = rules.escape?.(clean) ?? clean;
-  const isLong = text.length > rules.maxLength;
+  // Markup makes a text shorter at most by half, but for URLs.
+  const most = 4 * rules.maxLength;
+  const { text, entities = [] } = rules.render?.(clean.slice(0, most), { isMarkdown, extras }) ?? {
+    text: clean,
+  };
+  const isLong = text.length > rules.maxLength || clean.length > most;
+  const kept = isLong ? cut(text, rules) : text;
+  const shown = entities.filter(({ offset, length }) => offset + length <= kept.length);
   return {
-    text: isLong ? cut(text, rules) : text,
-    extras,
-    cutFrom: isLong ? text.length : undefined,
+    text: kept,
+    extras: shown.length > 0 ? { ...extras, entities: shown } : extras,
+    cutFrom: isLong ? Math.max(text.length, clean.length) : undefined,
   };
 }
 
@@ -89,16 +110,19 @@ export function reportCut(
   reportProblem({ type: "outbox:cut", level: "warn", message, ids });
 }
 
-function cut(text: string, { maxLength, partial }: MessageRules): string {
+function cut(text: string, { maxLength, repair }: MessageRules): string {
   const kept = text.slice(0, maxLength - CUT.length).replace(/[\uD800-\uDBFF]$/, "");
-  return (partial ? kept.replace(partial, "") : kept) + CUT;
+  return (repair?.(kept) ?? kept) + CUT;
 }
 
-function contentOf(event: string | Record<string, unknown>): Pick<Message, "text" | "extras"> {
-  if (typeof event === "string") return { text: event, extras: {} };
-  if (isEnd(event)) return { text: textOfEnd(event.data), extras: {} };
+function contentOf(event: string | Record<string, unknown>) {
+  if (typeof event === "string") return { text: event, extras: {}, isMarkdown: true };
+  if (isEnd(event)) {
+    const { data } = event;
+    return { text: textOfEnd(data), extras: {}, isMarkdown: typeof data.output === "string" };
+  }
   const { text, ...extras } = event;
-  return { text: text as string, extras };
+  return { text: text as string, extras, isMarkdown: true };
 }
 
 type End = {

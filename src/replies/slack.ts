@@ -13,6 +13,7 @@ import { digest } from "../core/text.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
 import { POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
 import { matching, oneForm, replyKind } from "./kind.ts";
+import { parseMarkdown, type Span } from "./markdown.ts";
 import type { MessageRules } from "./message.ts";
 import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
@@ -38,8 +39,9 @@ export type SlackDestination = WithPolicy & { readonly kind: "slack" } & (
 
 /**
  * A channel of Slack. The event is a text, or `{ text }` with `blocks`, `attachments`, `mrkdwn`, `metadata`,
- * `unfurl_links`, `unfurl_media`, `reply_broadcast`, `response_type`, `replace_original` or `delete_original`. In the text,
- * `&`, `<` and `>` are escaped, so that a text has no mentions. A text above 40,000 characters is cut.
+ * `unfurl_links`, `unfurl_media`, `reply_broadcast`, `response_type`, `replace_original` or `delete_original`. The text
+ * is Markdown, and is sent as Slack's mrkdwn; with `mrkdwn`, it is sent as it is. `&`, `<` and `>` are escaped, so that it
+ * has no mentions. A text above 40,000 characters is cut.
  *
  * @param channel its id
  * @param options.token the name of the secret in `env` that has the bot's token
@@ -54,6 +56,52 @@ export function slack(options: WithPolicy & { responseUrl: string }): SlackDesti
 export function slack(to: string | object, options: object = {}): SlackDestination {
   const fields = typeof to === "string" ? { channel: to, ...options } : to;
   return { kind: "slack", ...fields } as SlackDestination;
+}
+
+const FENCE = "```";
+
+/** https://docs.slack.dev/messaging/formatting-message-text#escaping */
+const escapeText = (text: string) =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+/** https://docs.slack.dev/messaging/formatting-message-text#basic-formatting */
+function toMrkdwn(markdown: string): string {
+  const lines = parseMarkdown(markdown).map((block) => {
+    if (block.kind === "line") return toLine(block.spans);
+    return `${FENCE}\n${escapeText(block.text.replaceAll(FENCE, "`\u200B``"))}\n${FENCE}`;
+  });
+  return lines.join("\n");
+}
+
+function toLine(spans: readonly Span[]): string {
+  let last = "";
+  const shown = spans.map((span, at) => {
+    const text = toSpan(span);
+    const [before, after] = [last.slice(-1), text.slice(0, 1)];
+    last = text;
+    // Marks work only beside spaces and punctuation.
+    const joins = hasMarks(span) && /[*_~`]/.test(after) && /[\p{L}\p{N}*_~`]/u.test(before);
+    const follows = hasMarks(spans[at - 1]) && /[*_~`]/.test(before) && /[\p{L}\p{N}]/u.test(after);
+    return joins || follows ? `\u200B${text}` : text;
+  });
+  return shown.join("");
+}
+
+const hasMarks = (span: Span | undefined) =>
+  (span?.isBold ?? span?.isItalic ?? span?.isStruck ?? span?.isCode) === true;
+
+function toSpan({ text, href, isCode, isBold, isItalic, isStruck }: Span): string {
+  if (isCode) return `\`${escapeText(text)}\``;
+  const url = href?.replaceAll("|", "%7C").replaceAll("<", "%3C").replaceAll(">", "%3E");
+  const label = escapeText(text);
+  const inner =
+    url === undefined || text === href || text.trim() === ""
+      ? label
+      : `<${escapeText(url)}|${label}>`;
+  const marks = `${isBold ? "*" : ""}${isItalic ? "_" : ""}${isStruck ? "~" : ""}`;
+  const core = inner.trim();
+  if (marks === "" || core === "") return inner;
+  return inner.replace(core, () => marks + core + [...marks].reverse().join(""));
 }
 
 const RULES: MessageRules = {
@@ -72,9 +120,16 @@ const RULES: MessageRules = {
     "replace_original",
     "delete_original",
   ],
-  // https://docs.slack.dev/messaging/formatting-message-text#escaping
-  escape: (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;"),
-  partial: /&[a-z]{0,3}$/,
+  // Where the app sets `mrkdwn`, the text has Slack's own markup, or none.
+  render: (text, { isMarkdown, extras }) => ({
+    text: isMarkdown && extras.mrkdwn === undefined ? toMrkdwn(text) : escapeText(text),
+  }),
+  repair(text) {
+    const whole = text.replace(/(&[a-z]{0,3}|<[^<>]*)$/, "");
+    return whole.split(FENCE).length % 2 === 1
+      ? whole
+      : `${whole.slice(0, -FENCE.length - 1)}\n${FENCE}`;
+  },
 };
 
 const API = "https://slack.com/api";

@@ -12,7 +12,8 @@ import { invalidMessage } from "../core/options/options.ts";
 import { RefusedError } from "../kernel/outbox/index.ts";
 import { checked, POLICY, SECRET_NAME, type WithPolicy } from "../kernel/outbox/internal.ts";
 import { replyKind } from "./kind.ts";
-import type { MessageRules } from "./message.ts";
+import { parseMarkdown, type Span } from "./markdown.ts";
+import type { Entity, MessageRules } from "./message.ts";
 import { failureIn, millisecondsOf, objectIn, type ProviderResponse } from "./provider.ts";
 
 /** A chat of Telegram. */
@@ -30,8 +31,8 @@ export type TelegramDestination = WithPolicy & {
 
 /**
  * A chat of Telegram. The event is a text, or `{ text }` with `parse_mode`, `entities`, `reply_markup`,
- * `link_preview_options`, `disable_notification` or `protect_content`. Without `parse_mode` the text has no markup. A text
- * above 4,096 characters is cut.
+ * `link_preview_options`, `disable_notification` or `protect_content`. The text is
+ * Markdown, and is sent with its styles; with `parse_mode` or `entities`, it is sent as it is. A text above 4,096 characters is cut.
  *
  * @param chat its id, or the `@name` of a public channel or group
  * @param options.token the name of the secret in `env` that has the bot's token
@@ -55,7 +56,45 @@ const RULES: MessageRules = {
     "disable_notification",
     "protect_content",
   ],
+  render: (text, { isMarkdown, extras }) =>
+    isMarkdown && (extras.parse_mode ?? extras.entities) === undefined
+      ? withEntities(text)
+      : { text },
 };
+/** Telegram ignores further ones. https://core.telegram.org/api/entities */
+const MAX_ENTITIES = 100;
+
+/** A text without markup, and its styles as ranges: nothing has to be escaped, and it can be cut. */
+function withEntities(markdown: string) {
+  let text = "";
+  const entities: Entity[] = [];
+  const add = (content: string, types: readonly object[]) => {
+    for (const type of content.trim() === "" ? [] : types)
+      entities.push({ ...type, offset: text.length, length: content.length } as Entity);
+    text += content;
+  };
+  for (const [at, block] of parseMarkdown(markdown).entries()) {
+    if (at > 0) text += "\n";
+    if (block.kind === "line") for (const span of block.spans) add(span.text, typesOf(span));
+    else {
+      const language = block.kind === "code" && block.language;
+      add(block.text, [{ type: "pre", ...(language && { language }) }]);
+    }
+  }
+  return { text, entities: entities.slice(0, MAX_ENTITIES) };
+}
+
+function typesOf({ isCode, isBold, isItalic, isStruck, href, text }: Span): object[] {
+  // Code takes no other style.
+  if (isCode) return [{ type: "code" }];
+  return [
+    ...(isBold ? [{ type: "bold" }] : []),
+    ...(isItalic ? [{ type: "italic" }] : []),
+    ...(isStruck ? [{ type: "strikethrough" }] : []),
+    ...(href !== undefined && href !== text ? [{ type: "text_link", url: href }] : []),
+  ];
+}
+
 const API = "https://api.telegram.org";
 const CHAT = /^(@[A-Za-z]\w{3,31}|-?[1-9]\d{0,15})$/;
 
