@@ -1,7 +1,7 @@
 /** A kind of destination that sends messages: what all of them have in common. One provider is one file beside it. */
 
 import type * as z from "zod";
-import { because } from "../core/failures.ts";
+import { because, failureOf as readFailure } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import type { Adapter, Delivery } from "../kernel/outbox/index.ts";
 import {
@@ -103,7 +103,10 @@ export function replyKind<To extends AnyTo>(name: string, provider: Provider<To>
         request: async (call, failureOf) => {
           const response = await request({ provider: name, signal, now, ...call });
           const failure = failureOf(response);
-          if (failure) throw because(failure, "answered", response.status);
+          if (failure)
+            throw readFailure(failure).cause
+              ? failure
+              : because(failure, "answered", response.status);
           return response;
         },
       });

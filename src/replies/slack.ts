@@ -2,12 +2,13 @@
  * Sends a message to Slack: with a bot's token by `chat.postMessage`, or to the `response_url` of a command or a click.
  *
  * Slack does not recognize a repetition: an attempt whose outcome is not known becomes a dead letter. Answers with
- * `ok: false` are permanent failures, but for tokens and passing troubles (`RETRIED`), and for errors after which the
+ * `ok: false` are permanent failures, but for tokens (`TOKEN_REFUSED`) and passing troubles (`RETRIED`), and for errors after which the
  * message may have been posted (`UNKNOWN`).
  * https://docs.slack.dev/reference/methods/chat.postMessage
  * https://docs.slack.dev/interactivity/handling-user-interaction#message_responses
  */
 
+import { because } from "../core/failures.ts";
 import { oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
@@ -137,16 +138,16 @@ const CHANNEL = /^[CDGUW][A-Z0-9]{2,30}$/;
 const TIMESTAMP = /^\d{1,12}\.\d{1,6}$/;
 const MAX_URL = 1_024;
 
-/** Not acted on, and another attempt may succeed: a token that can be replaced, or a passing trouble. */
-const RETRIED: ReadonlySet<string> = new Set([
+/** Not acted on, and another attempt may succeed with another token. */
+const TOKEN_REFUSED: ReadonlySet<string> = new Set([
   "account_inactive",
   "invalid_auth",
   "not_authed",
-  "request_timeout",
-  "team_added_to_org",
   "token_expired",
   "token_revoked",
 ]);
+/** Not acted on, because of a passing trouble. */
+const RETRIED: ReadonlySet<string> = new Set(["request_timeout", "team_added_to_org"]);
 const LIMITED: ReadonlySet<string> = new Set([
   "ratelimited",
   "rate_limited",
@@ -230,6 +231,8 @@ function failureOf(response: ProviderResponse, isToUrl: boolean): Error | undefi
     const retryAfterMs = response.waitMs ?? millisecondsOf(retry_after) ?? 30_000;
     return new RefusedError(says, { retryAfterMs });
   }
+  // Slack answers so with the status 200.
+  if (TOKEN_REFUSED.has(error)) return because(new RefusedError(says), "answered", 401);
   if (RETRIED.has(error)) return new RefusedError(says);
   return UNKNOWN.has(error) ? new Error(says) : new UndeliverableError(says);
 }

@@ -6,6 +6,7 @@
  * https://core.telegram.org/bots/api#sendmessage
  */
 
+import { because } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { count, oneOf, optionsOf } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
@@ -148,7 +149,7 @@ function failureOf(response: ProviderResponse): Error | undefined {
   const { status, says } = response;
   if (status === 200 && objectIn(response).ok === true) return undefined;
   // A token of the wrong form.
-  if (status === 404) return new RefusedError(says);
+  if (status === 404) return because(new RefusedError(says), "answered", 401);
   if (status === 200) return new Error(`${says}, which is no answer of its API`);
   const { retry_after } = Object(objectIn(response).parameters) as { retry_after?: unknown };
   return failureIn(response, millisecondsOf(retry_after) ?? response.waitMs);

@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { failureOf } from "../../src/core/failures.ts";
 import type { Problem } from "../../src/core/problems.ts";
 import { slack } from "../../src/replies/index.ts";
 import { ANY_CHARACTER } from "../support/characters.ts";
@@ -321,6 +322,22 @@ describe("An answer", () => {
     expect(await waited("Fri, 01 Jan 2100 00:00:00 GMT")).toBe(86_400_000);
     expect(await waited("soon")).toBe(60_000);
   });
+
+  it.each([
+    ["slack", { status: 200, body: { ok: false, error: "token_revoked" } }],
+    ["slack", { status: 200, body: { ok: false, error: "invalid_auth" } }],
+    ["telegram", { status: 404, body: { ok: false, description: "Not Found" } }],
+    ["discord", { status: 401, body: { message: "401: Unauthorized" } }],
+    ["github", { status: 401, body: { message: "Bad credentials" } }],
+  ] as const)(
+    "O3: a token that %s refuses is a refused secret, whatever the status",
+    async (name, answer) => {
+      const { url } = givenProvider(() => answer);
+      const { failure } = await sendTo(TO[name], "done", { apis: apisAt(url) });
+      expect(failure).toMatchObject({ name: "RefusedError" });
+      expect(failureOf(failure).cause).toEqual({ code: "answered", detail: 401 });
+    },
+  );
 
   it("O3: GitHub's primary limit is waited for until its reset", async () => {
     const reset = Math.ceil(Date.now() / 1_000) + 100;

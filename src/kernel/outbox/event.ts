@@ -24,6 +24,8 @@ export function payloadOf(event: unknown, maxBytes: number): string {
   return jsonTextOf("event", event, { maxBytes, refuse });
 }
 
+/** Delivery ids of alerts. */
+export const ALERT_PREFIX = "alert:";
 const PREFIX = "submission:";
 const DIGEST = "sha256:";
 /** Of a submission's id that is part of a delivery id, which travels in headers. */

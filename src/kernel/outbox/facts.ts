@@ -3,6 +3,7 @@
 import { type Cause, causeOf, readFailure } from "../../core/failures.ts";
 import { type Destination, withoutSecrets } from "./destinations/index.ts";
 import { STILL_WAITING } from "./errors.ts";
+import { ALERT_PREFIX } from "./event.ts";
 import type { Endpoint } from "./types.ts";
 
 /** Waiting rows and dead letters that one report reads at most, each. */
@@ -111,7 +112,8 @@ function add(groups: Map<string, DeliveryGroup & { ids: string[] }>, row: Row): 
   const { message: error, cause: failure } = readFailure(row.error ?? "");
   const cause = causeOf(error);
   // A receiver's answer may be another one each time.
-  const parts = [state, key, isPoison, isUncertain, groups.size < MOST_GROUPS && cause];
+  const isAlert = id.startsWith(ALERT_PREFIX);
+  const parts = [state, key, isPoison, isUncertain, isAlert, groups.size < MOST_GROUPS && cause];
   const name = JSON.stringify(parts);
   const known = groups.get(name);
   // Above the limit, only groups of new destinations are left out.

@@ -36,5 +36,5 @@ export {
   STILL_WAITING,
   UndeliverableError,
 } from "./errors.ts";
-export { deliveryIdOf } from "./event.ts";
+export { ALERT_PREFIX, deliveryIdOf } from "./event.ts";
 export { type OpenTarget, openDeliveries, TARGET } from "./store/open-work.ts";

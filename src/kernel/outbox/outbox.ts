@@ -199,6 +199,11 @@ export class Outbox extends Capability {
     return this.#destinations.problemOf(destination, name);
   }
 
+  /** @internal As `problemOf`, without what depends on `env` and on options of the outbox. */
+  problemOfForm(destination: unknown, name = "destination"): string | undefined {
+    return this.#destinations.problemOfForm(destination, name);
+  }
+
   /** @internal The delivery id of a start of this host. */
   startId(start: WorkflowStartDestination): string {
     return startId(start, this.#tracksWorkflows);

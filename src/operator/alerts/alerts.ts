@@ -7,20 +7,20 @@
 
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { Capability, listeners, type ModuleEvent } from "../../core/lifecycle/work-loop.ts";
-import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
 import { withTimeout } from "../../core/timeout.ts";
+import type { Destination } from "../../kernel/outbox/index.ts";
+import { ALERT_PREFIX } from "../../kernel/outbox/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlertEvent } from "../protocol.ts";
 import { healthReport } from "../report/report.ts";
 import { type Alert, decide, isOpen } from "./decide.ts";
-import { messageFor, takesAlerts } from "./message.ts";
+import { messageFor, problemOfKind } from "./message.ts";
 import type { AlertSettings } from "./options.ts";
+import { alertProblems } from "./problem.ts";
 import { readAlerts, writeAlerts } from "./store.ts";
 
 /** An app's getScheduledTasks() that hangs must not hold the alarm. */
 const CHECK_TIMEOUT_MS = 20_000;
-/** Of the delivery ids: what happens to an alert's own delivery causes no check. */
-const PREFIX = "alert:";
 const FAILED =
   /^(submission:(error|retry)|outbox:dead|scheduler:(failed|invalid)|inbound:refused|workflow:errored)$/;
 
@@ -29,25 +29,32 @@ export class Alerts extends Capability {
   #hasOpen = false;
   /** Since when each wake found work in flight. */
   #busySince: number | undefined;
+  private readonly settings: AlertSettings | undefined;
 
   /**
-   * @param settings undefined: it sends none, and keeps the wakes of sub-agents that do
-   * @throws InvalidOptionError for a destination that the outbox refuses
+   * A destination that the outbox refuses stops no agent: it is logged and reported, and once its secret is set, alerts that
+   * wait are sent.
+   *
+   * @param declared undefined: it sends none, and keeps the wakes of sub-agents that do
    */
   constructor(
     private readonly agent: OperatedAgent,
-    private readonly settings: AlertSettings | undefined,
+    declared: AlertSettings | undefined,
     clock: Clock = systemClock,
   ) {
     super("perdure.alerts", clock);
-    if (!settings) return;
-    const { to } = settings;
-    const problem = agent.capabilities.outbox.problemOf(to, "alerts.to");
-    if (problem) throw new InvalidOptionError("alerts.to", problem);
-    if (!takesAlerts(to)) {
-      const expected = "what slack(), webhook(), email() or another destination of events returns";
-      throw invalidOption("alerts.to", to, expected);
+    if (!declared) return;
+    const { to } = declared;
+    const { outbox } = agent.capabilities;
+    const form = outbox.problemOfForm(to, "alerts.to") ?? problemOfKind(to);
+    const problem = form ?? outbox.problemOf(to, "alerts.to");
+    if (problem) {
+      alertProblems.set(agent.storage, problem);
+      console.error(`[perdure] alerts are not sent: ${problem}`);
     }
+    // Nothing can be stored for a destination of another form.
+    if (form) return;
+    this.settings = declared;
     listeners.set(agent.storage, (event) => this.#heard(event));
   }
 
@@ -59,8 +66,9 @@ export class Alerts extends Capability {
     if (this.#hasOpen) this.#checkBy(this.loop.clock.now() + this.settings.after);
   }
 
+  /** What happens to the delivery of an alert causes no check. */
   #heard({ type, id, attempt, state, isBusy }: ModuleEvent): void {
-    if (!this.settings || id?.startsWith(PREFIX)) return;
+    if (!this.settings || id?.startsWith(ALERT_PREFIX)) return;
     const { after } = this.settings;
     const now = this.loop.clock.now();
     const isFailure =
@@ -119,7 +127,9 @@ export class Alerts extends Capability {
     const state = overAt === null ? "open" : "over";
     const event: AlertEvent = { type: "perdure.alert", state, finding, agent, name, at };
     const payload = JSON.stringify(messageFor(to, event));
+    // A message that comes twice is better than none, and than a dead letter that a person has to judge.
+    const repeated = { ...to, policy: { mayRepeat: true, ...to.policy } } as Destination;
     // Also when the outbox is full.
-    outbox.enqueue(`${PREFIX}${crypto.randomUUID()}`, to, payload);
+    outbox.enqueue(`${ALERT_PREFIX}${crypto.randomUUID()}`, repeated, payload);
   }
 }

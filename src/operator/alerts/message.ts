@@ -1,14 +1,20 @@
 /** What an alert says: a text for people, an event for webhooks and other programs. */
 
+import { preview } from "../../core/json.ts";
 import { line } from "../../core/operated/text.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import type { AgentRef, AlertEvent } from "../protocol.ts";
 
 const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];
 const NOT_FOR_EVENTS: readonly string[] = ["workflow", "workflow-start", "otlp"];
 
-export function takesAlerts({ kind }: Destination): boolean {
-  return !NOT_FOR_EVENTS.includes(kind);
+/** Why a valid destination takes no alerts, as a sentence; undefined where it does. */
+export function problemOfKind({ kind }: Destination): string | undefined {
+  if (!NOT_FOR_EVENTS.includes(kind)) return undefined;
+  const expected =
+    "expected what slack(), webhook(), email() or another destination of events returns";
+  return invalidMessage("alerts.to.kind", preview(kind), expected);
 }
 
 export function messageFor({ kind }: Destination, event: AlertEvent): object {

@@ -15,6 +15,7 @@ export const FINDINGS = {
   "workflow-failed": "succeeds",
   "workflow-missing": "succeeds",
   "mcp-server-fails": "succeeds",
+  "alerts-not-sent": "delivers",
   "work-without-alarm": "onTime",
   "alarm-without-work": "onTime",
   // Asked by the API

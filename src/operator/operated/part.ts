@@ -1,6 +1,7 @@
 /** Workflows that the agent tracks, and its MCP servers, for operators, where the agent runs. */
 
 import { operatedPart } from "../../core/operated/part.ts";
+import { alertProblems, alertsNotSent } from "../alerts/problem.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { VERBS, WORKFLOWS } from "./actions.ts";
 import { mcpFacts, mcpServerFails } from "./mcp.ts";
@@ -33,5 +34,10 @@ export const PARTS = {
     answers: ["succeeds"],
     facts: async ({ host }: OperatedAgent, now) => mcpFacts(host, now),
     rules: [mcpServerFails],
+  }),
+  alerts: operatedPart({
+    answers: ["delivers"],
+    facts: async ({ storage }: OperatedAgent) => alertProblems.get(storage),
+    rules: [alertsNotSent],
   }),
 };

@@ -4,12 +4,11 @@ import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
 import type { ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
-import { Durable } from "../../../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
-import { replies, slack } from "../../../src/replies/index.ts";
+import { slack } from "../../../src/replies/index.ts";
 import { inObject, wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
@@ -295,24 +294,55 @@ it.each([
   expect(() => operations({ alerts } as never)).toThrow(problem);
 });
 
-it("refuses at the start a destination that the outbox refuses, or that takes no events", async () => {
-  for (const [to, problem] of [
-    [slack("C0123456789", { token: "NO_SUCH" }), /^Invalid alerts\.to\.token \(not shown/],
-    [
-      { kind: "otlp", url: "https://x.example" },
-      /^Invalid alerts\.to\.kind "otlp": expected an installed kind/,
-    ],
-    [7, /^Invalid alerts\.to 7: expected what a function such as webhook\(\)/],
-  ] as const) {
-    const { stub } = given();
-    await inside(stub, (object, ctx) => {
-      const other = Object.create(object, {
-        lifecycle: { value: { use: () => other.lifecycle } },
-        ctx: { value: ctx },
-      }) as AlertsObject;
-      // In any order.
-      const features = [operations({ alerts: { to } as never }), replies()];
-      expect(() => new Durable(other, { model: "none", features })).toThrow(problem);
-    });
-  }
+it.each([
+  [slack("C0123456789", { token: "NO_SUCH_TOKEN" }), /token NO_SUCH_TOKEN: .*put NO_SUCH_TOKEN\.$/],
+  [webhook("https://x.example", { secret: "NO_SUCH_SECRET" }), /put NO_SUCH_SECRET\.$/],
+  [webhook("ftp://x.example", { secret: "HOOK_SECRET" }), /^Invalid alerts\.to\.url "ftp:/],
+  [
+    { kind: "otlp", url: "https://x.example" },
+    /^Invalid alerts\.to\.kind "otlp": expected an installed/,
+  ],
+  [
+    { kind: "workflow", workflow: "W", instance: "instance-1", eventType: "t" },
+    /^Invalid alerts\.to\.kind "workflow"/,
+  ],
+  [7, /^Invalid alerts\.to 7: expected what a function such as webhook\(\)/],
+])(
+  "a destination that cannot get alerts stops no agent, and is a finding: %o",
+  async (to, problem) => {
+    const { stub } = given({ to } as never);
+    const { submissionId } = await stub.submitMessages([message("hello")]);
+    expect(await stub.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
+    const { operations: verbs } = capabilitiesOf(stub);
+    expect((await verbs.healthReport()).findings).toMatchObject([
+      { code: "alerts-not-sent", severity: "error", cause: expect.stringMatching(problem) },
+    ]);
+  },
+);
+
+it("O2: an alert that waits for its secret is not lost", async () => {
+  const { stub } = given({ to: slack("C0123456789", { token: "NO_SUCH_TOKEN" }) });
+  await failed(stub);
+  await wakeAll(stub);
+  expect(await alertIn(stub)).toMatchObject({ text: expect.stringContaining("dead letter") });
+  const { findings } = await capabilitiesOf(stub).operations.healthReport();
+  expect(findings.map(({ code }) => code)).toContain("alerts-not-sent");
+});
+
+it("O2: an alert whose outcome is unknown is sent again, and leaves no finding", async () => {
+  // Nothing listens where its messages go.
+  const { stub } = given({ to: slack("C0123456789", { token: "HOOK_SECRET" }) });
+  const id = await failed(stub);
+  await wakeAll(stub);
+  const { outbox, operations: verbs } = capabilitiesOf(stub);
+  const alert = await until(async () => {
+    const { items } = await outbox.listDeliveries({ state: "waiting" });
+    return items.find((one) => one.id.startsWith("alert:") && "attempt" in one && one.attempt > 1);
+  });
+  expect(alert).toMatchObject({ lastError: expect.stringContaining("Slack could not be reached") });
+  await outbox.deleteDeadLetter(id);
+  expect((await outbox.listDeadLetters()).items).toEqual([]);
+  expect((await verbs.healthReport()).findings.filter(({ code }) => code.includes("dead"))).toEqual(
+    [],
+  );
 });

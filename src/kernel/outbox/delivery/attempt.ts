@@ -306,10 +306,10 @@ export class AttemptRunner {
     this.queue.drop(key);
   }
 
-  /** Whether the receiver recognizes an attempt at this time as a repetition, if an earlier one had an effect. */
-  #mayRepeat({ destination }: OutboxEntry, unsureSince: number | null, now: number): boolean {
-    if (unsureSince === null) return true;
-    return now - unsureSince < this.context.destinations.repeatableMsOf(destination);
+  /** Whether an earlier attempt had no effect, or the receiver recognizes a repetition at this time, or none is feared. */
+  #mayRepeat(entry: OutboxEntry, unsureSince: number | null, now: number): boolean {
+    if (unsureSince === null || this.#policyOf(entry).mayRepeat) return true;
+    return now - unsureSince < this.context.destinations.repeatableMsOf(entry.destination);
   }
 
   #isDisabled({ key, destination }: OutboxEntry): boolean {

@@ -36,6 +36,12 @@ export type DeliveryPolicy = {
    * @default false
    */
   readonly ordered?: boolean;
+  /**
+   * Whether an attempt whose outcome is unknown is repeated where the receiver would not recognize that: the message may come
+   * twice. With `false` it is a dead letter.
+   * @default false
+   */
+  readonly mayRepeat?: boolean;
 };
 
 /** Alarms reach to the year 2189. */
@@ -51,6 +57,7 @@ export const POLICY = optionsOf<DeliveryPolicy>()({
     cap: length(),
   }).optional(),
   ordered: flag().optional(),
+  mayRepeat: flag().optional(),
 });
 
 /** A policy with every default filled in. The kind of destination has the default of `timeoutMs`. */
@@ -58,7 +65,12 @@ export type Policy = ReturnType<typeof policyOf>;
 
 /** The policy of one destination: its own, else that of the outbox, else the defaults. */
 export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}) {
-  const { maxAttempts = 100, maxAge = "3 days", timeout } = { ...outbox, ...own };
+  const {
+    maxAttempts = 100,
+    maxAge = "3 days",
+    timeout,
+    mayRepeat = false,
+  } = { ...outbox, ...own };
   const { base = "1 second", cap = "1 hour" } = { ...outbox.backoff, ...own.backoff };
   const ms = (length: Duration) => millisecondsOf(length) ?? 1;
   return {
@@ -66,6 +78,7 @@ export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}) 
     maxAgeMs: ms(maxAge),
     timeoutMs: timeout === undefined ? undefined : ms(timeout),
     backoff: { baseMs: ms(base), capMs: ms(cap) },
+    mayRepeat,
   };
 }
 

@@ -160,14 +160,21 @@ export class Destinations {
     return this.#adapters.get(destination.kind)?.labelOf(destination) ?? "";
   }
 
-  /** What is wrong with a destination as a whole sentence; undefined for a valid one. */
-  problemOf(destination: unknown, name = "destination"): string | undefined {
+  /** What is wrong with a destination in every Worker, as a whole sentence; undefined for a valid one. */
+  problemOfForm(destination: unknown, name = "destination"): string | undefined {
     try {
       this.check(destination, name);
+      return undefined;
     } catch (error) {
       if (error instanceof InvalidDestinationError) return error.message;
       throw error;
     }
+  }
+
+  /** What is wrong with a destination as a whole sentence; undefined for a valid one. */
+  problemOf(destination: unknown, name = "destination"): string | undefined {
+    const form = this.problemOfForm(destination, name);
+    if (form !== undefined) return form;
     const to = destination as AnyDestination;
     const problem = this.adapterOf(to).problemOf(to);
     if (problem) {

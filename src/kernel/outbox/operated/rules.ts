@@ -3,6 +3,7 @@
 import type * as operated from "../../../core/operated/part.ts";
 import { at, earliestOf, line, plural, someIds, sumOf, verb } from "../../../core/operated/text.ts";
 import type { Destination } from "../destinations/index.ts";
+import { ALERT_PREFIX } from "../event.ts";
 import type { DeliveryGroup, OutboxFacts } from "../facts.ts";
 import type { Endpoint } from "../types.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
@@ -316,10 +317,12 @@ const uncertainDeadLetters: Rule = (facts, now) =>
     const [first] = groups as [DeliveryGroup];
     const count = sumOf(groups);
     const since = earliestOf(groups);
+    // Alerts say how the agent was. Whether one arrived days ago is nothing that a person has to find out.
+    const areAlerts = groups.every(({ ids }) => ids.every((id) => id.startsWith(ALERT_PREFIX)));
     return about(groups, since, {
       code: "uncertain-dead-letters",
       about: `${first.key} ${first.cause}`,
-      severity: "error",
+      severity: areAlerts ? "info" : "error",
       title: `${plural(count, "delivery", "deliveries")} to ${nameOf(first)} may have arrived, and ${verb(count, "is a dead letter", "are dead letters")} since ${at(since, now)}.`,
       cause: "An attempt had no known outcome, and the receiver would not recognize a repetition.",
       fix: {
