@@ -3,6 +3,7 @@
 import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
+import { digest } from "../../src/core/text.ts";
 import { instanceIdFor, jitterShare } from "../../src/scheduler/keys.ts";
 import type { Run, TaskRow } from "../../src/scheduler/rows.ts";
 import { admit, startable } from "../../src/scheduler/runs/overlap.ts";
@@ -253,12 +254,33 @@ describe("changes of rows by a reconcile", () => {
     },
   );
 
-  it("S4: an occurrence that was due by the old schedule is counted as missed", () => {
-    const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
-    const declarations = { valid, invalid: new Map() };
-    const at = (now: number) => planChanges(declarations, new Map([["t", rowOf()]]), now).update[0];
-    expect(at(T0 + 10 * MINUTE)).toMatchObject({ missed: 1, nextAt: T0 + 25 * MINUTE });
-    expect(at(T0 + 9 * MINUTE)).toMatchObject({ missed: 0, nextAt: T0 + 24 * MINUTE });
+  it("S3 S4: an edit is stored at once, or with the occurrence that is overdue", () => {
+    const edited = declared({ schedule: "every 15 minutes" });
+    const at = (now: number) =>
+      planChanges(
+        { valid: new Map([["t", edited]]), invalid: new Map() },
+        new Map([["t", rowOf()]]),
+        now,
+      ).update;
+    expect(at(T0 + 9 * MINUTE)).toMatchObject([{ missed: 0, nextAt: T0 + 24 * MINUTE }]);
+    expect(at(T0 + 10 * MINUTE)).toEqual([]);
+  });
+
+  it("S4: a row with the digest of an older version is up to date, and after an edit its next occurrence fires", () => {
+    const task = declared();
+    const row = rowOf({ fingerprint: digest(task.fingerprint) });
+    const changes = planChanges(
+      { valid: new Map([["t", task]]), invalid: new Map() },
+      new Map([["t", row]]),
+      T0,
+    );
+    expect(changes).toEqual({ insert: [], update: [], omit: [], delete: [] });
+    const due = dueOccurrences(
+      declared({ schedule: "every 15 minutes", catchUp: "all" }),
+      row,
+      T0 + 25 * MINUTE,
+    );
+    expect(due).toMatchObject({ occurrences: [{ occurrence: T0 + 10 * MINUTE }], missed: 0 });
   });
 });
 

@@ -14,9 +14,11 @@ import {
   countOccurrences,
   dueOccurrences,
   isArmed,
+  isCurrent,
   nextOccurrenceOf,
   nextOccurrencesOf,
 } from "../tasks/occurrences.ts";
+import { rearmed } from "../tasks/reconcile.ts";
 import type { RunCause } from "../types.ts";
 import { admit, startable } from "./overlap.ts";
 import type { Runner } from "./runner.ts";
@@ -42,10 +44,14 @@ export class Firing {
 
   /** Fires the occurrences of a task that are due, and stores the next one. */
   fire(task: DeclaredTask, row: TaskRow): void {
-    const due = dueOccurrences(task, row, this.clock.now());
+    const now = this.clock.now();
+    const due = dueOccurrences(task, row, now);
     if (!due) return;
     const { occurrences, missed, nextAt } = due;
-    this.#enter(task, { ...row, nextAt, missed: row.missed + missed }, occurrences);
+    const armed = isCurrent(task, row)
+      ? { ...row, nextAt }
+      : rearmed(row, task, now - task.offsetMs);
+    this.#enter(task, { ...armed, missed: row.missed + missed }, occurrences);
   }
 
   /** Runs the task now. The same key again is the same run. */
@@ -64,11 +70,13 @@ export class Firing {
     const { store } = this;
     const occurrence = row.nextAt;
     if (occurrence === null || !isArmed(task, row)) return null;
-    const nextAt = nextOccurrenceOf(task, occurrence, row.anchor);
+    const armed = isCurrent(task, row)
+      ? { ...row, nextAt: nextOccurrenceOf(task, occurrence, row.anchor) }
+      : rearmed(row, task, this.clock.now());
     const reason = "It was skipped by skipNext()";
     store.transaction(() => {
       store.runs.insert([this.#runOf(task, { occurrence, cause: "schedule" }, reason)]);
-      store.putTask({ ...row, nextAt });
+      store.putTask(armed);
     });
     return occurrence;
   }

@@ -17,7 +17,6 @@ import {
   readOptions,
 } from "../../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
-import { digest } from "../../core/text.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";
 import { parseSchedule, readZone } from "../language/parse.ts";
@@ -25,6 +24,7 @@ import { readLocalDate } from "../language/values.ts";
 import { isSameZone, zoneOf } from "../language/zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import type { Overlap, RetryOptions, ScheduledTask } from "../types.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 
 const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
 const YEAR_MS = 365 * DAY_MS;
@@ -131,8 +131,6 @@ export function readTask(
   if (first || !schedule || !action) {
     throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
   }
-  const { text, timezone, except } = schedule;
-  const times = [text, timezone, String(startAt), String(endAt), except];
   return {
     ...rest,
     taskId,
@@ -141,7 +139,7 @@ export function readTask(
     startAt,
     endAt,
     /** Of the options that decide the task's times. All others may change without a change in storage. */
-    fingerprint: digest(JSON.stringify(times)),
+    fingerprint: fingerprintOf({ schedule, startAt, endAt }),
     action,
     description: typeof task.description === "string" ? task.description : undefined,
     maxAttempts,

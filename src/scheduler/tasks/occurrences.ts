@@ -7,6 +7,7 @@ import { nextInstant } from "../calendar/next.ts";
 import { countInstants, latestInstant } from "../calendar/range.ts";
 import type { TaskRow } from "../rows.ts";
 import type { DeclaredTask } from "./declared.ts";
+import { isFingerprint, parseFingerprint } from "./fingerprint.ts";
 
 /** An occurrence that fires so long after its time is still on time. */
 const ON_TIME_MS = 60_000;
@@ -76,26 +77,53 @@ export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
   return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
 }
 
+/** Whether the row follows the declaration. After an edit, a row with an overdue occurrence does not until that has fired. */
+export function isCurrent(task: DeclaredTask, row: TaskRow): boolean {
+  return isFingerprint(row.fingerprint, task.fingerprint);
+}
+
+/** Whether an occurrence has passed that has not fired. */
+export function isOverdue(task: DeclaredTask, row: TaskRow, now: number): boolean {
+  return row.nextAt !== null && row.nextAt <= now && isArmed(task, row);
+}
+
 /**
  * The occurrences that fire now, by the task's `catchUp`, ascending; how many others have passed; and the next one.
- * Undefined when none is due.
+ * Undefined when none is due. After an edit, these are occurrences of the schedule that was stored, except those that the new
+ * declaration leaves out by its limits and dates.
  */
 export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number) {
   const first = row.nextAt;
   const horizon = now - task.offsetMs;
   if (first === null || first > horizon || !isArmed(task, row)) return undefined;
-  const latest = latestOccurrence(task, horizon, first, row.anchor) ?? first;
-  const later = countOccurrences(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
+  const isEdited = !isCurrent(task, row);
+  const past = isEdited ? storedTask(task, row, first) : task;
+  const latest = latestOccurrence(past, horizon, first, row.anchor) ?? first;
+  const later = countOccurrences(past, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
   const isLate = (occurrence: number) => occurrence !== latest || horizon - occurrence > ON_TIME_MS;
-  const occurrences = chosen(task, row, { first, latest, horizon }).map((occurrence) => ({
-    occurrence,
-    cause: isLate(occurrence) ? ("catch-up" as const) : ("schedule" as const),
-  }));
+  const occurrences = chosen(past, row, { first, latest, horizon })
+    .filter((occurrence) => !isEdited || allows(task, occurrence))
+    .map((occurrence) => ({
+      occurrence,
+      cause: isLate(occurrence) ? ("catch-up" as const) : ("schedule" as const),
+    }));
   return {
     occurrences,
     missed: Math.max(0, 1 + later - occurrences.length),
     nextAt: nextOccurrenceOf(task, latest, row.anchor),
   };
+}
+
+/** The task with the times of its row; with the next occurrence alone, where the row has only a digest of them. */
+function storedTask(task: DeclaredTask, row: TaskRow, first: number): DeclaredTask {
+  return { ...task, ...(parseFingerprint(row.fingerprint) ?? { endAt: first + 1 }) };
+}
+
+/** Whether the limits and dates of the task allow an occurrence at this time, whatever its rule. */
+function allows(task: DeclaredTask, time: number): boolean {
+  const rule = { form: "interval", ms: 1 } as const;
+  const schedule = { ...task.schedule, kind: "interval", rule } as const;
+  return nextOccurrenceOf({ ...task, schedule }, time - 1, time - 1) === time;
 }
 
 type Passed = { readonly first: number; readonly latest: number; readonly horizon: number };

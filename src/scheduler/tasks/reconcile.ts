@@ -4,7 +4,7 @@ import { DAY_MS } from "../calendar/civil.ts";
 import { EMPTY_TASK, type TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { nextOccurrenceOf } from "./occurrences.ts";
+import { isArmed, isCurrent, isOverdue, nextOccurrenceOf } from "./occurrences.ts";
 
 /** How long the pause of a task that is no longer declared is kept. */
 const OMITTED_MS = 365 * DAY_MS;
@@ -37,8 +37,10 @@ export function planChanges(
     const row = stored.get(task.taskId);
     if (!row) insert.push(adoptedRow(newRow(task, now), task, adopted.get(task.taskId)));
     else if (row.omittedAt !== null) insert.push({ ...newRow(task, now), ...pauseOf(row) });
-    else if (row.fingerprint !== task.fingerprint) update.push(rearmed(row, task, now));
-    else if (row.runs >= task.maxRuns) {
+    else if (!isCurrent(task, row)) {
+      // An overdue occurrence fires first, and its transaction stores the edit.
+      if (!isOverdue(task, row, now)) update.push(rearmed(row, task, now));
+    } else if (row.runs >= task.maxRuns) {
       if (row.nextAt !== null) update.push({ ...row, nextAt: null });
     } else if (row.nextAt === null) {
       // The task may have been finished by a `maxRuns` that has been raised since.
@@ -110,21 +112,17 @@ function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | u
   };
 }
 
-/** The schedule has changed, and starts afresh. An occurrence that was due fires if the new schedule has it too, else it is missed. */
-function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
-  const { fingerprint } = task;
-  const { nextAt, pausedAt } = row;
-  const isFinished = row.runs >= task.maxRuns;
-  const wasDue = nextAt !== null && nextAt <= now && pausedAt === null && !isFinished;
-  // A sleeping object reads most edits when the wake for that occurrence starts it.
-  const isKept = wasDue && nextOccurrenceOf(task, nextAt - 1, row.anchor) === nextAt;
-  if (isKept) return { ...row, fingerprint };
-  const anchor = anchorOf(task, now);
+/** The row of a task whose schedule was edited: its occurrences start after `now`, or after the jitter that has passed. */
+export function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
+  const { nextAt } = row;
+  const isDue = nextAt !== null && nextAt <= now && isArmed(task, row);
+  // A sleeping object reads most edits when the wake for an occurrence starts it: an interval that has it keeps its grid.
+  const isOnGrid = isDue && nextOccurrenceOf(task, nextAt - 1, row.anchor) === nextAt;
+  const anchor = isOnGrid ? row.anchor : anchorOf(task, now);
   return {
     ...row,
-    fingerprint,
+    fingerprint: task.fingerprint,
     anchor,
-    nextAt: isFinished ? null : nextOccurrenceOf(task, now, anchor),
-    missed: row.missed + (wasDue ? 1 : 0),
+    nextAt: row.runs < task.maxRuns ? nextOccurrenceOf(task, now, anchor) : null,
   };
 }

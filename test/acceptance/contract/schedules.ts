@@ -96,6 +96,28 @@ export function schedulesContract(host: Host): void {
     expect(taskRuns.count(`${agent.name} missed`)).toBe(0);
   });
 
+  it.each([
+    ["latest", 1],
+    ["none", 0],
+  ] as const)(
+    "S3 S4: an occurrence that is overdue when a deploy moves its task obeys catchUp: %s",
+    async (catchUp, runs) => {
+      using clock = virtualClock({ at: "2027-01-11T00:00:00Z", patience: BOUND_MS });
+      const agent = await given();
+      await clock.advance("12 hours");
+      const { note, ...others } = makeTasks(agent.name);
+      const schedule = "every day at 12:00 in Asia/Tokyo";
+      deployedTasks.set(agent.name, { ...others, note: { ...note, schedule, catchUp } } as never);
+      await agent.crash();
+      await untilDone(clock, agent, () => taskRuns.count(`${agent.name} fails`) > 0);
+      const { schedules } = await agent.capabilities();
+      const { next } = (await schedules.inspect("note")) ?? {};
+      expect(new Date(next ?? 0).toISOString()).toContain("T03:00:00.000Z");
+      expect(taskRuns.count(`${agent.name} note`)).toBe(runs);
+      expect((await schedules.inspect("note"))?.counts.missed).toBe(1 - runs);
+    },
+  );
+
   it("S4: an invalid task of a deploy is a problem of that task only", async () => {
     using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();

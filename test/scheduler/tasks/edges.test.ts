@@ -44,18 +44,143 @@ describe("an edit that the wake for an occurrence finds", () => {
     expect(record.occurrences).toEqual([10, 20]);
   });
 
-  it("S1 S4: a due occurrence that the new schedule does not have is missed", async () => {
+  /** A task that is edited while its object sleeps, until `lateMs` after 09:00. */
+  async function editedAsleep(
+    before: Options,
+    after: Options,
+    { lateMs = 10 * MINUTE, zones = ["UTC", "UTC"] } = {},
+  ) {
     const record = recorder();
-    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, daily) }) });
+    let [zone, changed] = zones;
+    const stage = new TestScheduler({
+      defaultTimezone: () => zone,
+      tasks: () => ({ t: task(record.note, before) }),
+    });
     await stage.start();
     await stage.crash();
-    const edited = { schedule: "every day at 09:30 in UTC" };
-    stage.script.tasks = () => ({ t: task(record.note, edited) });
-    await stage.pass(9 * HOUR);
+    zone = changed;
+    stage.script.tasks = () => ({ t: task(record.note, after) });
+    await stage.pass(9 * HOUR + lateMs);
+    const { counts, next } = await stage.info();
+    return { ran: record.occurrences, missed: counts.missed, next: at(next ?? 0) };
+  }
+  type Options = Parameters<typeof task>[1];
+  const NINE = 9 * 60;
+
+  it.each([
+    ["a later time", { schedule: "every day at 17:00 in UTC" }, 17 * 60],
+    ["an earlier time", { schedule: "every day at 08:59 in UTC" }, (24 + 8) * 60 + 59],
+    ["a zone to the west", { schedule: "every day at 09:00 in America/New_York" }, 14 * 60],
+    ["a zone to the east", { schedule: "every day at 09:00 in Asia/Tokyo" }, 24 * 60],
+    ["the option timezone", { schedule: "every day at 09:00", timezone: "Asia/Tokyo" }, 24 * 60],
+    ["an interval", { schedule: "every 50 minutes" }, NINE + 60],
+    ["a weekday", { schedule: "every tuesday at 09:00 in UTC" }, 33 * 60],
+  ])("S3 S4: an overdue occurrence is caught up after an edit to %s", async (_, after, next) => {
+    expect(await editedAsleep(daily, after)).toEqual({ ran: [NINE], missed: 0, next });
+  });
+
+  it("S3 S4: an overdue occurrence is caught up after a change of the default zone", async () => {
+    const bare = { schedule: "every day at 09:00" };
+    const zones = ["UTC", "America/New_York"];
+    expect(await editedAsleep(bare, bare, { zones })).toEqual({
+      ran: [NINE],
+      missed: 0,
+      next: 14 * 60,
+    });
+  });
+
+  it.each([
+    ["latest", 10, 1],
+    ["all", 10, 1],
+    [{ all: "20 minutes" }, 10, 1],
+    [{ all: "5 minutes" }, 10, 0],
+    ["none", 10, 0],
+    // Less than a minute late is on time.
+    ["none", 0.5, 1],
+  ] as const)(
+    "S3 S4: an edit obeys catchUp %j, %d minutes after its time",
+    async (catchUp, minutes, runs) => {
+      const after = { schedule: "every day at 17:00 in UTC", catchUp } as const;
+      const seen = await editedAsleep(daily, after, { lateMs: minutes * MINUTE });
+      const ran = runs === 1 ? [NINE] : [];
+      expect(seen).toEqual({ ran, missed: 1 - runs, next: 17 * 60 });
+    },
+  );
+
+  it.each([
+    ["latest", [NINE], 2],
+    ["all", [7 * 60, 8 * 60, NINE], 0],
+    ["none", [], 3],
+  ] as const)(
+    "S3 S4: of several overdue occurrences, an edit runs those of the old schedule: %s",
+    async (catchUp, ran, missed) => {
+      const before = {
+        schedule: "every day at 07:00, 08:00, 09:00 in UTC",
+        overlap: "queue",
+      } as const;
+      const after = {
+        schedule: "every day at 09:05, 17:00 in UTC",
+        overlap: "queue",
+        catchUp,
+      } as const;
+      expect(await editedAsleep(before, after)).toEqual({ ran, missed, next: 17 * 60 });
+    },
+  );
+
+  it.each([
+    ["except", { ...daily, except: ["2030-01-07"] }],
+    ["endAt", { ...daily, endAt: "2030-01-07T08:00:00Z" }],
+    ["startAt", { ...daily, startAt: "2030-01-08T00:00:00Z" }],
+    ["the text", { schedule: "every day at 09:30 in UTC except 2030-01-07" }],
+    ["the text of an interval", { schedule: "every hour starting 2030-01-08 in UTC" }],
+  ])(
+    "S3 S4: an edit that leaves out an overdue occurrence by %s counts it as missed",
+    async (_, after) => {
+      expect(await editedAsleep(daily, after)).toMatchObject({ ran: [], missed: 1 });
+    },
+  );
+
+  it("S3 S4: an overdue occurrence of a schedule too long to store is caught up", async () => {
+    const except = Array.from({ length: 300 }, (_, day) =>
+      new Date(MONDAY + (day + 9) * DAY).toISOString().slice(0, 10),
+    );
+    const seen = await editedAsleep(
+      { ...daily, except },
+      { schedule: "every day at 17:00 in UTC" },
+    );
+    expect(seen).toEqual({ ran: [NINE], missed: 0, next: 17 * 60 });
+  });
+
+  it("S4: an edit of a paused interval counts from the edit, also at a time of both", async () => {
+    const stage = new TestScheduler({});
+    await stage.declare({ t: task(() => {}, { schedule: "every 25 minutes" }) });
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    stage.script.now = stage.now + 50 * MINUTE;
+    await stage.declare({ t: task(() => {}) });
+    const range = { from: new Date(MONDAY), to: new Date(MONDAY + 51 * MINUTE) };
+    expect(await stage.in(({ scheduler }) => scheduler.backfill("t", range))).toMatchObject({
+      queued: 0,
+    });
+  });
+
+  it("S4: an edit during the delay of the jitter fires at the end of the delay", async () => {
+    const record = recorder();
+    const jitter = { jitter: "8 hours" } as const;
+    const stage = new TestScheduler({
+      tasks: () => ({ t: task(record.note, { ...daily, ...jitter }) }),
+    });
+    await stage.start();
+    const fires = (await stage.wakesIn()) ?? 0;
+    expect(fires).toBeGreaterThan(9 * HOUR + 2);
+    await stage.crash();
+    stage.script.now = stage.now + 9 * HOUR + 1;
+    await stage.declare({
+      t: task(record.note, { schedule: "every day at 23:00 in UTC", ...jitter }),
+    });
     expect(record.occurrences).toEqual([]);
-    expect((await stage.info()).counts.missed).toBe(1);
-    await stage.pass(30 * MINUTE);
-    expect(record.occurrences).toEqual([9 * 60 + 30]);
+    await stage.pass(fires - 9 * HOUR - 1);
+    expect(record.occurrences).toEqual([NINE]);
+    expect(at((await stage.info()).next ?? 0)).toBe(23 * 60);
   });
 });
 
