@@ -12,6 +12,7 @@ export type ProblemType =
   | "inbound:conflict"
   | "submission:error"
   | "scheduler:full"
+  | "scheduler:dropped"
   | "wait:lookback"
   | "limit:money";
 

@@ -21,7 +21,17 @@ export const CAPABILITY_VERBS = {
     "disableEndpoint",
   ],
   approvals: ["list", "inspect", "grant", "reject", "link"],
-  schedules: ["list", "inspect", "runs", "pause", "resume", "trigger", "backfill", "skipNext"],
+  schedules: [
+    "list",
+    "inspect",
+    "runs",
+    "pause",
+    "resume",
+    "trigger",
+    "backfill",
+    "skipNext",
+    "remove",
+  ],
   inbound: ["list", "inspect", "replay", "replayMany"],
   limits: ["list", "pause", "resume"],
   operations: [

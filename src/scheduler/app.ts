@@ -84,6 +84,15 @@ export class App {
     reportProblem(this.settings.onProblem, problem, this.loop.inHostContext);
   }
 
+  /** Open runs are deleted, because their task is omitted for too long, or too many are. */
+  reportDropped(taskId: string, count: number): void {
+    const what = `${count} open runs of a task that is no longer declared are deleted`;
+    const message = `${what}: tasks are kept for a year, up to 1,000 of them.`;
+    const ids = { taskId, count };
+    const problem = { type: "scheduler:dropped", level: "warn", message, ids } as const;
+    reportProblem(this.settings.onProblem, problem, this.loop.inHostContext);
+  }
+
   warnOfNoOccurrence(taskId: string): void {
     const what = `the scheduled task ${JSON.stringify(taskId)}`;
     console.warn(`[perdure] ${what} has no occurrence from now on.`);

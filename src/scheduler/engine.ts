@@ -4,7 +4,9 @@
  */
 
 import { type Clock, earliest } from "../core/clock.ts";
+import { preview } from "../core/json.ts";
 import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
+import { InvalidOptionError } from "../core/options/options.ts";
 import { App } from "./app.ts";
 import { InvalidTaskError } from "./errors.ts";
 import { jitterShare } from "./keys.ts";
@@ -21,6 +23,8 @@ import type { Turns } from "./types.ts";
 
 /** When the app's tasks could not be read, they are read again after this time. */
 const READ_AGAIN_MS = 60_000;
+/** How often tasks are read while one is omitted: on its first day, and later. A deploy does not start a sleeping object. */
+const OMITTED_MS = { soon: 3_600_000, later: 86_400_000 } as const;
 /** Tasks fired before other work gets a turn: a task with a long past can take a tenth of a second. */
 const FIRED_AT_A_TIME = 16;
 
@@ -39,6 +43,8 @@ export class SchedulerEngine {
   #hasReconciled = false;
   /** When the app's tasks are read again after a failure; null: not needed. */
   #readAgainAt: number | null = null;
+  /** When they are read again for an omitted task; null: not needed. */
+  #omittedReadAt: number | null = null;
   #isDriving = false;
 
   constructor(
@@ -120,20 +126,26 @@ export class SchedulerEngine {
 
   #apply(declared: Declarations): void {
     const { store, runner } = this;
-    const changes = planChanges(declared, store.tasks, this.clock.now(), this.#adopted);
+    const now = this.clock.now();
+    const hasOpenRuns = (taskId: string) => store.runs.open(taskId).length > 0;
+    const retention = { ageMs: this.#app.settings.history.age, hasOpenRuns };
+    const changes = planChanges(declared, store.tasks, now, retention, this.#adopted);
     const { insert, update, omit, delete: deleted } = changes;
-    const removed = [...deleted, ...omit.map(({ taskId }) => taskId)];
     const storesOwner = declared.valid.size > 0 && store.isOwnerNew;
-    if (insert.length + update.length + removed.length > 0 || storesOwner) {
+    for (const taskId of deleted) {
+      if (hasOpenRuns(taskId)) this.#app.reportDropped(taskId, store.runs.open(taskId).length);
+    }
+    if (insert.length + update.length + omit.length + deleted.length > 0 || storesOwner) {
       store.transaction(() => {
         if (storesOwner) store.putOwner();
         for (const row of [...insert, ...update, ...omit]) store.putTask(row);
         store.deleteTasks(deleted);
-        store.runs.deleteOf(removed);
+        store.runs.deleteOf(deleted);
       });
-      runner.forget(removed);
+      runner.forget(deleted);
     }
     this.declared = declared;
+    this.#omittedReadAt = this.#nextOmittedRead(now);
     this.#adopted = new Map();
     this.#hasReconciled = true;
     this.#app.warnOfScope(declared.outOfScope);
@@ -144,6 +156,47 @@ export class SchedulerEngine {
     runner.recover();
     runner.startWaiting();
     this.#updateWake();
+  }
+
+  /** Rows of tasks that are no longer declared. */
+  get omitted(): TaskRow[] {
+    const { valid, invalid } = this.declared;
+    return [...this.store.tasks.values()].filter(
+      ({ taskId }) => !valid.has(taskId) && !invalid.has(taskId),
+    );
+  }
+
+  /** For tasks that would run if they were declared. A sub-agent out of scope declares its tasks, and does not run them. */
+  #nextOmittedRead(now: number): number | null {
+    if (this.declared.outOfScope > 0) return null;
+    const waiting = this.omitted.filter(
+      ({ taskId, nextAt, pausedAt }) =>
+        (nextAt !== null && pausedAt === null) || this.store.runs.open(taskId).length > 0,
+    );
+    if (waiting.length === 0) return null;
+    const youngest = Math.max(...waiting.map(({ omittedAt }) => omittedAt ?? now));
+    return now + (now - youngest < OMITTED_MS.later ? OMITTED_MS.soon : OMITTED_MS.later);
+  }
+
+  /**
+   * Deletes an omitted task with its runs. Returns false for an id that is not stored.
+   *
+   * @throws InvalidOptionError for a task that is declared
+   */
+  remove(taskId: string): boolean {
+    const { store, declared, runner } = this;
+    if (declared.ids.includes(taskId)) {
+      const problem = "it is declared. First remove it from getScheduledTasks() and deploy";
+      throw new InvalidOptionError("taskId", `Invalid taskId ${preview(taskId)}: ${problem}.`);
+    }
+    if (!store.tasks.has(taskId)) return false;
+    store.transaction(() => {
+      store.deleteTasks([taskId]);
+      store.runs.deleteOf([taskId]);
+    });
+    runner.forget([taskId]);
+    this.#omittedReadAt = this.#nextOmittedRead(this.clock.now());
+    return true;
   }
 
   /**
@@ -180,7 +233,8 @@ export class SchedulerEngine {
   async drive(): Promise<number | null> {
     this.#isDriving = true;
     try {
-      const mustRead = this.#readAgainAt !== null && this.#readAgainAt <= this.clock.now();
+      const readAt = earliest([this.#readAgainAt, this.#omittedReadAt]);
+      const mustRead = readAt !== null && readAt <= this.clock.now();
       // A failure has been reported, and has set the time of the next try.
       await (mustRead ? this.reconcile() : this.reconciled()).catch(() => {});
       await this.#fireAll();
@@ -230,6 +284,7 @@ export class SchedulerEngine {
       const row = this.store.tasks.get(task.taskId);
       return row ? this.#fireTime(task, row) : null;
     });
-    return earliest([...times, this.runner.nextWake(this.clock.now()), this.#readAgainAt]);
+    const reads = [this.#readAgainAt, this.#omittedReadAt];
+    return earliest([...times, this.runner.nextWake(this.clock.now()), ...reads]);
   }
 }

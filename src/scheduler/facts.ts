@@ -38,10 +38,24 @@ export type TaskFacts = Pick<ScheduledTaskInfo, "taskId" | "state" | "paused"> &
   readonly missed: readonly number[];
 };
 
-export type SchedulerFacts = { readonly tasks: readonly TaskFacts[] };
+/** A task that is stored, and no longer declared. */
+export type OmittedTask = {
+  readonly taskId: string;
+  readonly since: number;
+  /** Its open runs. */
+  readonly open: number;
+  /** Whether it would run if it were declared. */
+  readonly isArmed: boolean;
+};
+
+export type SchedulerFacts = {
+  readonly tasks: readonly TaskFacts[];
+  readonly omitted: readonly OmittedTask[];
+};
 
 export function schedulerFacts(
   { valid, invalid }: Pick<Declarations, "valid" | "invalid">,
+  omitted: readonly TaskRow[],
   store: Store,
   now: number,
 ): SchedulerFacts {
@@ -88,7 +102,15 @@ export function schedulerFacts(
     const pause = pauseInfo(store.tasks.get(taskId));
     return { taskId, state: "invalid", error: failureOf(error).message, ...pause, ...none };
   });
-  return { tasks: [...tasks, ...broken] };
+  return {
+    tasks: [...tasks, ...broken],
+    omitted: omitted.map(({ taskId, omittedAt, nextAt, pausedAt }) => ({
+      taskId,
+      since: omittedAt ?? now,
+      open: store.runs.open(taskId).length,
+      isArmed: nextAt !== null && pausedAt === null,
+    })),
+  };
 }
 
 /** A schedule of one date that has fired is over as intended. */

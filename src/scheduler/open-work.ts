@@ -13,7 +13,7 @@ export type OpenTask = {
 export function openTasks(sql: SqlStorage, [since, id]: Position, limit: number): OpenTask[] {
   const rows = sql.exec<OpenTask>(
     `SELECT task_id AS id, anchor AS since FROM perdure_tasks
-     WHERE (anchor, task_id) > (?, ?) AND (next_at IS NOT NULL OR EXISTS (SELECT 1 FROM perdure_runs
+     WHERE (anchor, task_id) > (?, ?) AND omitted_at IS NULL AND (next_at IS NOT NULL OR EXISTS (SELECT 1 FROM perdure_runs
        WHERE task_id = perdure_tasks.task_id AND occurrence >= open_from AND ended_at IS NULL))
      ORDER BY anchor, task_id LIMIT ?`,
     since,

@@ -76,6 +76,9 @@ export type Range = z.output<typeof RANGE>;
 /** Of `inspect()`. It does not have to exist. */
 export const TASK_ID = text({ empty: true });
 
+/** Of `remove()`: that of a declared task is not longer. */
+export const STORED_ID = text({ maxLength: 1_000 });
+
 type Occurrences = { readonly occurrences?: number };
 const occurrences = count({ min: 0, max: 100 }).default(1);
 

@@ -36,7 +36,7 @@ export const EMPTY_TASK = {
   prunedCompleted: 0,
   prunedFailed: 0,
   prunedSkipped: 0,
-  /** When a paused task was found to be no longer declared; null for a declared one. Only its pause is kept then. */
+  /** When the task was found to be no longer declared; null for a declared one. */
   omittedAt: null as number | null,
 };
 

@@ -18,6 +18,7 @@ import {
   runCursors,
   type SchedulerSettings,
   SETTINGS,
+  STORED_ID,
   TASK_CURSORS,
   TASK_ID,
   TRIGGER,
@@ -128,19 +129,20 @@ export class Scheduler extends Capability {
    * @internal
    */
   async facts(now: number): Promise<SchedulerFacts> {
-    const { declared, store } = await this.#ready();
-    return schedulerFacts(declared, store, now);
+    const { declared, omitted, store } = await this.#ready();
+    return schedulerFacts(declared, omitted, store, now);
   }
 
   /**
-   * Runs of a task, newest first by the time they were scheduled for.
+   * Runs of a task, newest first by the time they were scheduled for. Also of a task that is no longer declared, as long as it is
+   * kept.
    *
    * @param options.limit 1 to 1,000. @default 50
    * @throws UnknownTaskError, InvalidOptionError
    */
   async runs(taskId: string, options: PageOptions = {}): Promise<Page<ScheduledRun>> {
     const { declared, store } = await this.#ready();
-    declared.check(taskId);
+    if (!store.tasks.has(taskId)) declared.check(taskId);
     const cursors = runCursors(taskId);
     const { limit, cursor } = readOptions(RUNS(cursors.option), options, "options of runs()");
     const runs = store.runs.list(taskId, limit + 1, cursor);
@@ -227,6 +229,21 @@ export class Scheduler extends Capability {
    */
   async skipNext(taskId: string): Promise<number | null> {
     return this.#change(taskId, ({ firing }, task, row) => firing.skipNext(task, row));
+  }
+
+  /**
+   * Deletes a task that is no longer declared: its open runs, history, trigger keys and pause. A running attempt, or the turn of a
+   * prompt, continues; its end is not stored.
+   *
+   * @returns false for an id that is not stored
+   * @throws InvalidOptionError for a task that is declared, and for an invalid id
+   */
+  async remove(taskId: string): Promise<boolean> {
+    readOptions(STORED_ID, taskId, "taskId");
+    const engine = await this.#ready();
+    const isRemoved = engine.remove(taskId);
+    await engine.armed();
+    return isRemoved;
   }
 
   /** Changes one task, and resolves when the wake for it is stored. */

@@ -33,6 +33,7 @@ describe("without schedules()", () => {
     ["trigger", ["digest"]],
     ["backfill", ["digest", { from: 0, to: 1 }]],
     ["skipNext", ["digest"]],
+    ["remove", ["digest"]],
   ] as const)("schedules.%s() throws an error with the line to add", async (verb, args) => {
     const error = await inObject((ctx, given) => {
       const { schedules: remote } = capabilitiesOf(plainObject(ctx, given, []).durable);

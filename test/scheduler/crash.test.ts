@@ -129,7 +129,7 @@ function inside<R>(stub: object, work: (object: SchedulerObject) => R | Promise<
 function isAtRest(stub: object, { script, isHeld }: PlayState): Promise<boolean> {
   return inObject(stub, (_, { storage: { sql } }) => {
     const due = sql.exec(
-      "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND next_at <= ?",
+      "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND omitted_at IS NULL AND next_at <= ?",
       script.now ?? 0,
     );
     const open = sql.exec("SELECT 1 FROM perdure_runs WHERE ended_at IS NULL AND NOT ?", +isHeld);
@@ -423,6 +423,72 @@ const OPERATED: Plans = {
         const ids = (await object.scheduler.list()).items.map(({ taskId }) => taskId);
         return differs("S4 what is declared", ids, ["t"]);
       },
+    }),
+    CHANGED,
+  ),
+  "an edit of the times while an occurrence is overdue": plan(
+    () => ({
+      verbs: ["Scheduler.reconcile"],
+      tasks: ({ note, hasChanged }) => ({
+        t: task(note, { schedule: hasChanged ? "every 25 minutes" : "every 10 minutes" }),
+      }),
+      steps: [
+        ({ scheduler }, state) => {
+          state.script.now = MONDAY + 12 * MINUTE;
+          state.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        12,
+        37,
+      ],
+      history: ["10 completed", "37 completed"],
+    }),
+    CHANGED,
+  ),
+  "a task that is omitted while an occurrence is overdue, and declared again": plan(
+    () => ({
+      verbs: ["Scheduler.reconcile"],
+      tasks: ({ note, hasChanged }) => (hasChanged ? {} : { t: task(note) }) as ScheduledTasks,
+      steps: [
+        ({ scheduler }, state) => {
+          state.script.now = MONDAY + 12 * MINUTE;
+          state.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        25,
+        ({ scheduler }, state) => {
+          state.hasChanged = false;
+          return scheduler.reconcile();
+        },
+        25,
+        30,
+      ],
+      history: ["10 completed", "30 completed"],
+    }),
+    CHANGED,
+  ),
+  "a task that is removed": plan(
+    () => ({
+      verbs: ["Scheduler.remove"],
+      tasks: ({ note, hasChanged }) => (hasChanged ? { t: task(note) } : {}) as ScheduledTasks,
+      steps: [
+        ({ scheduler }, state) => {
+          state.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        10,
+        ({ scheduler }, state) => {
+          state.hasChanged = false;
+          return scheduler.reconcile();
+        },
+        ({ scheduler }) => scheduler.remove("t"),
+        ({ scheduler }, state) => {
+          state.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        20,
+      ],
+      history: ["20 completed"],
     }),
     /DELETE FROM perdure_tasks/,
   ),

@@ -22,6 +22,7 @@ const MINUTE = 60_000;
 const T0 = Date.UTC(2030, 0, 7);
 const VALID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
+const KEPT = { ageMs: 30 * 86_400_000, hasOpenRuns: () => false };
 const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 const CONTEXT = { defaultTimezone: "UTC", hasPrompts: false, jitterShare: () => 0.5 };
 
@@ -79,7 +80,7 @@ function declared(options: object = {}) {
 
 function rowOf(over: Partial<TaskRow> = {}): TaskRow {
   const valid = new Map([["t", declared()]]);
-  const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0).insert;
+  const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0, KEPT).insert;
   if (!row) throw new Error("No row was planned");
   return { ...row, ...over };
 }
@@ -221,21 +222,22 @@ describe("changes of rows by a reconcile", () => {
     const stored = new Map([["t", rowOf()]]);
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1e12 }), (later) => {
-        const changes = planChanges({ valid, invalid: new Map() }, stored, T0 + later);
+        const changes = planChanges({ valid, invalid: new Map() }, stored, T0 + later, KEPT);
         expect(changes).toEqual({ insert: [], update: [], omit: [], delete: [] });
       }),
     );
   });
 
-  it("S4: the row of an invalid task is kept, and that of an undeclared one is deleted", () => {
+  it("S4: the row of an invalid task is kept, and that of an undeclared one is omitted", () => {
     const error = new Error("no");
     const invalid = new Map([["t", { taskId: "t", schedule: "x", error }]]);
     const stored = new Map([
       ["t", rowOf()],
       ["u", rowOf({ taskId: "u" })],
     ]);
-    const changes = planChanges({ valid: new Map(), invalid }, stored, T0);
-    expect(changes).toEqual({ insert: [], update: [], omit: [], delete: ["u"] });
+    const changes = planChanges({ valid: new Map(), invalid }, stored, T0, KEPT);
+    const omit = [{ ...rowOf({ taskId: "u" }), omittedAt: T0 }];
+    expect(changes).toEqual({ insert: [], update: [], omit, delete: [] });
   });
 
   it.each([
@@ -249,7 +251,7 @@ describe("changes of rows by a reconcile", () => {
       const valid = new Map([["t", declared({ schedule })]]);
       const at = (minute: number) => T0 + minute * MINUTE;
       const adopted = new Map([["t", { at: at(armed), isDone: false }]]);
-      const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0, adopted).insert;
+      const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0, KEPT, adopted).insert;
       expect(row?.nextAt).toBe(at(expected));
     },
   );
@@ -261,6 +263,7 @@ describe("changes of rows by a reconcile", () => {
         { valid: new Map([["t", edited]]), invalid: new Map() },
         new Map([["t", rowOf()]]),
         now,
+        KEPT,
       ).update;
     expect(at(T0 + 9 * MINUTE)).toMatchObject([{ missed: 0, nextAt: T0 + 24 * MINUTE }]);
     expect(at(T0 + 10 * MINUTE)).toEqual([]);
@@ -273,6 +276,7 @@ describe("changes of rows by a reconcile", () => {
       { valid: new Map([["t", task]]), invalid: new Map() },
       new Map([["t", row]]),
       T0,
+      KEPT,
     );
     expect(changes).toEqual({ insert: [], update: [], omit: [], delete: [] });
     const due = dueOccurrences(

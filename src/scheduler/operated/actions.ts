@@ -12,7 +12,7 @@ export type Operated = {
   readonly agent: {
     readonly schedules: Pick<
       Scheduler,
-      "inspect" | "pause" | "resume" | "trigger" | "backfill" | "skipNext"
+      "inspect" | "pause" | "resume" | "trigger" | "backfill" | "skipNext" | "remove"
     >;
   };
   readonly capabilities: Pick<Kernel, "features">;
@@ -48,6 +48,17 @@ const backfill: Verb<"backfill"> = {
   after: ({ agent }, { taskId }) => agent.schedules.inspect(taskId),
 };
 
+const remove: Verb<"remove-task"> = {
+  async look({ agent, capabilities }, { taskId }) {
+    const scheduler = capabilities.features.get("schedules", "remove-task") as Scheduler;
+    const { omitted } = await scheduler.facts(Date.now());
+    if (omitted.some((task) => task.taskId === taskId)) return done();
+    // The verb throws for a task that is declared.
+    return (await agent.schedules.inspect(taskId)) ? done() : NOT_FOUND;
+  },
+  act: ({ agent }, { taskId }) => agent.schedules.remove(taskId),
+};
+
 export const VERBS: { [Name in keyof typeof ACTIONS]: Verb<Name> } = {
   "pause-task": onTask(
     (state) => state !== "paused",
@@ -74,5 +85,6 @@ export const VERBS: { [Name in keyof typeof ACTIONS]: Verb<Name> } = {
       return run.status !== "skipped";
     },
   ),
+  "remove-task": remove,
   backfill,
 };

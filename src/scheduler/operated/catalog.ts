@@ -4,6 +4,7 @@ import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operate
 
 export const FINDINGS = {
   "task-paused": "onTime",
+  "task-omitted": "onTime",
   "task-invalid": "onTime",
   "task-failing": "onTime",
   "task-late": "onTime",
@@ -31,6 +32,14 @@ export const ACTIONS = {
   },
   "trigger-task": { label: "Run now", ...task, does: "Runs a scheduled task now." },
   "skip-next": { label: "Skip next", ...task, does: "Skips the next run of a scheduled task." },
+  "remove-task": {
+    label: "Remove",
+    ...task,
+    does: "Deletes a task that the code no longer declares, with its open runs, history and trigger keys.",
+    loss: "its accepted runs are lost",
+    isDestructive: true,
+    isIdempotent: true,
+  },
   backfill: {
     label: "Backfill",
     fields: {

@@ -17,13 +17,14 @@ export const PARTS = {
     answers: ["onTime"],
     facts: async (operated: Operated, now) => schedulerOf(operated)?.facts(now),
     rules: SCHEDULER_RULES,
-    summary({ tasks }) {
+    summary({ tasks, omitted }) {
       const counts: typeof COUNTS.tasks = { active: 0, paused: 0, finished: 0, invalid: 0 };
       for (const { state } of tasks) counts[state]++;
-      const isBusy = tasks.some(({ firesAt }) => firesAt !== null);
+      const isWaiting = omitted.some(({ open, isArmed }) => isArmed || open > 0);
+      const isBusy = isWaiting || tasks.some(({ firesAt }) => firesAt !== null);
       return {
         counts: { tasks: counts },
-        judges: tasks.length > 0 ? ["onTime"] : [],
+        judges: tasks.length > 0 || isWaiting ? ["onTime"] : [],
         // A task is armed at once; how long ago it was declared is not stored.
         ...(isBusy && { workSince: 0 }),
         isBusy,

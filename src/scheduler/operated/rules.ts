@@ -9,6 +9,11 @@ import type { Action, FINDINGS } from "./catalog.ts";
 const LATE_MS = 2 * 60_000;
 /** So many failed runs in a row are no accident. */
 const MANY_FAILURES = 3;
+/** Ids in the evidence of one finding, and names in its title. */
+const MAX_IDS = 10;
+const MAX_NAMED = 3;
+/** Omitted tasks with a finding each. */
+const MAX_OMITTED = 20;
 /** A run that was long once makes its task skip a few. */
 const MANY_SKIPPED = 5;
 
@@ -157,7 +162,50 @@ const RULES: readonly Rule[] = [
   taskNeverRuns,
 ];
 
-export const SCHEDULER_RULES = RULES.map(
+const CAUSE_OF_OMISSION =
+  "The deployed code no longer declares it in getScheduledTasks(), which pauses it.";
+
+/** A deploy that omits a task by mistake is not told from one that removes it: only accepted runs are an error. */
+function taskOmitted({ omitted }: SchedulerFacts, now: number): Finding[] {
+  const waiting = omitted.filter(({ open }) => open > 0);
+  const idle = omitted.filter(({ open, isArmed }) => open === 0 && isArmed);
+  const found = waiting.slice(0, MAX_OMITTED).map(
+    ({ taskId, since, open }): Finding => ({
+      code: "task-omitted",
+      about: taskId,
+      severity: "error",
+      title: `The task ${JSON.stringify(line(taskId))} is not declared since ${at(since, now)}, and ${plural(open, "accepted run waits", "accepted runs wait")}.`,
+      evidence: { count: open, since, ids: [taskId] },
+      cause: CAUSE_OF_OMISSION,
+      fix: {
+        text: "Declare it again and deploy: its runs continue. If they are no longer needed, remove it.",
+        action: { do: "remove-task", taskId },
+      },
+      link: { view: "tasks" },
+    }),
+  );
+  if (idle.length === 0) return found;
+  const ids = idle.map(({ taskId }) => taskId);
+  const since = Math.min(...idle.map((task) => task.since));
+  const names = ids.slice(0, MAX_NAMED).map((id) => JSON.stringify(line(id)));
+  const more = ids.length > MAX_NAMED ? ` and ${ids.length - MAX_NAMED} more` : "";
+  return [
+    ...found,
+    {
+      code: "task-omitted",
+      severity: "info",
+      title: `${plural(ids.length, "task is", "tasks are")} no longer declared, the first since ${at(since, now)}: ${names.join(", ")}${more}.`,
+      evidence: { count: ids.length, since, ids: ids.slice(0, MAX_IDS) },
+      cause: CAUSE_OF_OMISSION,
+      fix: {
+        text: "Nothing after a removal on purpose: it is deleted with its history, after 30 days by default. Otherwise declare it again.",
+      },
+      link: { view: "tasks" },
+    },
+  ];
+}
+
+const TASK_RULES = RULES.map(
   (rule) =>
     ({ tasks }: SchedulerFacts, now: number): Finding[] =>
       tasks.flatMap((task) => {
@@ -175,3 +223,5 @@ export const SCHEDULER_RULES = RULES.map(
         };
       }),
 );
+
+export const SCHEDULER_RULES = [...TASK_RULES, taskOmitted];

@@ -77,16 +77,17 @@ export class Runner {
     const { runs } = this.store;
     for (const taskId of runs.busyTasks) {
       const task = this.taskOf(taskId);
-      if (!task) continue;
       for (const run of runs.open(taskId)) this.#guarded(() => this.#recoverRun(task, run));
-      this.enqueue(taskId);
+      if (task) this.enqueue(taskId);
     }
   }
 
-  #recoverRun(task: DeclaredTask, run: Run): void {
+  /** @param task undefined for one that is not declared, or invalid: only the end of a prompt is stored then */
+  #recoverRun(task: DeclaredTask | undefined, run: Run): void {
     const name = nameOf(run);
     if (run.status !== "running" || this.#live.has(name) || this.#unstored.has(name)) return;
     if (run.submissionId !== null) this.#watch(run, run.submissionId);
+    else if (!task) return;
     // A task with one attempt gets a second one: its first may not have reached the handler.
     else if (run.attempts < Math.max(task.maxAttempts, 2)) this.store.runs.interrupted(run);
     else this.#fail(run, new RunInterruptedError(run.taskId, run.attempts));

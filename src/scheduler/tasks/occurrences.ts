@@ -77,20 +77,23 @@ export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
   return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
 }
 
-/** Whether the row follows the declaration. After an edit, a row with an overdue occurrence does not until that has fired. */
+/**
+ * Whether the row follows the declaration. After an edit, or an omission, a row with an overdue occurrence does not until that
+ * has fired.
+ */
 export function isCurrent(task: DeclaredTask, row: TaskRow): boolean {
-  return isFingerprint(row.fingerprint, task.fingerprint);
+  return row.omittedAt === null && isFingerprint(row.fingerprint, task.fingerprint);
 }
 
-/** Whether an occurrence has passed that has not fired. */
+/** Whether an occurrence has passed that has not fired, and that was not omitted. */
 export function isOverdue(task: DeclaredTask, row: TaskRow, now: number): boolean {
-  return row.nextAt !== null && row.nextAt <= now && isArmed(task, row);
+  return row.nextAt !== null && row.nextAt <= (row.omittedAt ?? now) && isArmed(task, row);
 }
 
 /**
  * The occurrences that fire now, by the task's `catchUp`, ascending; how many others have passed; and the next one.
- * Undefined when none is due. After an edit, these are occurrences of the schedule that was stored, except those that the new
- * declaration leaves out by its limits and dates.
+ * Undefined when none is due. After an edit or an omission, these are occurrences of the stored schedule until then, except those
+ * that the new declaration leaves out by its limits and dates.
  */
 export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number) {
   const first = row.nextAt;
@@ -98,8 +101,9 @@ export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number) {
   if (first === null || first > horizon || !isArmed(task, row)) return undefined;
   const isEdited = !isCurrent(task, row);
   const past = isEdited ? storedTask(task, row, first) : task;
-  const latest = latestOccurrence(past, horizon, first, row.anchor) ?? first;
-  const later = countOccurrences(past, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
+  const to = Math.min(horizon, row.omittedAt ?? horizon);
+  const latest = latestOccurrence(past, to, first, row.anchor) ?? first;
+  const later = countOccurrences(past, { from: first, to }, row.anchor, MAX_COUNTED - 1);
   const isLate = (occurrence: number) => occurrence !== latest || horizon - occurrence > ON_TIME_MS;
   const occurrences = chosen(past, row, { first, latest, horizon })
     .filter((occurrence) => !isEdited || allows(task, occurrence))

@@ -4,11 +4,12 @@ import { DAY_MS } from "../calendar/civil.ts";
 import { EMPTY_TASK, type TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
+import { isFingerprint } from "./fingerprint.ts";
 import { isArmed, isCurrent, isOverdue, nextOccurrenceOf } from "./occurrences.ts";
 
-/** How long the pause of a task that is no longer declared is kept. */
+/** How long an omitted task is kept that is paused or has open runs. */
 const OMITTED_MS = 365 * DAY_MS;
-/** For how many tasks at most: those that were omitted last. */
+/** Omitted tasks that are kept: first those that are paused or have open runs, then the newest. */
 const MAX_OMITTED = 1_000;
 
 /** An occurrence that another scheduler has armed. */
@@ -19,16 +20,24 @@ export type ArmedOccurrence = {
   readonly isDone: boolean;
 };
 
+/** What the rows do not tell of omitted tasks. */
+export type Retention = {
+  /** How long a task is kept that is not paused and has no open runs, in milliseconds. */
+  readonly ageMs: number;
+  readonly hasOpenRuns: (taskId: string) => boolean;
+};
+
 /**
  * @param now epoch milliseconds; the occurrences of new or changed tasks are after it
  * @param adopted what another scheduler had armed, by task: a new task continues there
- * @returns rows to insert and to update, ids of tasks to delete, and rows of paused tasks that are no longer declared: their
- *   runs are deleted, and their pause is kept
+ * @returns rows to insert and to update, rows of tasks that are no longer declared, which pauses them, and ids of tasks to
+ *   delete with their runs, because they were omitted too long ago
  */
 export function planChanges(
   { valid, invalid }: Pick<Declarations, "valid" | "invalid">,
   stored: ReadonlyMap<string, TaskRow>,
   now: number,
+  retention: Retention,
   adopted: ReadonlyMap<string, ArmedOccurrence> = new Map(),
 ) {
   const insert: TaskRow[] = [];
@@ -36,10 +45,10 @@ export function planChanges(
   for (const task of valid.values()) {
     const row = stored.get(task.taskId);
     if (!row) insert.push(adoptedRow(newRow(task, now), task, adopted.get(task.taskId)));
-    else if (row.omittedAt !== null) insert.push({ ...newRow(task, now), ...pauseOf(row) });
     else if (!isCurrent(task, row)) {
-      // An overdue occurrence fires first, and its transaction stores the edit.
-      if (!isOverdue(task, row, now)) update.push(rearmed(row, task, now));
+      // An overdue occurrence fires first, and its transaction stores the change.
+      if (isOverdue(task, row, now)) continue;
+      update.push(row.omittedAt === null ? rearmed(row, task, now) : resumed(row, task, now));
     } else if (row.runs >= task.maxRuns) {
       if (row.nextAt !== null) update.push({ ...row, nextAt: null });
     } else if (row.nextAt === null) {
@@ -52,33 +61,38 @@ export function planChanges(
   const gone = [...stored.values()].filter(
     ({ taskId }) => !valid.has(taskId) && !invalid.has(taskId),
   );
-  return { insert, update, ...omission(gone, now) };
+  return { insert, update, ...omission(gone, now, retention) };
 }
 
-/** Tasks that are no longer declared: a paused one keeps its pause, because a deploy may omit it by mistake. */
-function omission(gone: readonly TaskRow[], now: number) {
-  const paused = gone
-    .filter(({ pausedAt }) => pausedAt !== null)
-    .toSorted((one, other) => (other.omittedAt ?? now) - (one.omittedAt ?? now));
-  const kept = new Set(
-    paused.slice(0, MAX_OMITTED).filter(({ omittedAt }) => now - (omittedAt ?? now) < OMITTED_MS),
-  );
+/** A deploy may omit a task by mistake: its row, runs and trigger keys stay for a time. */
+function omission(gone: readonly TaskRow[], now: number, { ageMs, hasOpenRuns }: Retention) {
+  const isHeld = ({ taskId, pausedAt }: TaskRow) => pausedAt !== null || hasOpenRuns(taskId);
+  const keptMs = (row: TaskRow) => (isHeld(row) ? OMITTED_MS : Math.min(ageMs, OMITTED_MS));
+  const newest = gone
+    .filter((row) => now - (row.omittedAt ?? now) < keptMs(row))
+    .toSorted(
+      (one, other) =>
+        Number(isHeld(other)) - Number(isHeld(one)) ||
+        (other.omittedAt ?? now) - (one.omittedAt ?? now),
+    );
+  const kept = new Set(newest.slice(0, MAX_OMITTED));
   return {
     omit: [...kept]
       .filter(({ omittedAt }) => omittedAt === null)
-      .map((row) => ({
-        ...EMPTY_TASK,
-        taskId: row.taskId,
-        anchor: now,
-        ...pauseOf(row),
-        omittedAt: now,
-      })),
+      .map((row) => ({ ...row, omittedAt: now })),
     delete: gone.filter((row) => !kept.has(row)).map(({ taskId }) => taskId),
   };
 }
 
-function pauseOf({ pausedAt, pausedBy, pausedNote }: TaskRow) {
-  return { pausedAt, pausedBy, pausedNote };
+/** The row of a task that is declared again: occurrences that passed meanwhile do not fire. */
+function resumed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
+  const declared = { ...row, omittedAt: null };
+  const { nextAt, anchor } = row;
+  if (!isFingerprint(row.fingerprint, task.fingerprint))
+    return rearmed({ ...declared, nextAt: null }, task, now);
+  if (row.runs >= task.maxRuns) return { ...declared, nextAt: null };
+  const after = nextAt === null ? now : Math.max(now - task.offsetMs, nextAt - 1);
+  return { ...declared, nextAt: nextOccurrenceOf(task, after, anchor) };
 }
 
 /** Intervals count from now, or so that the first occurrence is at a future `startAt`. */
@@ -112,7 +126,7 @@ function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | u
   };
 }
 
-/** The row of a task whose schedule was edited: its occurrences start after `now`, or after the jitter that has passed. */
+/** The row of a task whose schedule was edited: the occurrences start after `now`, or after the jitter that has passed. */
 export function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const { nextAt } = row;
   const isDue = nextAt !== null && nextAt <= now && isArmed(task, row);
@@ -122,6 +136,7 @@ export function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow 
   return {
     ...row,
     fingerprint: task.fingerprint,
+    omittedAt: null,
     anchor,
     nextAt: row.runs < task.maxRuns ? nextOccurrenceOf(task, now, anchor) : null,
   };

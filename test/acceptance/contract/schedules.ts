@@ -118,6 +118,51 @@ export function schedulesContract(host: Host): void {
     },
   );
 
+  it("S1 S4: a task that a deploy omits keeps its accepted runs and its keys, and continues when it is declared again", async () => {
+    const agent = await given();
+    const effects = `${agent.name} omitted`;
+    let isHeld = false;
+    const omitted = {
+      schedule: "every day at 02:30 in Europe/Paris",
+      overlap: "queue",
+      handler: async ({ idempotencyKey }: { idempotencyKey: string }) => {
+        taskRuns.receive(effects, idempotencyKey);
+        // Until the crash.
+        if (isHeld) await new Promise(() => {});
+      },
+    };
+    const deploy = async (tasks: object) => {
+      deployedTasks.set(agent.name, tasks as never);
+      await agent.crash();
+      return (await agent.capabilities()).schedules;
+    };
+    const before = await deploy({ omitted });
+    await before.trigger("omitted", { key: "done" });
+    await until(async () => (await before.runs("omitted")).items[0]?.status === "completed");
+    isHeld = true;
+    await before.trigger("omitted", { key: "running" });
+    await before.trigger("omitted", { key: "waiting" });
+    await until(() => taskRuns.count(effects) === 2);
+    isHeld = false;
+    const without = await deploy({});
+    expect((await without.list()).items).toEqual([]);
+    expect((await without.runs("omitted")).items).toHaveLength(3);
+    const after = await deploy({ omitted });
+    await until(async () =>
+      (await after.runs("omitted")).items.every(({ status }) => status === "completed"),
+    );
+    await after.trigger("omitted", { key: "done" });
+    const { items } = await after.runs("omitted");
+    expect(items).toHaveLength(3);
+    // The running one was tried again.
+    expect(taskRuns.count(effects)).toBe(4);
+    expect(new Set(taskRuns.get(effects))).toEqual(new Set(items.map((run) => run.idempotencyKey)));
+    await deploy({});
+    const last = (await agent.capabilities()).schedules;
+    expect(await last.remove("omitted")).toBe(true);
+    expect(await last.remove("omitted")).toBe(false);
+  });
+
   it("S4: an invalid task of a deploy is a problem of that task only", async () => {
     using clock = virtualClock({ patience: BOUND_MS });
     const agent = await given();

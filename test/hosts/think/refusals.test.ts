@@ -48,6 +48,7 @@ describe("L1: an id that cannot exist is refused", () => {
     ["schedules.resume", "UnknownTaskError"],
     ["schedules.trigger", "UnknownTaskError"],
     ["schedules.skipNext", "UnknownTaskError"],
+    ["schedules.remove", "InvalidOptionError"],
     ["outbox.inspect", "InvalidFilterError"],
     ["outbox.read", "InvalidFilterError"],
     ["outbox.redrive", "InvalidFilterError"],

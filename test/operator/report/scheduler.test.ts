@@ -45,6 +45,55 @@ describe("findings of scheduled tasks", () => {
     await gone(agent, "task-paused");
   });
 
+  it("task-omitted: open runs of a task that a deploy omits are an error, which its declaration or its removal ends", async () => {
+    let isHeld = true;
+    const digest = {
+      schedule: YEARLY,
+      handler: () => isHeld && new Promise<void>(() => {}),
+    };
+    let tasks: Record<string, typeof digest> = { digest };
+    const agent = givenAgent({}, () => tasks);
+    await capabilitiesOf(agent).schedules.trigger("digest");
+    tasks = {};
+    await crashed(agent);
+    const finding = await found(again(agent), "task-omitted");
+    expect(finding).toMatchObject({
+      about: "digest",
+      severity: "error",
+      evidence: { count: 1, ids: ["digest"] },
+    });
+    expect(finding.title).toMatch(
+      /^The task "digest" is not declared since .* UTC, and 1 accepted run waits\.$/,
+    );
+    expect((await reportOf(again(agent))).verdicts.onTime).toBe(false);
+    tasks = { digest };
+    await crashed(again(agent));
+    await gone(again(agent), "task-omitted");
+    tasks = {};
+    await crashed(again(agent));
+    await apply(again(agent), (await found(again(agent), "task-omitted")).fix.action);
+    expect(codesIn(await reportOf(again(agent)))).toEqual([]);
+    isHeld = false;
+  });
+
+  it("task-omitted: tasks without open runs are one information, and finished ones are none", async () => {
+    const recurring = { schedule: YEARLY, handler: () => {} };
+    const over = { ...recurring, maxRuns: 1, endAt: "2020-01-01T00:00:00Z" };
+    let tasks: Record<string, typeof recurring> = { a: recurring, b: recurring, over };
+    const agent = givenAgent({}, () => tasks);
+    await capabilitiesOf(agent).schedules.list();
+    tasks = {};
+    await crashed(agent);
+    const finding = await found(again(agent), "task-omitted");
+    expect(finding).toMatchObject({ severity: "info", evidence: { count: 2, ids: ["a", "b"] } });
+    expect(finding.title).toMatch(
+      /^2 tasks are no longer declared, the first since .* UTC: "a", "b"\.$/,
+    );
+    const report = await reportOf(again(agent));
+    expect(codesIn(report)).toEqual(["task-omitted"]);
+    expect(report.verdicts.onTime).toBe(true);
+  });
+
   it("task-paused: a task that its failures have paused is an error with the failure", async () => {
     const fail = () => {
       throw new Error("no database");

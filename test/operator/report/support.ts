@@ -122,6 +122,7 @@ export async function apply(agent: Agent, action: Action | undefined): Promise<v
   else if (action.do === "replay")
     await capabilitiesOf(agent).inbound.replay(action.source, action.id);
   else if (action.do === "resume-task") await capabilitiesOf(agent).schedules.resume(action.taskId);
+  else if (action.do === "remove-task") await capabilitiesOf(agent).schedules.remove(action.taskId);
   else if (action.do === "trigger-task")
     await capabilitiesOf(agent).schedules.trigger(action.taskId);
   else if (action.do === "backfill") {

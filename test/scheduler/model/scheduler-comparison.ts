@@ -11,7 +11,7 @@ import { sleep } from "../../support/ledger.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import type { SchedulerObject } from "../../support/objects/scheduler-object.ts";
 import { MINUTE, MONDAY, TestScheduler, task } from "../../support/scheduler.ts";
-import { IDS, type SchedulerCommand, SchedulerModel, type TaskId } from "./scheduler-model.ts";
+import { IDS, type SchedulerCommand, SchedulerModel } from "./scheduler-model.ts";
 
 /** A caller that got no reply calls again. */
 const MAX_CALLS = 4;
@@ -27,7 +27,7 @@ type Snapshot = {
 export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> {
   readonly #model = new SchedulerModel();
   #hasCrashed = false;
-  /** Every call of a handler, by occurrence, declaration and attempt. */
+  /** Every call of a handler, by occurrence and attempt. */
   readonly #calls = new Set<string>();
   readonly #calledTwice: string[] = [];
   #storage: DurableObjectStorage | undefined;
@@ -54,16 +54,10 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
     const { fails } = this.#model;
     // A call that leaves the object waits until everything written before is durable.
     await this.#storage?.sync();
-    const call = `${occurrenceKey} of ${this.#declarationOf(occurrenceKey)} #${attempt}`;
+    const call = `${occurrenceKey} #${attempt}`;
     if (this.#calls.has(call)) this.#calledTwice.push(call);
     this.#calls.add(call);
     if (fails === "always" || (fails === "once" && attempt === 1)) throw new Error(fails);
-  }
-
-  /** A task that is declared again is a new one, and may backfill occurrences that the old one has run. */
-  #declarationOf(occurrenceKey: string): string {
-    const declared = this.#model.tasks.get(occurrenceKey.split(":")[0] as TaskId);
-    return String(declared?.anchor ?? "gone");
   }
 
   async setUp(): Promise<void> {
@@ -148,7 +142,7 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
           const open = sql.exec("SELECT 1 FROM perdure_runs WHERE ended_at IS NULL").toArray();
           const due = sql
             .exec(
-              "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND next_at <= ?",
+              "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND omitted_at IS NULL AND next_at <= ?",
               this.#stage.now,
             )
             .toArray();

@@ -88,7 +88,8 @@ type Task = {
 export class SchedulerModel {
   readonly tasks = new Map<TaskId, Task>();
   fails: HandlerFails = "never";
-  readonly #pausedWhenOmitted = new Set<TaskId>();
+  /** Tasks that are not declared: they keep their runs and their pause (S4). */
+  readonly #omitted = new Map<TaskId, Task>();
 
   /** @param now before the command, epoch milliseconds */
   apply(command: SchedulerCommand, now: number): void {
@@ -100,13 +101,18 @@ export class SchedulerModel {
 
   declare(id: TaskId, every: number | undefined, now: number): void {
     const task = this.tasks.get(id);
+    const omitted = this.#omitted.get(id);
     if (every === undefined) {
-      if (task?.isPaused) this.#pausedWhenOmitted.add(id);
+      if (task) this.#omitted.set(id, task);
       this.tasks.delete(id);
+    } else if (omitted) {
+      this.#omitted.delete(id);
+      this.tasks.set(id, omitted);
+      if (omitted.every === every)
+        omitted.next = Math.max(omitted.next, occurrenceAfter(omitted, now));
+      else Object.assign(omitted, { every, anchor: now, next: now + every * MINUTE });
     } else if (!task) {
-      // A pause survives a deploy that omits the task (S4).
-      const isPaused = this.#pausedWhenOmitted.delete(id);
-      const fresh = { every, anchor: now, next: now + every * MINUTE, isPaused };
+      const fresh = { every, anchor: now, next: now + every * MINUTE, isPaused: false };
       this.tasks.set(id, { ...fresh, runs: new Map(), triggers: new Set() });
     } else if (task.every !== every) {
       Object.assign(task, { every, anchor: now, next: now + every * MINUTE });

@@ -6,7 +6,6 @@ import {
   allOf,
   at,
   DAY,
-  fakeTurns,
   HOUR,
   MINUTE,
   MONDAY,
@@ -154,8 +153,9 @@ describe("an edit that the wake for an occurrence finds", () => {
   it("S4: an edit of a paused interval counts from the edit, also at a time of both", async () => {
     const stage = new TestScheduler({});
     await stage.declare({ t: task(() => {}, { schedule: "every 25 minutes" }) });
+    await stage.pass(25 * MINUTE);
     await stage.in(({ scheduler }) => scheduler.pause("t"));
-    stage.script.now = stage.now + 50 * MINUTE;
+    stage.script.now = stage.now + 25 * MINUTE;
     await stage.declare({ t: task(() => {}) });
     const range = { from: new Date(MONDAY), to: new Date(MONDAY + 51 * MINUTE) };
     expect(await stage.in(({ scheduler }) => scheduler.backfill("t", range))).toMatchObject({
@@ -323,6 +323,7 @@ it("S1: a run from before its task was removed stores nothing after the task was
   await stage.declare({ t: slow });
   await stage.pass(9 * HOUR);
   await stage.declare({});
+  await stage.in(({ scheduler }) => scheduler.remove("t"));
   await stage.declare({ t: slow });
   const range = { from: new Date(MONDAY), to: new Date(MONDAY + DAY) };
   expect(await stage.in(({ scheduler }) => scheduler.backfill("t", range))).toMatchObject({
@@ -334,19 +335,6 @@ it("S1: a run from before its task was removed stores nothing after the task was
   expect(await stage.history()).toEqual([`${9 * 60} running`]);
   await stage.inside(() => ends[1]?.());
   await stage.comes("completed");
-});
-
-it("S4: a prompt whose task was removed holds no alarm while its turn runs", async () => {
-  const turns = fakeTurns({
-    accept: async () => ({ submissionId: "s" }),
-    inspect: async () => ({ status: "running" }),
-  });
-  const stage = new TestScheduler({ turns });
-  await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
-  await stage.pass(10 * MINUTE);
-  await stage.declare({});
-  await stage.wake();
-  expect(await stage.wakesIn()).toBeNull();
 });
 
 it("S4: a task with many waiting runs takes turns with other tasks", async () => {

@@ -12,7 +12,17 @@ import {
   Scheduler,
 } from "../../../src/scheduler/index.ts";
 import { refusal, until } from "../../support/given.ts";
-import { DAY, MINUTE, MONDAY, recorder, TestScheduler, task } from "../../support/scheduler.ts";
+import {
+  at,
+  DAY,
+  fakeTurns,
+  HOUR,
+  MINUTE,
+  MONDAY,
+  recorder,
+  TestScheduler,
+  task,
+} from "../../support/scheduler.ts";
 import { agentScopes, agentTasks, type SchedulerAgent } from "../scheduler-agent.ts";
 
 /** What the code complains of in this test, which stays quiet. */
@@ -85,119 +95,256 @@ describe("an edit of a declaration", () => {
     expect(record.occurrences).toEqual([10, 25]);
     expect(await stage.history()).toEqual(["10 completed", "25 completed"]);
   });
+});
 
-  it("S4: removing a task deletes its rows, and declared again it is a new task", async () => {
+describe("a task that a deploy omits", () => {
+  const rows = (stage: TestScheduler) =>
+    stage.in(
+      (_, { storage: { sql } }) =>
+        sql
+          .exec("SELECT task_id FROM perdure_tasks UNION ALL SELECT task_id FROM perdure_runs")
+          .toArray().length,
+    );
+
+  it("S3 S4: its open runs, history and trigger keys stay, and it continues after now when it is declared again", async () => {
+    const record = recorder();
+    const hold = Promise.withResolvers<void>();
+    let isHeld = false;
+    const t = task(
+      async (context) => {
+        record.note(context);
+        if (isHeld) await hold.promise;
+      },
+      { overlap: "queue", catchUp: "all" },
+    );
+    const stage = new TestScheduler({});
+    await stage.declare({ t });
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "done" }));
+    await stage.comes("completed");
+    isHeld = true;
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "running" }));
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "waiting" }));
+    await until(() => record.came.length === 2);
+    await stage.crash();
+    isHeld = false;
+    stage.script.tasks = () => ({});
+    await stage.pass(5 * MINUTE);
+    stage.script.now = stage.now + 20 * MINUTE;
+    await stage.declare({});
+    await stage.crash();
+    expect(record.came).toHaveLength(2);
+    await stage.declare({ t });
+    await until(() => record.came.length === 4);
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "done" }));
+    expect(record.came.map(({ occurrenceKey }) => occurrenceKey)).toEqual(
+      ["done", "running", "running", "waiting"].map((key) => `t:trigger:${key}`),
+    );
+    expect(await stage.info("t")).toMatchObject({
+      state: "active",
+      next: MONDAY + 30 * MINUTE,
+      counts: { completed: 3, missed: 0 },
+    });
+    await stage.pass(5 * MINUTE);
+    expect(record.occurrences.at(-1)).toBe(30);
+  });
+
+  it("S3: an occurrence that was overdue when its task was omitted follows catchUp, and later ones do not run", async () => {
+    for (const [catchUp, ran, missed] of [
+      ["latest", [20], 1],
+      ["all", [10, 20], 0],
+      ["none", [], 2],
+    ] as const) {
+      const record = recorder();
+      const t = task(record.note, { catchUp, overlap: "queue" });
+      const stage = new TestScheduler({ tasks: () => ({ t }) });
+      await stage.start();
+      await stage.crash();
+      stage.script.tasks = () => ({});
+      await stage.pass(25 * MINUTE);
+      stage.script.now = stage.now + 62 * MINUTE;
+      await stage.declare({ t });
+      await stage.wake();
+      await until(() => record.came.length === ran.length);
+      expect(record.occurrences).toEqual(ran);
+      expect(await stage.info("t")).toMatchObject({
+        next: MONDAY + 90 * MINUTE,
+        counts: { missed },
+      });
+    }
+  });
+
+  it("S4: it counts towards maxRuns as before, and does not run again", async () => {
+    const record = recorder();
+    const once = { t: task(record.note, { maxRuns: 1 }) };
+    const stage = new TestScheduler({});
+    await stage.declare(once);
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    await stage.declare(once);
+    await stage.pass(10 * MINUTE);
+    expect(record.occurrences).toEqual([10]);
+    expect((await stage.info()).state).toBe("finished");
+  });
+
+  it("S4: declared again with another schedule, it starts after now", async () => {
     const record = recorder();
     const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
-    await stage.pass(10 * MINUTE);
+    await stage.pass(7 * MINUTE);
     await stage.declare({});
-    const rows = await stage.in(
-      (_, { storage }) =>
-        storage.sql
-          .exec("SELECT task_id FROM perdure_tasks UNION SELECT task_id FROM perdure_runs")
-          .toArray().length,
-    );
-    expect(rows).toBe(0);
-    await stage.declare({ t: task(record.note) });
-    expect(await stage.runs()).toEqual([]);
-    await stage.pass(10 * MINUTE);
-    expect(record.occurrences).toEqual([10, 20]);
+    stage.script.now = stage.now + 30 * MINUTE;
+    await stage.declare({ t: task(record.note, { schedule: "every 15 minutes" }) });
+    expect(at((await stage.info()).next ?? 0)).toBe(52);
   });
 
-  it("S4: a run of a removed task runs to its end", async () => {
+  it("S1: its running attempt ends in its history, and nothing of it starts", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    let ended = 0;
-    const slow = task(async () => {
-      await promise;
-      ended++;
-    });
     const stage = new TestScheduler({});
-    await stage.declare({ t: slow });
+    await stage.declare({ t: task(() => promise) });
     await stage.pass(10 * MINUTE);
     await stage.declare({});
     await stage.inside(() => resolve());
-    await until(() => ended === 1);
-    await until(async () => (await stage.wakesIn()) === null);
-  });
-});
-
-describe("a paused task that a deploy omits", () => {
-  /** Tasks `t` and `u`, with `t` paused, left out, and away for that long. */
-  async function omitted(ms: number) {
-    const stage = new TestScheduler({});
-    await stage.declare({ t: task(noop), u: task(noop) });
+    await until(async () => (await stage.history("t"))[0] === "10 completed");
     await stage.pass(10 * MINUTE);
-    await stage.in(({ scheduler }) => scheduler.pause("t", "a broken feed"));
-    await stage.declare({});
-    await stage.crash();
-    stage.script.now = stage.now + ms;
-    await stage.start();
-    await stage.declare({ t: task(noop), u: task(noop) });
-    return stage;
-  }
-
-  it("S4: an omitted task is still paused when it is declared again, without its history", async () => {
-    const stage = await omitted(DAY);
-    const { state, paused, counts } = await stage.info("t");
-    expect({ state, paused }).toMatchObject({
-      state: "paused",
-      paused: { by: "hand", note: "a broken feed", at: MONDAY + 10 * MINUTE },
-    });
-    expect(counts).toEqual({ completed: 0, failed: 0, skipped: 0, missed: 0 });
-    expect((await stage.info("u")).state).toBe("active");
-    await stage.pass(60 * MINUTE);
-    expect(await stage.history("t")).toEqual([]);
-    await stage.in(({ scheduler }) => scheduler.resume("t"));
-    await stage.pass(10 * MINUTE);
-    expect(await stage.history("t")).toHaveLength(1);
+    expect(await stage.history("t")).toEqual(["10 completed"]);
   });
 
-  it("S4: an omitted task writes no row while it stays omitted, and every method refuses its id", async () => {
+  it("S4: it writes no row while it stays omitted, is not listed, and only its runs can be read", async () => {
     const stage = new TestScheduler({});
     await stage.declare({ t: task(noop) });
-    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.pass(10 * MINUTE);
     await stage.declare({});
     const { written, listed, error } = await stage.in(async ({ scheduler, meter }) => {
       meter.reset();
       await scheduler.reconcile();
       await scheduler.reconcile();
-      const { rowsWritten: written } = meter.read();
       return {
-        written,
+        written: meter.rowsWrittenBy((query) => query.includes("perdure_")),
         listed: await scheduler.list(),
         error: await refusal(scheduler.resume("t")),
       };
     });
     expect({ written, listed }).toEqual({ written: 0, listed: { items: [] } });
     expect(error.name).toBe("UnknownTaskError");
+    expect(await stage.history("t")).toEqual(["10 completed"]);
+  });
+
+  it("S4: it is looked for after an hour, and each day later, so that a deploy that declares it again is noticed", async () => {
+    const record = recorder();
+    const stage = new TestScheduler({});
+    await stage.declare({ t: task(record.note) });
+    await stage.declare({});
+    // The wake for its occurrence is kept, and finds nothing.
+    await stage.pass(10 * MINUTE);
+    expect(await stage.wakesIn()).toBe(50 * MINUTE);
+    await stage.pass(22 * HOUR);
+    expect(await stage.wakesIn()).toBe(HOUR);
+    await stage.pass(2 * HOUR);
+    expect(await stage.wakesIn()).toBe(DAY);
+    stage.script.tasks = () => ({ t: task(record.note) });
+    await stage.pass(DAY);
+    await stage.pass(10 * MINUTE);
+    expect(record.came).toHaveLength(1);
+  });
+
+  it("S4: a finished or paused one without an open run holds no alarm", async () => {
+    const stage = new TestScheduler({});
+    await stage.declare({ t: task(noop, { maxRuns: 1 }), u: task(noop) });
+    await stage.pass(10 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.pause("u"));
+    await stage.declare({});
     expect(await stage.wakesIn()).toBeNull();
   });
 
-  it("S4: an omitted task is a new task after a year", async () => {
-    expect((await (await omitted(364 * DAY)).info("t")).state).toBe("paused");
-    const stage = await omitted(365 * DAY);
-    expect((await stage.info("t")).state).toBe("active");
+  it("S4: a pause stays, with its note", async () => {
+    const stage = new TestScheduler({});
+    await stage.declare({ t: task(noop) });
+    await stage.pass(10 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.pause("t", "a broken feed"));
+    await stage.declare({});
+    stage.script.now = stage.now + 364 * DAY;
+    await stage.declare({ t: task(noop) });
+    expect(await stage.info("t")).toMatchObject({
+      state: "paused",
+      paused: { by: "hand", note: "a broken feed", at: MONDAY + 10 * MINUTE },
+      counts: { completed: 1 },
+    });
+    await stage.pass(60 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    await stage.pass(10 * MINUTE);
+    expect((await stage.info("t")).counts.completed).toBe(2);
   });
 
-  it("S4: the pause of an omitted task is deleted when 1,000 others were omitted later", async () => {
-    const ids = Array.from({ length: 1_001 }, (_, index) => `t${index}`);
+  it.each([
+    ["without open runs as long as the history", 30, noop],
+    ["with an open run for a year", 365, () => new Promise(() => {})],
+  ])("S4: it is kept %s", async (_, days, handler) => {
+    const warned = complaints("warn");
     const stage = new TestScheduler({});
-    const rows = () =>
-      stage.in((_, { storage: { sql } }) =>
-        sql.exec<{ task_id: string }>("SELECT task_id FROM perdure_tasks").toArray(),
-      );
-    await stage.declare(Object.fromEntries(ids.map((id) => [id, task(noop)])));
-    await stage.inside((_, { storage: { sql } }) => {
-      sql.exec("UPDATE perdure_tasks SET paused_at = 1, paused_by = 'hand'");
-    });
+    await stage.declare({ t: task(handler) });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
     await stage.crash();
-    await stage.declare(Object.fromEntries(ids.slice(1).map((id) => [id, task(noop)])));
+    stage.script.now = stage.now + days * DAY - 1;
+    await stage.declare({});
+    expect(await rows(stage)).toBe(2);
     stage.script.now = stage.now + 1;
     await stage.declare({});
-    const kept = (await rows()).map(({ task_id }) => task_id);
+    expect(await rows(stage)).toBe(0);
+    expect(warned().filter((text) => text.includes("scheduler:dropped"))).toHaveLength(
+      days === 365 ? 1 : 0,
+    );
+  });
+
+  it("S4: of more than 1,000, those without open runs and pauses go first, the oldest first", async () => {
+    const ids = Array.from({ length: 1_002 }, (_, index) => `t${index}`);
+    const stage = new TestScheduler({});
+    await stage.declare(Object.fromEntries(ids.map((id) => [id, task(noop)])));
+    await stage.in(({ scheduler }) => scheduler.pause("t0"));
+    await stage.declare(Object.fromEntries(ids.slice(2).map((id) => [id, task(noop)])));
+    stage.script.now = stage.now + 1;
+    await stage.declare({ t2: task(noop) });
+    const kept = await stage.in((_, { storage: { sql } }) =>
+      sql
+        .exec<{ task_id: string }>("SELECT task_id FROM perdure_tasks WHERE omitted_at IS NOT NULL")
+        .toArray(),
+    );
     expect(kept).toHaveLength(1_000);
-    expect(kept).not.toContain("t0");
+    expect(kept).toContainEqual({ task_id: "t0" });
+    expect(kept).not.toContainEqual({ task_id: "t1" });
+  });
+
+  it("S4: the end of its prompt is stored, also after a crash", async () => {
+    let status = "running";
+    const turns = fakeTurns({
+      accept: async () => ({ submissionId: "s" }),
+      inspect: async () => ({ status }),
+    });
+    const stage = new TestScheduler({ turns });
+    await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    status = "completed";
+    await stage.crash();
+    await until(async () => (await stage.history("t"))[0] === "10 completed");
+  });
+
+  it("S5: remove() deletes it with its runs and keys, and refuses a declared task", async () => {
+    const stage = new TestScheduler({});
+    await stage.declare({ t: task(() => new Promise(() => {})), u: task(noop) });
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "k" }));
+    const refused = await stage.in(({ scheduler }) => refusal(scheduler.remove("t")));
+    expect(refused).toMatchObject({ name: "InvalidOptionError", option: "taskId" });
+    expect(refused.message).toContain("getScheduledTasks()");
+    await stage.declare({ u: task(noop) });
+    expect(await rows(stage)).toBe(3);
+    expect(await stage.in(({ scheduler }) => scheduler.remove("t"))).toBe(true);
+    expect(await stage.in(({ scheduler }) => scheduler.remove("t"))).toBe(false);
+    expect(await rows(stage)).toBe(1);
+    await stage.declare({ t: task(noop), u: task(noop) });
+    expect(await stage.runs("t")).toEqual([]);
+    await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "k" }));
+    await stage.comes("completed");
   });
 });
 

@@ -47,6 +47,7 @@ export const PLAYED = {
     "schedules.pause",
     "schedules.resume",
     "schedules.skipNext",
+    "schedules.remove",
     "internal_reconcileScheduledTasks",
     "outbox.redrive",
     "outbox.redriveAll",

@@ -303,6 +303,20 @@ const SCHEDULES: readonly ThinkScenario[] = [
         ["other"],
       ),
   },
+  {
+    name: "S4 removeScheduledTask",
+    verbs: ["schedules.remove"],
+    soonAfter: DECLARED,
+    stride: 5,
+    prepare: async (agent, run) => {
+      await declare(agent, run);
+      declared.set(run.id, { tasks: () => ({}) });
+      await agent.internal_reconcileScheduledTasks();
+    },
+    steps: [(agent) => capabilitiesOf(agent).schedules.remove(TASK) as never],
+    check: async (agent) =>
+      differs("it is removed again", await capabilitiesOf(agent).schedules.remove(TASK), false),
+  },
 ];
 
 const deadLetters = true;
