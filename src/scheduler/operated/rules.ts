@@ -9,6 +9,8 @@ import type { Action, FINDINGS } from "./catalog.ts";
 const LATE_MS = 2 * 60_000;
 /** So many failed runs in a row are no accident. */
 const MANY_FAILURES = 3;
+/** A pause by hand that was forgotten. */
+const LONG_PAUSE_MS = 7 * 86_400_000;
 /** Ids in the evidence of one finding, and names in its title. */
 const MAX_IDS = 10;
 const MAX_NAMED = 3;
@@ -36,10 +38,11 @@ const taskPaused: Rule = (task, now) => {
   if (!paused || task.state === "finished") return undefined;
   const { at: since, by, note } = paused;
   const isFailure = by === "failure";
+  const isLong = now - since >= LONG_PAUSE_MS;
   const why = isFailure ? ` because ${plural(failures, "run")} in a row failed` : " by hand";
   return {
     code: "task-paused",
-    severity: isFailure ? "error" : "info",
+    severity: isFailure ? "error" : isLong ? "warning" : "info",
     title: `The task ${nameOf(task)} is paused since ${at(since, now)}${why}${note ? `: ${line(note)}` : ""}.`,
     count: isFailure ? failures : 1,
     since,
@@ -49,7 +52,9 @@ const taskPaused: Rule = (task, now) => {
       : "The task was paused by hand; it does not fire until it is resumed.",
     fix: isFailure
       ? "First correct what the error names, then resume it."
-      : "Resume it if it is to run again.",
+      : isLong
+        ? "Resume it, or remove it from getScheduledTasks() if it is no longer needed."
+        : "Resume it if it is to run again.",
     action: { do: "resume-task", taskId },
   };
 };

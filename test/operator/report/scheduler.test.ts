@@ -45,6 +45,18 @@ describe("findings of scheduled tasks", () => {
     await gone(agent, "task-paused");
   });
 
+  it("task-paused: a pause of more than a week is a warning, and resuming it fixes it", async () => {
+    const agent = givenAgent({}, () => ({ digest: { schedule: YEARLY, handler: () => {} } }));
+    await capabilitiesOf(agent).schedules.pause("digest");
+    const severityAfter = async (days: number) =>
+      (await found(agent, "task-paused", { later: days * 24 * HOUR })).severity;
+    expect([await severityAfter(6.9), await severityAfter(7.1)]).toEqual(["info", "warning"]);
+    const finding = await found(agent, "task-paused", { later: 8 * 24 * HOUR });
+    expect(finding.fix.text).toContain("remove it from getScheduledTasks()");
+    await apply(agent, finding.fix.action);
+    await gone(agent, "task-paused", { later: 8 * 24 * HOUR });
+  });
+
   it("task-omitted: open runs of a task that a deploy omits are an error, which its declaration or its removal ends", async () => {
     let isHeld = true;
     const digest = {
