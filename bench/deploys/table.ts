@@ -22,7 +22,9 @@ type Results = {
 
 /** Runs that were harmed, of which the check had said nothing. */
 export function unsaid({ outcomes, said }: Results): Outcome[] {
-  const isSaid = ({ id }: Outcome) => said.get(id)?.severity === "error";
+  // A task that is no longer declared is paused, which is a warning.
+  const isSaid = ({ id }: Outcome) =>
+    said.get(id)?.severity === "error" || (cellOf(id).edit === "rename-task" && said.has(id));
   return [...outcomes.values()].filter(
     (outcome) => !outcome.id.startsWith("plain") && isHarmed(outcome) && !isSaid(outcome),
   );

@@ -66,6 +66,9 @@ describe("what was said before", () => {
     expect(unsaid(results([twice], [problem(AFTER, "warning")]))).toEqual([twice]);
     const both = [problem(AFTER, "warning"), problem(AFTER, "error")];
     expect(unsaid(results([twice], both))).toEqual([]);
+    const lost = given(cell("rename-task", "in"));
+    expect(unsaid(results([lost], []))).toEqual([lost]);
+    expect(unsaid(results([lost], [problem(cell("rename-task", "in"), "warning")]))).toEqual([]);
     expect(unsaid(results([twice], [problem(cell("none", "after"), "error")]))).toEqual([twice]);
   });
 

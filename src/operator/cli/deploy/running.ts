@@ -162,10 +162,23 @@ async function lackProblems(
     .filter(({ need }) => lacking.has(keyOf(need)))
     .map(({ agent, item, need }) => ({
       ...{ agent: agent.agent, name: agent.name, kind: item.kind, id: item.id },
-      ...{ version: item.version, problem: `${need.what}-gone`, severity: "error" },
-      text: `It needs the ${need.what} ${need.name}, which the class of its agent does not have.`,
-      remedy: remedyOf(need),
+      ...{ version: item.version, problem: `${need.what}-gone` },
+      ...(item.kind === "task" ? armedProblem(need) : missingProblem(need)),
     }));
+}
+
+function missingProblem(need: Need): Pick<Problem, "severity" | "text" | "remedy"> {
+  const text = `It needs the ${need.what} ${need.name}, which the class of its agent does not have.`;
+  return { severity: "error", text, remedy: remedyOf(need) };
+}
+
+/** A deploy may remove an armed task: what it has accepted is an item of its own. */
+function armedProblem({ name }: Need): Pick<Problem, "severity" | "text" | "remedy"> {
+  return {
+    severity: "warning",
+    text: `The task ${name} is armed, and the class of its agent does not declare it: the deploy pauses it.`,
+    remedy: `Nothing to remove it: without open runs, its history is deleted after 30 days by default. Otherwise declare ${name} again.`,
+  };
 }
 
 /** Runs that versions() continues ask their agent for their version. */
@@ -195,7 +208,7 @@ function remedyOf({ what, name }: Need): string {
   const until = "until npx perdure drain says that no open work needs it";
   const keep: Readonly<Record<string, string>> = {
     tool: `Keep the tool ${name} beside the new one ${until}`,
-    task: `Keep the task ${name} in getScheduledTasks() ${until}, or skip its runs by npx perdure skip-next`,
+    task: `Keep the task ${name} in getScheduledTasks() until its open runs have ended: npx perdure pause-task stops new ones. To drop them, deploy and run npx perdure remove-task`,
     method: `Keep the method ${name}() ${until}`,
     feature: `Keep ${name}() in the features of the class ${until}`,
   };

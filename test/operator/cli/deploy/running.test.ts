@@ -162,3 +162,22 @@ it("asks for each need once, in parts, and names each item that needs what is go
     "method-gone d-607",
   ]);
 });
+
+it("a task without an open run may be removed, and one with an open run says how its removal ends", async () => {
+  const needs = [{ what: "task", name: "digest" }] as const;
+  const agent = agentWork("Desk", "main", [
+    { ...itemOf("task", "digest"), needs },
+    { ...itemOf("run", "digest/1"), needs },
+  ]);
+  const needed = agent.work.map((item) => ({ agent, item, need: needs[0] }));
+  const { problems } = await askRunning(
+    { replay: async () => FINE, lacks: async (_, asked) => [...asked] },
+    { histories: [], classes: new Map([["Desk", { className: "Desk", agents: [agent], needed }]]) },
+  );
+  expect(problems).toMatchObject([
+    { kind: "task", problem: "task-gone", severity: "warning" },
+    { kind: "run", problem: "task-gone", severity: "error" },
+  ]);
+  expect(problems[0]?.text).toContain("the deploy pauses it");
+  expect(problems[1]?.remedy).toMatch(/pause-task stops new ones.*remove-task/);
+});
