@@ -37,7 +37,7 @@ export type SchedulerSettings = {
   readonly concurrency?: number;
   /** How many ended runs of each task are kept; up to 15 more for a while. */
   readonly history?: {
-    /** @default 100 */
+    /** Triggers do not count: their keys hold for `age`, among the newest 10,000. @default 100 */
     readonly count?: number;
     /** @default "30 days" */
     readonly age?: Duration;

@@ -187,8 +187,8 @@ export class Scheduler extends Capability {
   /**
    * Runs a task now, also while it is paused; its `overlap` applies.
    *
-   * @param options.key the same key again returns the same run, as long as the history has it:
-   *   1 to 200 characters. @default a new one
+   * @param options.key the same key again returns the same run, for the `age` of the history (30 days), among the newest
+   *   10,000 triggers of the task: 1 to 200 characters. @default a new one
    * @returns the run as it is now, which may be `skipped`
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
    */

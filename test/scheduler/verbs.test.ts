@@ -8,6 +8,7 @@ import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
 import {
   allOf,
   at,
+  DAY,
   HOUR,
   MINUTE,
   MONDAY,
@@ -298,6 +299,52 @@ describe("list, runs and history", () => {
     await stage.pass(48 * HOUR);
     expect(await stage.runs()).toHaveLength(1);
     expect((await stage.info()).counts).toMatchObject({ completed: 41, missed: 287 });
+  });
+
+  it("S5: a trigger key names its run for the age of the history, however many runs are newer", async () => {
+    const record = recorder();
+    const history = { count: 5, age: "2 days" } as const;
+    const stage = new TestScheduler({ history, tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    const trigger = (key: string) => stage.in(({ scheduler }) => scheduler.trigger("t", { key }));
+    const first = await trigger("k");
+    await stage.comes("completed");
+    for (let n = 0; n < 40; n++) await stage.pass(10 * MINUTE);
+    for (let n = 0; n < 20; n++) {
+      await trigger(`other ${n}`);
+      await stage.comes("completed");
+    }
+    expect(await trigger("k")).toMatchObject({
+      idempotencyKey: first.idempotencyKey,
+      status: "completed",
+    });
+    expect(record.came).toHaveLength(61);
+    // Occurrences are bounded by the count as before.
+    const occurrences = (await stage.history()).filter((run) => !/^(0|400) /.test(run));
+    expect(occurrences.length).toBeLessThanOrEqual(5 + 15);
+    await stage.pass(2 * DAY);
+    await stage.pass(10 * MINUTE);
+    await trigger("k");
+    await until(() => record.came.length === 64);
+  });
+
+  it("S5: 10,000 trigger keys of a task are kept, the newest", async () => {
+    const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
+    await stage.start();
+    const count = await stage.in(async ({ scheduler }, { storage: { sql } }) => {
+      sql.exec(
+        `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10050)
+         INSERT INTO perdure_runs (task_id, occurrence, trigger_key, cause, status, fired_at, lag_ms, attempts, not_before, ended_at)
+         SELECT 't', ? - i, 'key ' || i, 'trigger', 'completed', ? - i, 0, 1, 0, ? - i FROM n`,
+        ...[MONDAY, MONDAY, MONDAY],
+      );
+      await scheduler.trigger("t", { key: "newest" });
+      const rows = sql.exec<{ n: number; oldest: number }>(
+        "SELECT COUNT(*) AS n, MIN(occurrence) AS oldest FROM perdure_runs",
+      );
+      return rows.one();
+    });
+    expect(count).toEqual({ n: 10_000, oldest: MONDAY - 9_999 });
   });
 
   it("S5: every method names the declared tasks when it refuses an unknown id", async () => {

@@ -201,9 +201,8 @@ export class Firing {
     const countsHistory =
       scheduled.length < entered.length ||
       Math.floor(fired / PRUNE_EVERY) > Math.floor(row.fired / PRUNE_EVERY);
-    const isBounded = countsHistory && history.count !== Infinity;
     const oldest = clock.now() - history.age;
-    const deleted = store.runs.prune(taskId, oldest, isBounded ? history.count : undefined);
+    const deleted = store.runs.prune(taskId, oldest, countsHistory ? history.count : undefined);
     const runs = row.runs + scheduled.filter(({ endedAt }) => endedAt === null).length;
     const changed: TaskRow = {
       ...row,

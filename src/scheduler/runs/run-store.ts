@@ -26,6 +26,8 @@ export type Skips = {
 };
 
 const ALL = selected(RUN_FIELDS);
+/** Triggers of one task that are kept, whatever their age. */
+const MAX_KEYS = 10_000;
 
 /**
  * The states that may follow each state. `running → waiting` is a failed attempt before the last, `running → running` a
@@ -119,14 +121,21 @@ export class RunStore {
     this.#keep([{ ...run, status: "waiting", notBefore: 0 }]);
   }
 
-  /** Deletes ended runs: those of occurrences before `time` that ended before it, and all but the newest `count`. */
+  /**
+   * Deletes ended runs: those of occurrences before `time` that ended before it, and all but the newest `count`. Triggers do not
+   * count, because their keys hold until `time`.
+   */
   prune(taskId: string, time: number, count: number | undefined): Tally {
     const deleted = this.#delete("occurrence < ?2 AND ended_at < ?2", taskId, time);
     if (count !== undefined) {
-      const newest =
-        "SELECT occurrence FROM perdure_runs WHERE task_id = ?1 ORDER BY occurrence DESC LIMIT 1 OFFSET ?2";
-      const where = `ended_at IS NOT NULL AND occurrence < (${newest})`;
-      deleted.push(...this.#delete(where, taskId, count - 1));
+      const older = (runs: string, offset: string) =>
+        `${runs} AND occurrence < (SELECT occurrence FROM perdure_runs
+           WHERE task_id = ?1 AND ${runs} ORDER BY occurrence DESC LIMIT 1 OFFSET ${offset})`;
+      const scheduled = older("trigger_key = ''", "?2");
+      const triggers = older("trigger_key <> ''", `${MAX_KEYS - 1}`);
+      const where = `ended_at IS NOT NULL AND (${scheduled} OR ${triggers})`;
+      const offset = Math.min(count - 1, Number.MAX_SAFE_INTEGER);
+      deleted.push(...this.#delete(where, taskId, offset));
     }
     const of = (ended: RunStatus) => deleted.filter(({ status }) => status === ended).length;
     return { completed: of("completed"), failed: of("failed"), skipped: of("skipped") };
