@@ -2,12 +2,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  comparable,
-  readLimitHeaders,
-  refusalOf,
-  responseOf,
-} from "../../src/limits/calls/headers.ts";
+import { responseOf } from "../../src/core/failures.ts";
+import { comparable, readLimitHeaders, refusalOf } from "../../src/limits/calls/headers.ts";
 import { refused } from "./support.ts";
 
 const NOW = Date.UTC(2026, 10, 26, 12);
@@ -129,7 +125,19 @@ describe("a refusal", () => {
   it("is found in an error that wraps it", () => {
     const wrapped = new Error("retried", { cause: { lastError: refused(429) } });
     expect(refusalOf(responseOf(wrapped), NOW)).toEqual({});
-    expect(responseOf(new Error("other"))).toEqual({});
-    expect(responseOf(undefined)).toEqual({});
+    expect(refusalOf(responseOf(new Error("other")), NOW)).toBeUndefined();
+  });
+
+  it.each([
+    ["the cause of a wrapper with the status 200", { statusCode: 200, cause: refused(429) }],
+    ["a code", { code: 429, message: "slow down" }],
+    ["a text", "429 Too Many Requests"],
+  ])("is found in %s", (_, error) => {
+    expect(refusalOf(responseOf(error), NOW)).toEqual({});
+  });
+
+  it("is none where the account has no credit left", () => {
+    const error = Object.assign(refused(429), { data: { error: { code: "insufficient_quota" } } });
+    expect(refusalOf(responseOf(error), NOW)).toBeUndefined();
   });
 });

@@ -44,39 +44,20 @@ export function readLimitHeaders(headers: Headers | undefined, now: number): Pro
   return { allowed, ...(resets.length > 0 && { resetMs: Math.max(...resets) }) };
 }
 
-/** The status and the headers of an error of a provider, which another error may wrap. */
-export function responseOf(error: unknown): ProviderResponse {
-  for (let at = error, depth = 0; at && depth < 8; depth++) {
-    const {
-      statusCode: status,
-      responseHeaders: headers,
-      lastError,
-      cause,
-    } = at as Partial<ProviderError>;
-    if (status !== undefined) return { status, headers };
-    at = lastError ?? cause;
-  }
-  return {};
-}
-
+/** The status and the headers of an answer, or of an error that {@link responseOf} of the core reads. */
 export type ProviderResponse = {
   readonly status?: number | undefined;
   readonly headers?: Headers | undefined;
-};
-
-/** Fields of the AI SDK's errors. */
-type ProviderError = {
-  readonly statusCode: number;
-  readonly responseHeaders: Headers;
-  readonly lastError: unknown;
-  readonly cause: unknown;
+  /** Whether the account has no credit left: that is no limit of a rate. */
+  readonly isQuotaUsedUp?: boolean;
 };
 
 /** How long a provider takes no requests, where it has refused one. */
 export function refusalOf(
-  { status = 0, headers }: ProviderResponse,
+  { status = 0, headers, isQuotaUsedUp }: ProviderResponse,
   now: number,
 ): Observation["refused"] {
+  if (isQuotaUsedUp) return undefined;
   const after = retryAfterOf(loweredOf(headers), now) ?? readLimitHeaders(headers, now).resetMs;
   const isRefused = status === REFUSED || (OVERLOADED.includes(status) && after !== undefined);
   if (!isRefused) return undefined;

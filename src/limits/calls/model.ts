@@ -5,6 +5,7 @@
 
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
+import { responseOf } from "../../core/failures.ts";
 import { resolveModel } from "../../core/models.ts";
 import type { WaitedFor, WaitingFor } from "../../kernel/submissions/internal.ts";
 import type { Capacity, Held, Need, WorkLimit } from "../capacity.ts";
@@ -26,7 +27,7 @@ import {
   promptSizeOf,
   type Tokens,
 } from "./estimates.ts";
-import { type Headers, responseOf } from "./headers.ts";
+import type { Headers } from "./headers.ts";
 import { Observations } from "./observations.ts";
 import { usageOf } from "./usage.ts";
 
@@ -327,13 +328,14 @@ export class ModelCalls {
 
   /** @returns whether the provider has refused it, and the keepers know: then the call is tried again */
   async #failed(call: Call, error: unknown): Promise<boolean> {
-    const { status, headers } = responseOf(error);
+    const response = responseOf(error);
+    const { status } = response;
     // Providers charge for no answer that is an error, but count the request.
     if (status !== undefined && status >= 400) this.#settle(call, 0, undefined);
     else if (LOCAL.has((error as Partial<Error> | undefined)?.name ?? ""))
       this.#settle(call, 0, undefined, 0);
     else this.#charge(call);
-    return this.#observations.add(call.held, { status, headers });
+    return this.#observations.add(call.held, response);
   }
 
   /** The stream, which settles the call by its finish, or by the worst case where it has none. */
@@ -345,6 +347,8 @@ export class ModelCalls {
           try {
             const { done, value } = await reader.read();
             if (value?.type === "finish") this.#ended(call, value.usage);
+            if (value?.type === "error")
+              await this.#observations.add(call.held, responseOf(value.error));
             if (!done) controller.enqueue(value);
             else {
               this.#charge(call);

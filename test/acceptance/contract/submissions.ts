@@ -384,6 +384,21 @@ export function submissionsContract(host: Host): void {
     },
   );
 
+  it.runIf(supports(host, "retry"))(
+    "L8: a turn whose provider's account has no credit left ends at once, and its error says what to do",
+    async () => {
+      const agent = given();
+      const fail = "You exceeded your current quota, please check your plan and billing details.";
+      const script = { ...unique(), fail, status: 429 };
+      const submissionId = await agent.submit(script, { retry: { maxAttempts: 3 } });
+      const ended = await agent.untilEnded(submissionId);
+      expect(ended).toMatchObject({ status: "error", attempts: 1 });
+      expect(ended?.error).toContain("add credit");
+      expect(ended?.error).toContain(fail);
+      expect(modelCalls.get(JSON.stringify(script))).toBe(1);
+    },
+  );
+
   it("L9: a submission above the limit of pending ones is refused, and nothing is stored", async () => {
     const agent = given();
     const verbs = await agent.verbs();

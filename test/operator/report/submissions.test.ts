@@ -153,6 +153,20 @@ describe("findings of submissions", () => {
     await gone(agent, "model-rate-limited");
   });
 
+  it("model-no-credit: an account without credit is found, and those that ended with it can be retried", async () => {
+    const agent = givenAgent();
+    const fail = "Your credit balance is too low to access the API";
+    const refused = { id: crypto.randomUUID(), fail, failTimes: 1, status: 400 };
+    const { submissionId } = await submit(agent, refused);
+    await ended(agent, submissionId);
+    const finding = await found(agent, "model-no-credit");
+    expect(finding).toMatchObject({ severity: "error", evidence: { ids: [submissionId] } });
+    expect(finding.fix.text).toContain("add credit");
+    expect(codesIn(await reportOf(agent))).toEqual(["model-no-credit"]);
+    await apply(agent, finding.fix.action);
+    await gone(agent, "model-no-credit");
+  });
+
   it("work-does-not-start: turns that wait behind a retry of their own thread are no finding, until it is late", async () => {
     const agent = givenAgent();
     await agent.submissionStats();

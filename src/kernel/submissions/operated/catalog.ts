@@ -11,6 +11,7 @@ export const FINDINGS = {
   "thread-stuck": "starts",
   "failing-submissions": "succeeds",
   "model-rate-limited": "succeeds",
+  "model-no-credit": "succeeds",
   "poison-turn": "succeeds",
   "budget-used-up": "succeeds",
   "answers-empty": "succeeds",

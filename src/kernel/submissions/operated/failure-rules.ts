@@ -14,6 +14,8 @@ const INTERRUPTED = "TurnInterruptedError";
 
 const isRateLimited = ({ failure }: Pick<FailedSubmissions, "failure">) =>
   failure?.code === "rate-limited";
+const isWithoutCredit = ({ failure }: Pick<FailedSubmissions, "failure">) =>
+  failure?.code === "no-credit";
 
 const modelRateLimited: Rule = ({ open, failed }, now) => {
   const waiting = open.flatMap((one) =>
@@ -43,9 +45,9 @@ const modelRateLimited: Rule = ({ open, failed }, now) => {
       code: "model-rate-limited",
       // A retry or two are ordinary.
       severity: ended.length > 0 ? "error" : isLasting ? "warning" : "info",
-      title: `The model refuses ${plural(count, "submission")} since ${at(since, now)} because of its rate limit or quota (429): ${[...retried, ...gone].join(", ")}.`,
+      title: `The model refuses ${plural(count, "submission")} since ${at(since, now)} because of its rate limit (429): ${[...retried, ...gone].join(", ")}.`,
       evidence: { count, since, ids: someIds(all), lastError: first.error },
-      cause: "The account of the model's provider has used up its requests, tokens or credit.",
+      cause: "The account of the model's provider has used up its requests or tokens of a time.",
       fix: {
         text: `${[
           `First raise the limit at the provider, use another model, or lower maxConcurrentTurns${ended.length > 0 ? ", then retry those that ended" : ""}.`,
@@ -56,6 +58,27 @@ const modelRateLimited: Rule = ({ open, failed }, now) => {
       link: { view: "submissions", filter: ended.length > 0 ? "status:error" : "status:pending" },
     },
   ];
+};
+
+const modelNoCredit: Rule = ({ failed }, now) => {
+  const ended = failed.filter(isWithoutCredit);
+  const [first] = ended;
+  if (!first) return [];
+  const since = earliestOf(ended);
+  const count = sumOf(ended);
+  const finding: Finding = {
+    code: "model-no-credit",
+    severity: "error",
+    title: `The account at the model's provider has no credit left: ${plural(count, "submission")} ended with it since ${at(since, now)}.`,
+    evidence: { count, since, ids: someIds(ended), lastError: first.error },
+    cause: "The account has used up its credit or its spending limit. No retry helps.",
+    fix: {
+      text: "First add credit or raise the spending limit at the provider, or use another model, then retry those that ended.",
+      action: retryAll(ended),
+    },
+    link: { view: "submissions", filter: "status:error" },
+  };
+  return [finding];
 };
 
 const poisonTurn: Rule = ({ open, failed }, now) => {
@@ -121,7 +144,11 @@ const budgetUsedUp: Rule = ({ failed }) => {
 
 const failingSubmissions: Rule = ({ failed, hourly }, now) => {
   const others = failed.filter(
-    (one) => !isRateLimited(one) && one.errorName !== BUDGET && one.errorName !== INTERRUPTED,
+    (one) =>
+      !isRateLimited(one) &&
+      !isWithoutCredit(one) &&
+      one.errorName !== BUDGET &&
+      one.errorName !== INTERRUPTED,
   );
   const completed = hourly.completed.reduce((sum, count) => sum + count, 0);
   const all = sumOf(others);
@@ -158,6 +185,7 @@ function retryAll(groups: readonly FailedSubmissions[]) {
 
 export const FAILURE_RULES: readonly Rule[] = [
   modelRateLimited,
+  modelNoCredit,
   poisonTurn,
   budgetUsedUp,
   failingSubmissions,

@@ -3,7 +3,13 @@
  * submission and its failed attempts, so that a restart decides the same.
  */
 
-import { type Backoff, backoffMs, type Failure, type Transient } from "../../../core/failures.ts";
+import {
+  type Backoff,
+  backoffMs,
+  type Failure,
+  responseOf,
+  type Transient,
+} from "../../../core/failures.ts";
 import type { Applied, Unanswered } from "../host.ts";
 import type { AnswerSpec, SubmitMessagesOptions } from "../submit-options.ts";
 
@@ -216,32 +222,15 @@ const NOT_ABOUT_IT = new Set([401, 403, 408, 409, 425, 429]);
  * error for an unsupported function. Reads the causes of wrapped errors.
  */
 export function toolRefusalOf(error: unknown): ToolRefusal | undefined {
-  for (let at = error, depth = 0; at && depth < 8; depth++) {
-    const refused = at as Partial<Refused>;
-    const { name, statusCode, message = "", responseBody = "" } = refused;
-    if (name === "AI_UnsupportedFunctionalityError") return refusalIn(message);
-    if (statusCode !== undefined) {
-      const isRefused = statusCode >= 400 && statusCode < 500 && !NOT_ABOUT_IT.has(statusCode);
-      return isRefused ? refusalIn(`${message}\n${responseBody}`) : undefined;
-    }
-    at = refused.lastError ?? refused.cause;
-  }
-  return undefined;
+  const { status, text } = responseOf(error);
+  if (text.includes("AI_UnsupportedFunctionalityError")) return refusalIn(text);
+  const isRefused = status !== undefined && status < 500 && !NOT_ABOUT_IT.has(status);
+  return isRefused ? refusalIn(text) : undefined;
 }
 
 function refusalIn(text: string): ToolRefusal | undefined {
   return TOOL_CHOICE.test(text) ? "toolChoice" : TOOLS.test(text) ? "tools" : undefined;
 }
-
-/** Fields of the AI SDK's errors of model providers. */
-type Refused = {
-  name: string;
-  statusCode: number;
-  message: string;
-  responseBody: string;
-  lastError: unknown;
-  cause: unknown;
-};
 
 /** What is known of a submission that was running when its object stopped. */
 export type Evidence = {

@@ -229,7 +229,7 @@ const MAX_REFUSED = 65_536;
 function withCause(end: TurnEnd): TurnEnd {
   if (end.outcome !== "error") return end;
   const { cause } = failureOf(end.cause);
-  return { ...end, failure: withProviderCause({ ...end.failure, cause }) };
+  return { ...end, failure: withProviderCause({ ...end.failure, cause }, end.cause) };
 }
 
 /** A short answer that was refused is kept, for the error of the workflow that asked. */

@@ -259,6 +259,7 @@ describe("what a provider refuses", () => {
     ["toolChoice", api(400, "tool_choice 'required' is not supported")],
     ["toolChoice", api(422, "Bad Request", '{"error":"Unsupported value: toolChoice"}')],
     ["toolChoice", Object.assign(new Error("retried"), { lastError: api(400, "tool choice") })],
+    ["tools", Object.assign(api(200, "wrapped"), { cause: api(400, "no tools here") })],
     ["tools", api(404, "No endpoints found that support tool use")],
     ["tools", api(400, "this model does not support function calling")],
     [undefined, api(400, "context length exceeded")],
