@@ -263,7 +263,7 @@ export class Capacity {
   /** Never rejects. */
   observe({ limit }: Need, observation: Observation): Promise<void> {
     const { keepers, root, inBackground } = this.uses;
-    const observed = keepers.observe(limit, root(), observation);
+    const observed = keepers.observe({ ...limit, ...limit.declared }, root(), observation);
     inBackground(observed);
     return observed;
   }

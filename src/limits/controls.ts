@@ -9,7 +9,7 @@ import { cursorsOf, type Page, type PageOptions, readFilter } from "../core/page
 import { limitWaits } from "../kernel/submissions/internal.ts";
 import type { DeclaredLimit } from "./declared/declarations.ts";
 import type { Dimension, KeyState } from "./keeper/protocol.ts";
-import { MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/protocol.ts";
+import { ALL_KEYS, MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/protocol.ts";
 import { type Keepers, keeperOf, keepersOf, rulesOfShard } from "./keepers.ts";
 import { limitsHealth } from "./operated/health.ts";
 
@@ -25,8 +25,10 @@ export type ListLimitsOptions = PageOptions & {
 export type LimitUse = {
   readonly used: number;
   readonly amount: number;
-  /** What the provider allows, where that is less than `amount`. */
+  /** What the provider allows by its headers, where that is less than `amount`. */
   readonly allowed?: number;
+  /** What agents use for a while after the provider has refused requests and named no limit. */
+  readonly lowered?: number;
 };
 
 /** A key of a limit that agents have used or that is paused. */
@@ -113,7 +115,8 @@ export class LimitControls {
       const { keys, next } = await this.keepers.call(keeper, (stub) =>
         stub.list({ limit: rest, after }),
       );
-      items.push(...keys.map((state) => this.#shown(limit, shard, state)));
+      const own = limit.keyOf ? keys.filter((state) => state.key !== ALL_KEYS) : keys;
+      items.push(...own.map((state) => this.#shown(limit, shard, state)));
       const last = next ?? keys.at(-1)?.key;
       if (items.length < most || last === undefined) continue;
       return { items, cursor: CURSORS.at(JSON.stringify([limit.name, keeper, last])) };
@@ -201,14 +204,26 @@ export class LimitControls {
   }
 }
 
-function usesOf({ rules, used, allowed = {} }: KeyState) {
+function usesOf({ rules, used, ...less }: KeyState) {
+  type Less = Partial<Record<Dimension, number>>;
+
   const uses = Object.entries(AMOUNTS).flatMap(([name, [dimension, one]]): [string, LimitUse][] => {
     const rule = rules[dimension];
     if (rule === undefined) return [];
     const amount = (typeof rule === "number" ? rule : rule.amount) / one;
-    const less = (allowed as Partial<Record<Dimension, number>>)[dimension];
+    const allowed = (less.allowed as Less | undefined)?.[dimension];
+    const lowered = (less.lowered as Less | undefined)?.[dimension];
     const use = { used: (used[dimension] ?? 0) / one, amount };
-    return [[name, less === undefined ? use : { ...use, allowed: less }]];
+    return [
+      [
+        name,
+        {
+          ...use,
+          ...(allowed !== undefined && { allowed }),
+          ...(lowered !== undefined && { lowered }),
+        },
+      ],
+    ];
   });
   return Object.fromEntries(uses) as Partial<Record<keyof typeof AMOUNTS, LimitUse>>;
 }

@@ -10,7 +10,16 @@ import { bindingsOf, NAMESPACE } from "../kernel/outbox/internal.ts";
 import type { DeclaredLimit } from "./declared/declarations.ts";
 import { InvalidKeeperCallError } from "./errors.ts";
 import type { LimitKeeper } from "./keeper/keeper.ts";
-import type { Answer, Ask, Notice, Observation, Return, Rule, Rules } from "./keeper/protocol.ts";
+import {
+  ALL_KEYS,
+  type Answer,
+  type Ask,
+  type Notice,
+  type Observation,
+  type Return,
+  type Rule,
+  type Rules,
+} from "./keeper/protocol.ts";
 
 /** What names the keepers of a limit. */
 export type KeptLimit = Pick<DeclaredLimit, "name" | "shards">;
@@ -109,9 +118,16 @@ export class Keepers {
   }
 
   /** Sends at most once what a provider says. Never rejects: the provider says it again. */
-  async observe(limit: KeptLimit, root: string, observation: Observation): Promise<void> {
-    const name = keeperOf(limit, observation.key, root);
-    await this.#once(name, (keeper) => keeper.observe(observation));
+  async observe(
+    limit: KeptLimit & Pick<DeclaredLimit, "keyOf">,
+    root: string,
+    observation: Observation,
+  ): Promise<void> {
+    const isOfAll = limit.keyOf !== undefined && observation.key === ALL_KEYS;
+    const names = isOfAll ? keepersOf(limit) : [keeperOf(limit, observation.key, root)];
+    await Promise.all(
+      names.map((name) => this.#once(name, (keeper) => keeper.observe(observation))),
+    );
   }
 
   /** @throws KeeperUnreachableError, or InvalidKeeperCallError */

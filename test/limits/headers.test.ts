@@ -39,6 +39,23 @@ describe("the headers of a provider", () => {
     });
   });
 
+  it("of Anthropic name input and output apart, whose sum is the limit of tokens", () => {
+    const headers = {
+      "anthropic-ratelimit-input-tokens-limit": "30000",
+      "anthropic-ratelimit-input-tokens-remaining": "21000",
+      "anthropic-ratelimit-input-tokens-reset": "2026-11-26T12:00:50Z",
+      "anthropic-ratelimit-output-tokens-limit": "8000",
+      "anthropic-ratelimit-output-tokens-remaining": "0",
+      "anthropic-ratelimit-output-tokens-reset": "2026-11-26T12:00:20Z",
+    };
+    const sum = { allowed: { tokens: 38_000 }, resetMs: 20_000 };
+    expect(readLimitHeaders(headers, NOW)).toEqual(sum);
+    const total = { "anthropic-ratelimit-tokens-limit": "35000" };
+    expect(readLimitHeaders({ ...headers, ...total }, NOW).allowed).toEqual({ tokens: 35_000 });
+    const { "anthropic-ratelimit-output-tokens-limit": _, ...input } = headers;
+    expect(readLimitHeaders(input, NOW).allowed).toEqual({});
+  });
+
   it.each([
     ["1s", 1_000],
     ["6m0s", 360_000],

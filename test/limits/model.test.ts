@@ -1,6 +1,7 @@
 /** Each call of a model reserves its worst case, and gives back what it has not used. */
 
 import { describe, expect, it, vi } from "vitest";
+import type { WaitingFor } from "../../src/kernel/submissions/internal.ts";
 import { limit } from "../../src/limits/index.ts";
 import {
   generate,
@@ -300,13 +301,50 @@ describe("a refusal of the provider", () => {
     expect(calls).toHaveLength(3);
   });
 
-  it("is the error of the call where no limit stands for the provider", async () => {
-    const tenant = limit("tenant", { key: () => "acme", requests: "5 per minute" });
-    const given = await givenTurn({ limits: [tenant] });
-    const { model, calls } = modelOf({ fails: refused(429) });
+  it("closes all keys, also those that others use later, where each limit has keys", async () => {
+    const tenant = limit("tenant", {
+      key: ({ metadata }) => metadata.tenant,
+      requests: "5 per minute",
+      shards: 2,
+    });
+    const of = (name: string) => ({ metadata: { tenant: name } });
+    const given = givenGate({ limits: [tenant] });
+    while (given.gate.admit(submission(1, of("acme")))) await pass(10);
+    const { model, calls } = modelOf({ fails: refused(429, { "retry-after": "20" }) }, {});
+    const answer = generate(given.gate, 1, model);
+    await pass(10);
+    for (const name of ["globex", "initech", "umbrella"]) {
+      const other = givenGate({ limits: [tenant] }, given.keepers);
+      const waiting = other.gate.admit(submission(9, of(name)));
+      const { waitingFor } = (await now(waiting as never)) as { waitingFor: WaitingFor };
+      expect(waitingFor).toMatchObject({ key: name, why: "closed" });
+      expect(waitingFor.until).toBeGreaterThanOrEqual(Date.now() + 20_000 - 10);
+    }
+    const states = ["tenant/0", "tenant/1"].flatMap((name) =>
+      given.keepers.bookOf(name).inspect(["acme", "globex"]),
+    );
+    for (const state of states) expect(state).not.toHaveProperty("lowered");
+    await pass(25_000);
+    await now(answer);
+    expect(calls).toHaveLength(2);
+  });
+
+  it("of an account without credit is the error of the call, and closes nothing", async () => {
+    const given = await givenTurn({ limits: [openai()] });
+    const data = { error: { code: "insufficient_quota" } };
+    const { model, calls } = modelOf({ fails: Object.assign(refused(429), { data }) });
     await expect(now(generate(given.gate, 1, model))).rejects.toMatchObject({ statusCode: 429 });
     expect(calls).toHaveLength(1);
     expect(given.keepers.observations).toEqual([]);
+  });
+
+  it("in the middle of a stream closes the limit, too", async () => {
+    const given = await givenTurn({ limits: [openai()] });
+    const error = { type: "error", error: { code: 429, message: "slow down" } };
+    const { model } = modelOf({ parts: [error] });
+    const { stream } = await now(stepModel(given.gate, 1, model).doStream(promptOf()));
+    await now(readAll(stream));
+    expect(given.keepers.observations).toMatchObject([{ refused: {} }]);
   });
 
   it("is not passed on where the headers say nothing new", async () => {

@@ -15,6 +15,7 @@ import {
   KeeperUnreachableError,
   type KeptLimit,
   keeperOf,
+  keepersOf,
 } from "../../src/limits/keepers.ts";
 
 type Model = Extract<LanguageModel, { specificationVersion: "v4" }>;
@@ -60,9 +61,15 @@ class MemoryKeepers implements Pick<Keepers, "ask" | "giveBack" | "observe"> {
     return returns.flatMap((one) => this.bookOf(keeperOf(limit, one.key, agentId)).giveBack([one]));
   }
 
-  async observe(limit: KeptLimit, agentId: string, observation: Observation): Promise<void> {
+  async observe(
+    limit: Parameters<Keepers["observe"]>[0],
+    agentId: string,
+    observation: Observation,
+  ): Promise<void> {
     await this.#arrive();
-    this.bookOf(keeperOf(limit, observation.key, agentId)).observe(observation);
+    const isOfAll = limit.keyOf !== undefined && observation.key === "";
+    const own = [keeperOf(limit, observation.key, agentId)];
+    for (const name of isOfAll ? keepersOf(limit) : own) this.bookOf(name).observe(observation);
     this.observations.push(observation);
   }
 

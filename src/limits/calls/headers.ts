@@ -20,6 +20,8 @@ export type ProviderLimits = {
 };
 
 const DIMENSIONS = ["requests", "tokens"] as const;
+/** Anthropic has limits of input and of output besides. */
+const NAMED = [...DIMENSIONS, "input-tokens", "output-tokens"] as const;
 /** Too many requests; overloaded, as Anthropic and service providers in general say it. */
 const REFUSED = 429;
 const OVERLOADED: readonly number[] = [503, 529];
@@ -30,17 +32,21 @@ const LONGEST_MS = 86_400_000;
 
 /** @param now epoch milliseconds */
 export function readLimitHeaders(headers: Headers | undefined, now: number): ProviderLimits {
-  const allowed: { requests?: number; tokens?: number } = {};
+  const limits: { [Name in (typeof NAMED)[number]]?: number } = {};
   const resets: number[] = [];
   const lower = loweredOf(headers);
-  for (const name of DIMENSIONS) {
+  for (const name of NAMED) {
     const read = (what: "limit" | "remaining" | "reset") =>
       lower[`anthropic-ratelimit-${name}-${what}`] ?? lower[`x-ratelimit-${what}-${name}`];
     const limit = countOf(read("limit"));
-    if (limit) allowed[name] = limit;
+    if (limit) limits[name] = limit;
     const resetMs = resetMsOf(read("reset"), now);
     if (countOf(read("remaining")) === 0 && resetMs !== undefined) resets.push(resetMs);
   }
+  const { requests, "input-tokens": input, "output-tokens": output } = limits;
+  // A limit of tokens counts input and output together.
+  const { tokens = input && output && input + output } = limits;
+  const allowed = { ...(requests && { requests }), ...(tokens && { tokens }) };
   return { allowed, ...(resets.length > 0 && { resetMs: Math.max(...resets) }) };
 }
 

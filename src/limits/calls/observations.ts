@@ -1,8 +1,8 @@
 /** Passes on to the keepers what a provider says of its limits, where it says something new: for all agents at once. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { Capacity, Held } from "../capacity.ts";
-import type { Observation, Rules } from "../keeper/protocol.ts";
+import type { Capacity, Held, WorkLimit } from "../capacity.ts";
+import { ALL_KEYS, type Observation, type Rules } from "../keeper/protocol.ts";
 import { comparable, type ProviderResponse, readLimitHeaders, refusalOf } from "./headers.ts";
 
 /** Of each key of a limit, at most one in this time. */
@@ -31,9 +31,12 @@ export class Observations {
     const passed = accounts.map(({ need }) => {
       // What was lent before must not be used now.
       if (refused) this.capacity.giveBack(need);
-      const { key, limit } = need;
+      const { limit } = need;
       const { rules, name } = limit;
-      const ofMinute = comparable(allowed, rules);
+      const isAccount = standsForAccount(limit);
+      // The provider's account is that of all keys. Its limits are none of the key's.
+      const key = isAccount ? need.key : ALL_KEYS;
+      const ofMinute = isAccount ? comparable(allowed, rules) : {};
       if (!this.#isNew(`${name}\n${key}`, ofMinute, rules, refused !== undefined)) return undefined;
       const isEmpty = Object.keys(ofMinute).length === 0;
       const seen = { ...(!isEmpty && { allowed: ofMinute }), ...(refused && { refused }) };
@@ -66,9 +69,16 @@ function isLess({ requests = Infinity, tokens = Infinity }: Allowed, rules: Rule
   return requests < (rules.requests?.amount ?? 0) || tokens < (rules.tokens?.amount ?? 0);
 }
 
-/** The limits that stand for the provider's own: those of models, else those that all agents share. */
+/** A limit of models is that of an account, for each of its keys. One without keys is that of all agents. */
+function standsForAccount({ declared }: WorkLimit): boolean {
+  return declared !== undefined && (declared.isOfModels || !declared.keyOf);
+}
+
+/** The limits that a refusal closes: those of models, else those that all agents share, else those of keys as a whole. */
 function accountsOf(held: readonly Held[]): readonly Held[] {
-  const ofModels = held.filter(({ need }) => need.limit.declared?.isOfModels);
-  if (ofModels.length > 0) return ofModels;
-  return held.filter(({ need: { limit } }) => limit.declared && !limit.declared.keyOf);
+  const all = held.filter(({ need }) => need.limit.declared);
+  const ofModels = all.filter(({ need }) => need.limit.declared?.isOfModels);
+  const shared =
+    ofModels.length > 0 ? ofModels : all.filter(({ need }) => standsForAccount(need.limit));
+  return shared.length > 0 ? shared : all;
 }

@@ -49,7 +49,7 @@ const LEAST = 0.1;
 const ONE_REFUSAL_MS = 5_000;
 /** How long nothing is lent after a refusal that names no time. */
 const CLOSED_MS = 1_000;
-const MOST_CLOSED_MS = 3_600_000;
+export const MAX_CLOSED_MS = 3_600_000;
 /** The app is to get a notice from one agent: another one gets it after this time without a confirmation. */
 const NOTICE_MS = 60_000;
 const ALLOWED_MS = 600_000;
@@ -62,6 +62,8 @@ export class Account {
   readonly #held = new Map<string, { until: number; slots: number; since: number }>();
   paused: StoredKey["paused"];
   #closedUntil = 0;
+  /** Until when all keys of the limit are closed. It is stored with the key that stands for all. */
+  closedWithAllUntil = 0;
   #allowed: NonNullable<Observation["allowed"]> = {};
   #allowedUntil = 0;
   #factor: readonly [number, number] = [1, 0];
@@ -82,7 +84,7 @@ export class Account {
     for (const [ticket, until, slots, since] of stored.held ?? [])
       this.#held.set(ticket, { until: Math.min(until, now + SLOT_MS), slots, since });
     this.paused = stored.paused;
-    this.#closedUntil = Math.min(stored.closedUntil ?? 0, now + MOST_CLOSED_MS);
+    this.#closedUntil = Math.min(stored.closedUntil ?? 0, now + MAX_CLOSED_MS);
     this.#allowed = stored.allowed ?? {};
     this.#allowedUntil = Math.min(stored.allowedUntil ?? 0, now + ALLOWED_MS);
     this.#factor = stored.factor ?? this.#factor;
@@ -144,9 +146,13 @@ export class Account {
     if (name === "slots") return this.rules.slots ?? Number.POSITIVE_INFINITY;
     const declared = this.rules[name]?.amount ?? Number.POSITIVE_INFINITY;
     if (name === "nanodollars") return declared;
-    const observed = this.#allowedUntil > now ? this.#allowed[name] : undefined;
-    const least = Math.min(declared, observed ?? declared) * this.factor(now);
+    const least = Math.min(declared, this.#observed(name, now) ?? declared) * this.factor(now);
     return Number.isFinite(least) ? Math.max(1, Math.floor(least)) : least;
+  }
+
+  /** What the provider's headers say, where that is less than declared. */
+  #observed(name: "requests" | "tokens", now: number): number | undefined {
+    return this.#allowedUntil > now ? this.#allowed[name] : undefined;
   }
 
   factor(now: number): number {
@@ -155,7 +161,7 @@ export class Account {
   }
 
   closedFor(now: number): number {
-    return Math.max(0, this.#closedUntil - now);
+    return Math.max(0, Math.max(this.#closedUntil, this.closedWithAllUntil) - now);
   }
 
   /** What counts now, lent amounts included. */
@@ -243,7 +249,7 @@ export class Account {
     if (Object.keys(this.#allowed).length === 0) this.#allowedUntil = 0;
     if (!refused) return;
     const { retryAfterMs = CLOSED_MS } = refused;
-    const until = now + Math.min(Math.max(0, retryAfterMs), MOST_CLOSED_MS);
+    const until = now + Math.min(Math.max(0, retryAfterMs), MAX_CLOSED_MS);
     this.#closedUntil = Math.max(this.#closedUntil, until);
     const isNew = now - this.#factor[1] > ONE_REFUSAL_MS;
     if (isNew && !allowed) this.#factor = [Math.max(LEAST, this.factor(now) * LESS), now];
@@ -305,16 +311,21 @@ export class Account {
         .filter((name) => this.rules[name] !== undefined)
         .map((name) => [name, this.counted(name, now)]),
     );
-    const less = (["requests", "tokens"] as const)
-      .map((name) => [name, this.allowed(name, now)] as const)
-      .filter(([name, amount]) => amount < (this.rules[name]?.amount ?? 0));
+    const dimensions = (["requests", "tokens"] as const).filter((name) => this.rules[name]);
+    const allowed = dimensions.flatMap((name) => {
+      const amount = this.#observed(name, now);
+      return amount === undefined ? [] : [[name, amount] as const];
+    });
+    const lowered =
+      this.factor(now) < 1 ? dimensions.map((name) => [name, this.allowed(name, now)]) : [];
     const closedForMs = this.closedFor(now);
     const windowEndsAt = this.windowEndsAt(now);
     return {
       key: this.key,
       rules: this.rules,
       used,
-      ...(less.length > 0 && { allowed: Object.fromEntries(less) }),
+      ...(allowed.length > 0 && { allowed: Object.fromEntries(allowed) }),
+      ...(lowered.length > 0 && { lowered: Object.fromEntries(lowered) }),
       ...(this.paused && { pausedAt: this.paused.at, reason: this.paused.reason }),
       ...(closedForMs > 0 && { closedForMs }),
       ...(windowEndsAt !== undefined && { windowEndsAt }),

@@ -1,8 +1,9 @@
 /** Decides what a keeper lends: the keys of one limit, the work that waits for each, and the clock. Pure, but for its store. */
 
 import type { Clock } from "../../core/clock.ts";
-import { Account, type StoredKey } from "./account.ts";
+import { Account, MAX_CLOSED_MS, type StoredKey } from "./account.ts";
 import {
+  ALL_KEYS,
   type Amounts,
   type Answer,
   type Ask,
@@ -65,6 +66,8 @@ export class Book {
   readonly #desks = new Map<string, Desk>();
   #latest = Number.NEGATIVE_INFINITY;
   #offset = 0;
+  /** Until when the provider refuses requests of all keys; undefined: not read yet. */
+  #closedUntil: number | undefined;
 
   /**
    * @param name of the limit, for notices
@@ -119,6 +122,7 @@ export class Book {
     const now = this.#now();
     const desk = this.#deskOf(seen.key, seen.rules, now);
     desk.account.observe(seen, now);
+    if (seen.key === ALL_KEYS) this.#closedUntil = now + desk.account.closedFor(now);
     this.#save(desk);
   }
 
@@ -175,6 +179,11 @@ export class Book {
       usedPart: 1,
     };
     desk.account.rules = rules;
+    this.#closedUntil ??= Math.min(
+      this.store.load(ALL_KEYS)?.closedUntil ?? 0,
+      now + MAX_CLOSED_MS,
+    );
+    if (key !== ALL_KEYS) desk.account.closedWithAllUntil = this.#closedUntil;
     this.#desks.set(key, desk);
     if (this.#desks.size > this.mostKeys) this.#shrink(now);
     return desk;

@@ -8,6 +8,8 @@ export type Dimension = (typeof DIMENSIONS)[number];
 
 /** Characters of a key of a limit. */
 export const MAX_KEY_LENGTH = 512;
+/** The key of a refusal that closes all keys of a limit. A limit without keys has no other one. */
+export const ALL_KEYS = "";
 /** Characters of the reason of a pause. */
 export const MAX_REASON_LENGTH = 1_000;
 
@@ -131,6 +133,7 @@ export type Notice = {
 
 /** What a provider says of an account, by its headers or by refusing a request. */
 export type Observation = {
+  /** A key, or {@link ALL_KEYS}. */
   readonly key: string;
   readonly rules: Rules;
   /** What it allows in a window, where that is less than declared. */
@@ -145,8 +148,10 @@ export type KeyState = {
   readonly rules: Rules;
   /** Of the windows now, lent capacity included. */
   readonly used: Amounts;
-  /** What the provider allows, where that is less than declared. */
+  /** What the provider allows by its headers, where that is less than declared. */
   readonly allowed?: Partial<Record<"requests" | "tokens", number>>;
+  /** What is lent for a while after refusals that named no limit. */
+  readonly lowered?: Partial<Record<"requests" | "tokens", number>>;
   readonly waiting: number;
   readonly longestWaitMs: number;
   readonly pausedAt?: number;

@@ -8,6 +8,7 @@ export const FINDINGS = {
   "limit-paused": "starts",
   "limit-money": "starts",
   "limit-lowered": "starts",
+  "limit-slowed": "starts",
   "keeper-unreachable": "starts",
 } as const satisfies FindingCatalog;
 

@@ -1,7 +1,7 @@
 /** Limits for operators, as a list. */
 
 import type { Called, Column, List, Query } from "../../core/operated/list.ts";
-import type { LimitControls, LimitState } from "../controls.ts";
+import type { LimitControls, LimitState, LimitUse } from "../controls.ts";
 import type { Action } from "./catalog.ts";
 
 type Stub = { readonly limits: Called<Pick<LimitControls, "list">> };
@@ -10,15 +10,20 @@ const AMOUNTS = ["requests", "tokens", "usd", "concurrency"] as const;
 
 const used = (name: (typeof AMOUNTS)[number]): Column<LimitState> => [
   "gauge",
-  (state) => state[name],
+  (state) => {
+    const use = state[name];
+    return use?.lowered === undefined ? use : { ...use, allowed: use.lowered };
+  },
 ];
+
+const FREE: LimitUse = { used: 0, amount: 1 };
 
 function stateOf(state: LimitState): string {
   if (state.pausedAt !== undefined) return "paused";
   if (state.closedUntil !== undefined) return "closed";
   const isFull = AMOUNTS.some((name) => {
-    const { used, amount, allowed = amount } = state[name] ?? { used: 0, amount: 1 };
-    return used >= allowed;
+    const { used, amount, allowed = amount, lowered = allowed } = state[name] ?? FREE;
+    return used >= lowered;
   });
   return isFull ? "full" : "active";
 }

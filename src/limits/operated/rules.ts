@@ -46,7 +46,7 @@ const NAMES = ["requests", "tokens", "concurrency"] as const;
 function usesOf(state: LimitState) {
   return NAMES.flatMap((name) => {
     const use: LimitUse | undefined = state[name];
-    return use ? [{ name, ...use, most: use.allowed ?? use.amount }] : [];
+    return use ? [{ name, ...use, most: use.lowered ?? use.allowed ?? use.amount }] : [];
   });
 }
 
@@ -149,13 +149,13 @@ const limitLowered: Rule = ({ states }) =>
     usesOf(state)
       .filter(({ allowed, amount }) => allowed !== undefined && allowed < amount)
       .map(
-        ({ name, most, amount: declared }) =>
+        ({ name, allowed = 0, amount: declared }) =>
           ({
             code: "limit-lowered",
             ...of(state),
             about: `${of(state).about} ${name}`,
             severity: "warning",
-            title: `The provider allows ${amount(most)} ${name}, and the ${nameOf(state)} declares ${amount(declared)}.`,
+            title: `The provider allows ${amount(allowed)} ${name}, and the ${nameOf(state)} declares ${amount(declared)}.`,
             evidence: { count: 1, ids: [] },
             cause: "The account has less than declared, or others use it.",
             fix: {
@@ -164,6 +164,25 @@ const limitLowered: Rule = ({ states }) =>
           }) satisfies Finding,
       ),
   );
+
+/** No provider has named these amounts. */
+const limitSlowed: Rule = ({ states }) =>
+  states.flatMap((state) => {
+    const lowered = usesOf(state).filter((use) => use.lowered !== undefined);
+    if (lowered.length === 0) return [];
+    const uses = lowered.map((use) => `${amount(use.most)} of ${amount(use.amount)} ${use.name}`);
+    return {
+      code: "limit-slowed",
+      ...of(state),
+      severity: "info",
+      title: `The provider has refused requests: agents use ${uses.join(" and ")} of the ${nameOf(state)} for now.`,
+      evidence: { count: 1, ids: [] },
+      cause: "It answered 429, and its headers named no limit.",
+      fix: {
+        text: "Declare what the account has. Agents use 2 percent more with each minute without a refusal.",
+      },
+    } satisfies Finding;
+  });
 
 const keeperUnreachable: Rule = ({ unreachable, waits }) =>
   unreachable.map(({ limit, error }) => {
@@ -189,5 +208,6 @@ export const LIMIT_RULES: readonly Rule[] = [
   limitPaused,
   limitMoney,
   limitLowered,
+  limitSlowed,
   keeperUnreachable,
 ];

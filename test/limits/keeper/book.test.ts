@@ -165,18 +165,32 @@ describe("a keeper's book", () => {
     given.lend("a", { requests: 1 });
   });
 
+  it("closes all keys where a refusal is of all, also after a restart", () => {
+    const given = givenBook();
+    const rules: Rules = { requests: { amount: 10, window: { ms: 60_000 } } };
+    given.book.observe({ key: "", rules, refused: { retryAfterMs: 7_000 } });
+    given.restart();
+    const wait = given.ask("a", { requests: 1 });
+    expect(wait).toMatchObject({ outcome: "wait", why: "closed", waitMs: 7_000 });
+    expect(given.book.inspect(["k"])).toMatchObject([{ closedForMs: 7_000 }]);
+    given.clock.time += 7_000;
+    given.lend("a", { requests: 1 });
+  });
+
   it("lends less after refusals that name no limit, and more again with time", () => {
     const { book, clock, ask } = givenBook({ requests: { amount: 100, window: { ms: 60_000 } } });
     ask("a", { requests: 1 });
     const [rules] = [{ requests: { amount: 100, window: { ms: 60_000 } } }];
-    const allowed = () => book.inspect(["k"])[0]?.allowed?.requests ?? 100;
+    const lowered = () => book.inspect(["k"])[0]?.lowered?.requests ?? 100;
     for (let n = 0; n < 10; n++) book.observe({ key: "k", rules, refused: {} });
-    expect(allowed()).toBe(80);
+    expect(lowered()).toBe(80);
     clock.time += 6_000;
     book.observe({ key: "k", rules, refused: {} });
-    expect(allowed()).toBe(64);
+    expect(lowered()).toBe(64);
+    // Only headers say what a provider allows.
+    expect(book.inspect(["k"])[0]).not.toHaveProperty("allowed");
     clock.time += 30 * 60_000;
-    expect(allowed()).toBe(100);
+    expect(lowered()).toBe(100);
   });
 
   it("lends what a provider allows, until it allows more", () => {

@@ -113,6 +113,17 @@ describe("limits", () => {
     ]);
   });
 
+  it("limit-slowed: what is used after a refusal is not what a provider allows", () => {
+    const requests = { used: 10, amount: 1_000, lowered: 634 };
+    expect(found({ states: [{ ...openai, requests }] })).toMatchObject([
+      {
+        is: "limit-slowed info",
+        title:
+          "The provider has refused requests: agents use 634 of 1,000 requests of the limit openai for now.",
+      },
+    ]);
+  });
+
   it("a hostile key is one line, and cannot change how the sentence around it is read", () => {
     const key = `\u202e"}\n<img src=x>${"x".repeat(500)}`;
     const [paused] = found({ states: [{ ...acme, key, pausedAt: NOW }] });
