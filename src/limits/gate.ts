@@ -27,6 +27,7 @@ import {
   clamped,
   type DeniedNeed,
   ownLimitOf,
+  tokensFor,
   verdictOf,
   type Work,
   workLimitOf,
@@ -244,8 +245,10 @@ export class LimitGate implements Gate {
     const name = typeof model === "string" ? model : undefined;
     const nanodollars = name && costOf(this.uses.settings.prices, name, tokens);
     if (nanodollars) work.cost = (work.cost ?? 0) + nanodollars;
-    const amounts = { tokens: tokens.input + tokens.output, ...(nanodollars && { nanodollars }) };
-    for (const need of this.#needsOf(work, name, amounts)) this.uses.capacity.charge(need);
+    for (const need of this.#needsOf(work, name, { tokens: 1, nanodollars: 1 })) {
+      const used = { tokens: tokensFor(need.limit, name, tokens), nanodollars: nanodollars || 0 };
+      this.uses.capacity.charge({ ...need, amounts: amountsFor(need.limit.rules, used) });
+    }
   }
 
   takeCost(seq: number): number | undefined {

@@ -4,6 +4,7 @@ import { failureOf } from "../core/failures.ts";
 import type { Admission, WaitingFor } from "../kernel/submissions/internal.ts";
 import type { Denied, Held, Need, WorkLimit } from "./capacity.ts";
 import type { DeclaredLimit, LimitSubject } from "./declared/declarations.ts";
+import type { PricedTokens } from "./declared/prices.ts";
 import {
   LimitReachedError,
   LimitTimeoutError,
@@ -66,6 +67,16 @@ export function ownLimitOf(option: "concurrency" | "rate", key: string, rules: R
 export function amountsFor(rules: Rules, amounts: Amounts): Amounts {
   const some = DIMENSIONS.filter((name) => rules[name] !== undefined && amounts[name]);
   return Object.fromEntries(some.map((name) => [name, amounts[name]]));
+}
+
+/** The tokens of a call, as the provider of the limit counts them. */
+export function tokensFor(
+  { declared }: WorkLimit,
+  model: string | undefined,
+  { input, cachedInput = 0, output }: PricedTokens,
+): number {
+  const skipped = declared?.countsCached(model) === false ? Math.min(cachedInput, input) : 0;
+  return input - skipped + output;
 }
 
 /** By no more than the limit ever has: before the call, the need is a guess. */

@@ -41,7 +41,8 @@ function failing(action: () => unknown): Error {
 
 describe("limit()", () => {
   it("is read with its defaults", () => {
-    const { matches, ...rest } = declared({ requests: "1000 per minute", concurrency: 200 });
+    const options = { requests: "1000 per minute", concurrency: 200 };
+    const { matches, countsCached, ...rest } = declared(options);
     expect(rest).toEqual({
       name: "one",
       isOfModels: false,
@@ -53,6 +54,18 @@ describe("limit()", () => {
       notify: [],
     });
     expect(matches("openai/gpt-5")).toBe(true);
+    expect(countsCached("openai/gpt-5")).toBe(true);
+    expect(countsCached("gateway/openai/gpt-5")).toBe(true);
+    expect(countsCached("anthropic/claude-5")).toBe(false);
+    expect(countsCached(undefined)).toBe(false);
+  });
+
+  it("takes cachedTokens where it counts tokens only", () => {
+    const counted = declared({ tokens: "5 per minute", cachedTokens: "count" });
+    expect(counted.countsCached("anthropic/claude-5")).toBe(true);
+    expect(() => declared({ requests: "5 per minute", cachedTokens: "skip" })).toThrow(
+      /cachedTokens.*expected tokens, which it is for/,
+    );
   });
 
   it("is read with all of its options", () => {

@@ -72,6 +72,55 @@ describe("a model call", () => {
     expect(tokens).toBeLessThan(70 + 50 + 200);
   });
 
+  it.each([
+    ["0 for its input and output", usage(0, 0), 100 + 70],
+    ["0 for an output that it has given", usage(100, 0), 100 + 70],
+    ["null", { inputTokens: { total: null }, outputTokens: { total: null } }, 100 + 70],
+  ])(
+    "is charged with the worst case of what the model reports as %s",
+    async (_, reported, least) => {
+      const prices = { "openai/gpt": { input: 1, output: 10 } };
+      const given = await givenTurn({ limits: [openai()], prices });
+      const { model } = modelOf({ usage: reported });
+      const { stream } = await now(
+        stepModel(given.gate, 1, model).doStream(promptOf(100, { maxOutputTokens: 70 })),
+      );
+      await now(readAll(stream));
+      expect(given.gate.takeCost(1)).toBeGreaterThanOrEqual(800 / 1e6);
+      given.gate.released(1);
+      await pass(10_000);
+      expect(usedOf(given)?.tokens).toBeGreaterThanOrEqual(least);
+    },
+  );
+
+  it("of an empty answer costs no output", async () => {
+    const given = await givenTurn({ limits: [openai()] });
+    const finish = { type: "finish", finishReason: { unified: "stop" }, usage: usage(100, 0) };
+    const { stream } = await now(
+      stepModel(given.gate, 1, modelOf({ parts: [finish] }).model).doStream(promptOf()),
+    );
+    await now(readAll(stream));
+    given.gate.released(1);
+    await pass(10_000);
+    expect(usedOf(given)).toEqual({ requests: 1, tokens: 100 });
+  });
+
+  it.each([
+    ["openai.responses", undefined, 350],
+    ["anthropic.messages", undefined, 150],
+    ["openai.responses", "skip", 150],
+    ["anthropic.messages", "count", 350],
+  ])("of %s with cachedTokens %s counts %s tokens", async (provider, cachedTokens, tokens) => {
+    const all = limit("all", { tokens: "5000 per minute", cachedTokens } as never);
+    const given = givenGate({ limits: [all] });
+    while (given.gate.admit(submission(1))) await pass(10);
+    const { model } = modelOf({ usage: usage(300, 50, 200) });
+    await now(generate(given.gate, 1, Object.assign(model, { provider })));
+    given.gate.released(1);
+    await pass(10_000);
+    expect(usedOf(given, "all")).toEqual({ tokens });
+  });
+
   it("asks no keeper while what was lent suffices", async () => {
     const given = await givenTurn({ limits: [openai()] });
     const { model } = modelOf();

@@ -10,7 +10,7 @@ import { resolveModel } from "../../core/models.ts";
 import type { WaitedFor, WaitingFor } from "../../kernel/submissions/internal.ts";
 import type { Capacity, Held, Need, WorkLimit } from "../capacity.ts";
 import type { LimitsSettings } from "../declared/declarations.ts";
-import { costOf, mostCostOf } from "../declared/prices.ts";
+import { costOf, mostCostOf, type PricedTokens } from "../declared/prices.ts";
 import {
   DollarBudgetExceededError,
   LimitTimeoutError,
@@ -19,7 +19,7 @@ import {
 } from "../errors.ts";
 import type { Amounts } from "../keeper/protocol.ts";
 import { sleep } from "../sleep.ts";
-import { amountsFor, type DeniedNeed, exceeded, verdictOf, type Work } from "../work.ts";
+import { amountsFor, type DeniedNeed, exceeded, tokensFor, verdictOf, type Work } from "../work.ts";
 import {
   type CallOptions,
   Estimates,
@@ -28,8 +28,9 @@ import {
   type Tokens,
 } from "./estimates.ts";
 import type { Headers } from "./headers.ts";
+import { modelName } from "./names.ts";
 import { Observations } from "./observations.ts";
-import { usageOf } from "./usage.ts";
+import { usageOf, usedTokens } from "./usage.ts";
 
 /** How long the first model call of an attempt waits in memory. Nothing is lost if it waits in the ledger instead. */
 const PATIENCE_MS = 30_000;
@@ -74,6 +75,8 @@ type Call = {
   readonly worstCost: number | undefined;
   /** When the provider had the request for certain. */
   at: number | undefined;
+  /** Whether the model has given any text, reasoning or tool call. */
+  hasOutput: boolean;
   isSettled: boolean;
   readonly abandon: () => void;
 };
@@ -89,7 +92,7 @@ export class ModelCalls {
 
   /** The model itself where nothing has to be asked or counted. */
   wrap(work: Work, model: LanguageModel): LanguageModel {
-    const name = nameOf(model);
+    const name = modelName(model);
     const { settings, limitsOf } = this.uses;
     const isPriced = costOf(settings.prices, name, { input: 0, output: 0 }) !== undefined;
     const isLimited = work.budget !== undefined || limitsOf(work, name).length > 0;
@@ -100,6 +103,7 @@ export class ModelCalls {
         this.#run(work, name, params, async (call) => {
           const result = await doGenerate();
           this.#answered(call, result.response?.headers);
+          call.hasOutput = result.content.length > 0;
           this.#ended(call, result.usage);
           return result;
         }),
@@ -158,7 +162,17 @@ export class ModelCalls {
       throw error;
     }
     const call: Call = {
-      ...{ work, model, held, size, worst, worstCost, at: undefined, isSettled: false },
+      ...{
+        work,
+        model,
+        held,
+        size,
+        worst,
+        worstCost,
+        at: undefined,
+        hasOutput: false,
+        isSettled: false,
+      },
       abandon: () => this.#charge(call),
     };
     if (work.isOver) {
@@ -291,37 +305,36 @@ export class ModelCalls {
   /** The call has ended, with the usage that the model reports. */
   #ended(call: Call, reported: unknown): void {
     const { model, size, worst } = call;
-    const { input, cachedInput, cacheWrite, output } = usageOf(reported);
-    if (input !== undefined) this.#estimates.learn(model, size, input);
-    const tokens = { input: input ?? worst.input, output: output ?? worst.output };
-    const priced = { ...tokens, cachedInput, cacheWrite };
-    const cost = costOf(this.uses.settings.prices, model, priced);
+    const usage = usageOf(reported);
+    if (usage.input) this.#estimates.learn(model, size, usage.input);
+    const tokens = usedTokens(usage, worst, call.hasOutput);
+    const cost = costOf(this.uses.settings.prices, model, tokens);
     call.work.since = undefined;
     this.uses.onCalled(model, { input: tokens.input, output: worst.output });
-    this.#settle(call, tokens.input + tokens.output, cost);
+    this.#settle(call, tokens, cost);
   }
 
   /** Its use is not known: the worst case is charged. */
   #charge(call: Call): void {
     call.at ??= this.uses.clock.now();
-    this.#settle(call, call.worst.input + call.worst.output, call.worstCost);
+    this.#settle(call, call.worst, call.worstCost);
   }
 
-  #settle(call: Call, tokens: number, cost: number | undefined, requests = 1): void {
+  #settle(call: Call, tokens: PricedTokens, cost: number | undefined, requests = 1): void {
     if (call.isSettled) return;
     call.isSettled = true;
-    const { work, held, worstCost = 0 } = call;
+    const { work, held, model, worstCost = 0 } = call;
     work.calls.delete(call.abandon);
     work.reserved -= worstCost;
     if (cost !== undefined) {
       work.spent += cost;
       work.cost = (work.cost ?? 0) + cost;
     }
-    const used = { requests, tokens, nanodollars: cost ?? 0 };
     const at = call.at ?? this.uses.clock.now();
     for (const one of held) {
-      const { rules } = one.need.limit;
-      this.uses.capacity.settle(one, amountsFor(rules, used), at);
+      const { limit } = one.need;
+      const used = { requests, tokens: tokensFor(limit, model, tokens), nanodollars: cost ?? 0 };
+      this.uses.capacity.settle(one, amountsFor(limit.rules, used), at);
     }
     this.uses.onCalls(work);
   }
@@ -331,9 +344,9 @@ export class ModelCalls {
     const response = responseOf(error);
     const { status } = response;
     // Providers charge for no answer that is an error, but count the request.
-    if (status !== undefined && status >= 400) this.#settle(call, 0, undefined);
+    if (status !== undefined && status >= 400) this.#settle(call, NOTHING, undefined);
     else if (LOCAL.has((error as Partial<Error> | undefined)?.name ?? ""))
-      this.#settle(call, 0, undefined, 0);
+      this.#settle(call, NOTHING, undefined, 0);
     else this.#charge(call);
     return this.#observations.add(call.held, response);
   }
@@ -346,6 +359,7 @@ export class ModelCalls {
         pull: async (controller) => {
           try {
             const { done, value } = await reader.read();
+            call.hasOutput ||= value !== undefined && OUTPUT.has(value.type);
             if (value?.type === "finish") this.#ended(call, value.usage);
             if (value?.type === "error")
               await this.#observations.add(call.held, responseOf(value.error));
@@ -369,6 +383,9 @@ export class ModelCalls {
   }
 }
 
+const NOTHING: Tokens = { input: 0, output: 0 };
+const OUTPUT: ReadonlySet<Part["type"]> = new Set(["text-delta", "reasoning-delta", "tool-call"]);
+
 /** Thrown before a request is sent. */
 const LOCAL: ReadonlySet<string> = new Set([
   "AI_InvalidArgumentError",
@@ -378,10 +395,3 @@ const LOCAL: ReadonlySet<string> = new Set([
   "AI_NoSuchModelError",
   "AI_UnsupportedFunctionalityError",
 ]);
-
-/** `<provider>/<modelId>`: the provider up to its first dot, as in `openai.responses`. */
-function nameOf(model: LanguageModel): string {
-  if (typeof model === "string") return model;
-  const [provider] = model.provider.split(".");
-  return `${provider}/${model.modelId}`;
-}

@@ -1,5 +1,7 @@
 /** What a model reports of the tokens of a call, and a harness of those of a turn, which may be anything. Pure. */
 
+import type { PricedTokens } from "../declared/prices.ts";
+
 /** A report of more tokens is no report. */
 const MOST_TOKENS = 100_000_000;
 
@@ -24,6 +26,22 @@ export function usageOf(reported: unknown) {
     cachedInput: countOf(inputTokens?.cacheRead ?? inputTokenDetails?.cacheReadTokens),
     cacheWrite: countOf(inputTokens?.cacheWrite ?? inputTokenDetails?.cacheWriteTokens),
     output: countOf(outputTokens?.total ?? outputTokens),
+  };
+}
+
+/**
+ * The tokens of a call that has ended, by the worst case where they are not known. No prompt has 0 tokens: providers of the AI SDK
+ * report 0 for a usage of null.
+ */
+export function usedTokens(
+  { input, cachedInput, cacheWrite, output }: ReturnType<typeof usageOf>,
+  worst: Pick<PricedTokens, "input" | "output">,
+  hasOutput: boolean,
+): PricedTokens {
+  const isKnown = output !== undefined && (output > 0 || !hasOutput);
+  return {
+    ...{ input: input || worst.input, cachedInput, cacheWrite },
+    output: isKnown ? output : worst.output,
   };
 }
 

@@ -21,7 +21,7 @@ import { canonicalZone, ZONE_FORMS } from "../../core/zone-offsets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import { InvalidLimitKeyError } from "../errors.ts";
 import type { Rules } from "../keeper/protocol.ts";
-import { MAX_PATTERN, namesModel } from "./models.ts";
+import { countsCachedInput, MAX_PATTERN, namesModel } from "./models.ts";
 import { type Prices, type PriceTable, priceTable } from "./prices.ts";
 import {
   type CountRate,
@@ -60,6 +60,11 @@ export type LimitOptions = {
   readonly requests?: RateText | undefined;
   /** Tokens of input and output, e.g. `"2_000_000 per minute"`. */
   readonly tokens?: RateText | undefined;
+  /**
+   * Whether input that the provider reads from its cache counts for `tokens`. @default as the provider counts it: models of
+   * OpenAI and Azure count it, others do not
+   */
+  readonly cachedTokens?: "count" | "skip" | undefined;
   /** Dollars, by `prices` of `limits()`, e.g. `"20 per day"`. */
   readonly usd?: RateText | undefined;
   /** Model calls that run at the same time. */
@@ -123,6 +128,8 @@ export type DeclaredLimit = {
   /** @throws InvalidLimitKeyError */
   readonly keyOf?: (of: LimitSubject) => string | undefined;
   readonly rules: Rules;
+  /** Whether cached input counts as tokens. */
+  readonly countsCached: (model: string | undefined) => boolean;
   readonly weightOf?: (key: string) => number;
   readonly atEnd: "wait" | "fail";
   readonly timeoutMs: number;
@@ -170,6 +177,7 @@ const LIMIT = optionsOf<LimitOptions>()({
   key: hook().optional(),
   requests: countRate().optional(),
   tokens: countRate().optional(),
+  cachedTokens: oneOf(["count", "skip"]).optional(),
   usd: dollarRate().optional(),
   concurrency: count({ max: 1_000_000 }).optional(),
   zone: ZONE.optional(),
@@ -197,12 +205,15 @@ type Read = z.output<typeof LIMIT>;
 function problemOf(
   options: Read,
 ): readonly [path: readonly string[], expected: string] | undefined {
-  const { key, requests, tokens, usd, concurrency, zone, share, shards, notify } = options;
+  const { key, requests, tokens, cachedTokens, usd, concurrency, zone, share } = options;
+  const { shards, notify } = options;
   const rates = [requests, tokens, usd].filter((rate) => rate !== undefined);
   if (rates.length === 0 && concurrency === undefined && share === undefined)
     return [[], "at least one of requests, tokens, usd, concurrency and share"];
   if (share !== undefined && key === undefined)
     return [["share"], "a key, whose values share the limits that have no key. Add key"];
+  if (cachedTokens !== undefined && tokens === undefined)
+    return [["cachedTokens"], "tokens, which it is for. Add tokens, or remove cachedTokens"];
   if (notify !== undefined && usd === undefined)
     return [["notify"], "usd, whose use is notified. Add usd, or remove notify"];
   if (zone !== undefined && !rates.some(({ per }) => per === "day" || per === "month"))
@@ -251,7 +262,7 @@ const LIMIT_NAME = text({ maxLength: 64 })
 
 function declaredOf(name: string, options: Read): DeclaredLimit {
   const { models, key, requests, tokens, usd, concurrency, zone, share, timeout, notify } = options;
-  const { atEnd, whenUnreachable, shards } = options;
+  const { atEnd, whenUnreachable, shards, cachedTokens } = options;
   return {
     name,
     matches: (model) => models === undefined || models.some((one) => namesModel(one, model)),
@@ -263,6 +274,8 @@ function declaredOf(name: string, options: Read): DeclaredLimit {
       ...(usd && { nanodollars: ruleOf(usd, zone) }),
       ...(concurrency !== undefined && { slots: concurrency }),
     },
+    countsCached: (model) =>
+      cachedTokens === undefined ? countsCachedInput(model) : cachedTokens === "count",
     ...(share && { weightOf: weightsOf(share) }),
     atEnd,
     timeoutMs: timeout,

@@ -40,3 +40,13 @@ export function bySpecificity(patterns: readonly string[]): string[] {
   };
   return [...patterns].sort((one, other) => weightOf(other) - weightOf(one));
 }
+
+/**
+ * Whether a provider counts input from its cache for its limits of tokens: OpenAI and Azure do, also behind a gateway. Anthropic,
+ * Bedrock and Groq do not. https://platform.claude.com/docs/en/api/rate-limits#cache-aware-itpm
+ *
+ * @param model `<provider>/<modelId>`
+ */
+export function countsCachedInput(model = ""): boolean {
+  return /(^|\/)(openai|azure)\b/.test(model);
+}
