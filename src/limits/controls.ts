@@ -51,7 +51,10 @@ export type LimitState = {
   readonly reason?: string;
   /** The provider has refused requests, and takes none until then: epoch milliseconds. */
   readonly closedUntil?: number;
-  /** When its money comes back: epoch milliseconds. */
+  /**
+   * When its money comes back, epoch milliseconds: at the end of the day or month. Of a minute or an hour, which slide, when the
+   * oldest use leaves the window; undefined where none is used.
+   */
   readonly windowEndsAt?: number;
 };
 

@@ -296,7 +296,16 @@ export class Account {
     this.#notified = [endsAt, endsAt === before ? Math.max(percent, notified) : percent];
   }
 
-  /** When the money of a window comes back: the end of the calendar's window, or of the span that slides. */
+  /** When money comes back: at the end of the calendar's window; of a window that slides, when its oldest use leaves it. */
+  #moneyBackAt(now: number): number | undefined {
+    const rule = this.rules.nanodollars;
+    if (!rule) return undefined;
+    return "ms" in rule.window
+      ? this.#of("nanodollars").nextEnd(rule, now)
+      : this.windowEndsAt(now);
+  }
+
+  /** The end of the window that notices name: one that slides has one for each of its lengths. */
   windowEndsAt(now: number): number | undefined {
     const { window } = this.rules.nanodollars ?? {};
     if (!window) return undefined;
@@ -319,7 +328,7 @@ export class Account {
     const lowered =
       this.factor(now) < 1 ? dimensions.map((name) => [name, this.allowed(name, now)]) : [];
     const closedForMs = this.closedFor(now);
-    const windowEndsAt = this.windowEndsAt(now);
+    const windowEndsAt = this.#moneyBackAt(now);
     return {
       key: this.key,
       rules: this.rules,

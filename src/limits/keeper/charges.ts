@@ -119,6 +119,15 @@ export class Charges {
     return Number.POSITIVE_INFINITY;
   }
 
+  /** When the first of what counts at a time leaves the window. */
+  nextEnd(rule: Rule, time: number): number | undefined {
+    const ends = [
+      ...this.#used.map(([at]) => endOf(rule, at)),
+      ...this.#lent.map(([at]) => at + keptOf(rule)),
+    ].filter((end) => end > time);
+    return ends.length === 0 ? undefined : Math.min(...ends);
+  }
+
   #forget(rule: Rule, now: number): void {
     this.#used = this.#used.filter(([at]) => endOf(rule, at) > now);
     this.#lent = this.#lent.filter(([at]) => at + keptOf(rule) > now);

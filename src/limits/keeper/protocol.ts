@@ -157,6 +157,6 @@ export type KeyState = {
   readonly pausedAt?: number;
   readonly reason?: string;
   readonly closedForMs?: number;
-  /** When money comes back. */
+  /** When money comes back: the first part of it, where the window slides. */
   readonly windowEndsAt?: number;
 };

@@ -238,6 +238,27 @@ describe("a keeper's book", () => {
     given.lend("b", { requests: 1, slots: 1 });
   });
 
+  it("names the time at which the oldest money leaves a window that slides", () => {
+    const rules: Rules = { nanodollars: { amount: 100, window: { ms: 3_600_000 } } };
+    const { book, clock, lend, giveBack } = givenBook(rules);
+    const backAt = () => book.inspect(["k"])[0]?.windowEndsAt;
+    const start = clock.time;
+    giveBack("a", lend("a", { nanodollars: 60 }), { nanodollars: 60 });
+    clock.time += 1_500_000;
+    giveBack("b", lend("b", { nanodollars: 40 }), { nanodollars: 40 });
+    const [first = 0] = [backAt()];
+    // A use leaves at the end of its slice, 1/120 of the window.
+    expect(first - start).toBeGreaterThanOrEqual(3_600_000);
+    expect(first - start).toBeLessThanOrEqual(3_630_000);
+    clock.time = first - 1;
+    expect(book.inspect(["k"])[0]?.used).toEqual({ nanodollars: 100 });
+    clock.time = first;
+    expect(book.inspect(["k"])[0]?.used).toEqual({ nanodollars: 40 });
+    expect(backAt()).toBeGreaterThanOrEqual(start + 1_500_000 + 3_600_000);
+    clock.time += 3_600_000;
+    expect(backAt()).toBeUndefined();
+  });
+
   it("replaces older work with a singleton key, also in another agent", () => {
     const { ask, lend, giveBack, clock } = givenBook();
     const one = { slots: 1 };
