@@ -67,6 +67,8 @@ export type GateUses = {
   readonly onReplaced: (seq: number, key: string) => void;
   /** A turn waits in a model call: it has not stalled. */
   readonly heartbeat: (seq: number) => void;
+  /** A model call of a turn waits in memory until then; undefined: no longer. */
+  readonly onWaiting: (seq: number, until: number | undefined) => void;
   /** A model call of a turn is sent after a wait in memory. */
   readonly onWaited: (seq: number, waited: WaitedFor) => void;
   /** Whether the host's model calls are not seen: a turn counts as one request. */
@@ -85,13 +87,13 @@ export class LimitGate implements Gate {
   readonly #clients = new Set<Work>();
 
   constructor(private readonly uses: GateUses) {
-    const { settings, capacity, clock, heartbeat, onWaited } = uses;
+    const { settings, capacity, clock, heartbeat, onWaiting, onWaited } = uses;
     const all = settings.limits.map(workLimitOf);
     this.#sharing = all.find(({ declared }) => declared?.weightOf);
     // One without amounts has keys that share the others, and no keeper.
     this.#limits = all.filter(({ rules }) => Object.keys(rules).length > 0);
     this.#calls = new ModelCalls({
-      ...{ settings, capacity, clock, heartbeat, onWaited },
+      ...{ settings, capacity, clock, heartbeat, onWaiting, onWaited },
       needsOf: (work, model, amounts) => this.#needsOf(work, model, amounts),
       limitsOf: (work, model) => this.#limitsOf(work, model),
       onCalled: (model, tokens) => {

@@ -4,7 +4,7 @@ import { monotonic, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
-import { installGate } from "../kernel/submissions/internal.ts";
+import { installGate, waitInMemory } from "../kernel/submissions/internal.ts";
 import { Capacity } from "./capacity.ts";
 import { type InstalledLimits, LimitControls } from "./controls.ts";
 import {
@@ -64,8 +64,12 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
     ...{ settings, capacity, clock, agentId, subject },
     load: (seq) => {
       const found = ledger.store.get(seq);
-      return found?.status === "running" ? found : undefined;
+      if (found?.status !== "running") return undefined;
+      // An earlier instance of the object has waited, and the host goes on with the turn.
+      if (found.waitsUntil !== undefined) waitInMemory(ledger.store, seq);
+      return found;
     },
+    onWaiting: (seq, until) => waitInMemory(ledger.store, seq, until),
     heartbeat: (seq) => turns.heartbeat({ seq, attempt: 0 }),
     onWaited: (seq, waited) => {
       const { times } = turns.settlement.budgets.recordOf(seq);

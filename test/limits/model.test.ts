@@ -201,6 +201,18 @@ describe("a model call", () => {
     expect(others).toEqual([]);
   });
 
+  it("M2: that waits for longer than a second is noted while it waits", async () => {
+    const given = await givenTurn({ limits: [openai({ requests: "1 per minute" })] });
+    const { model } = modelOf();
+    await now(generate(given.gate, 1, model));
+    const second = generate(given.gate, 1, model);
+    await pass(1_000);
+    expect(given.waitings).toEqual([[1, Date.now() - 1_000 + 300_000]]);
+    await pass(100_000);
+    await now(second);
+    expect(given.waitings.slice(1)).toEqual([[1, undefined]]);
+  });
+
   it("asks again where what was lent for later has ended before the machine went on", async () => {
     const given = await givenTurn({ limits: [openai({ requests: "1 per second" })] });
     const { model, calls } = modelOf();

@@ -109,6 +109,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
   const notices: { limit: string; notice: Notice }[] = [];
   const replaced: number[] = [];
   const waited: WaitedFor[] = [];
+  const waitings: [seq: number, until: number | undefined][] = [];
   const background = new Set<Promise<unknown>>();
   const agentId = `agent-${++agents}`;
   const { maxKeys, countsTurns = false, rows = new Map<number, Submission>() } = more;
@@ -127,10 +128,11 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
     subject: { agent: agentId, className: "Agent" },
     load: (seq) => rows.get(seq),
     heartbeat: () => {},
+    onWaiting: (seq, until) => void waitings.push([seq, until]),
     onWaited: (_, one) => void waited.push(one),
     onReplaced: (seq) => void replaced.push(seq),
   });
-  return { gate, capacity, keepers, notices, replaced, waited, rows, root };
+  return { gate, capacity, keepers, notices, replaced, waited, waitings, rows, root };
 }
 
 /** A pending submission. */

@@ -151,6 +151,7 @@ describe("a model call that has to wait", () => {
     const id = await submit(agent, script, { retry: { maxAttempts: 1 } });
     expect(await waiting(agent, id)).toMatchObject({
       status: "pending",
+      attempts: 0,
       waitingFor: { limit: name },
     });
     expect(charged).toBe(1);
@@ -161,7 +162,35 @@ describe("a model call that has to wait", () => {
     );
     await crash(agent);
     await wake(agent);
-    expect(await ended(agent, id)).toMatchObject({ status: "completed" });
+    expect(await ended(agent, id)).toMatchObject({ status: "completed", attempts: 1 });
+    expect(charged).toBe(1);
+  });
+
+  it("M2: in memory counts no attempt where its object crashes meanwhile", async () => {
+    const name = unique();
+    let charged = 0;
+    const tools = {
+      charge: tool({ inputSchema: z.object({}), execute: async () => `charged ${++charged}` }),
+    };
+    const features = limiting(limit(name, { requests: "1 per minute" }));
+    const agent = givenAgent({ features, tools });
+    const script = { id: crypto.randomUUID(), tool: { name: "charge", input: {} } };
+    const id = await submit(agent, script, { retry: { maxAttempts: 1 } });
+    await until(async () => ((await states(name))?.waiting ?? 0) > 0);
+    expect(await inspect(agent, id)).toMatchObject({ status: "running", attempts: 1 });
+    for (let crashes = 0; crashes < 3; crashes++) {
+      await crash(agent);
+      await wake(agent);
+      expect(await waiting(agent, id)).toMatchObject({ status: "pending", attempts: 0 });
+    }
+    limitedApps.set(agent.name, { tools });
+    await inside(
+      agent,
+      (_, ctx) => void ctx.storage.sql.exec("UPDATE perdure_submissions SET due_at = 1"),
+    );
+    await crash(agent);
+    await wake(agent);
+    expect(await ended(agent, id)).toMatchObject({ status: "completed", attempts: 1 });
     expect(charged).toBe(1);
   });
 

@@ -140,7 +140,7 @@ function openOf(sql: SqlStorage, progressAt: FactSource["progressAt"]): OpenSubm
   const rows = sql
     .exec<OpenRow>(
       `SELECT seq, submission_id AS id, thread, status, created_at AS created, started_at AS started, due_at AS due,
-         attempts, resets, due_at > 0 AND waiting_for IS NOT NULL AS limited ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_OPEN}`,
+         attempts - waits AS attempts, resets - waits AS resets, due_at > 0 AND waiting_for IS NOT NULL AS limited ${QUEUED} AND merged_into IS NULL ORDER BY thread, rank, seq LIMIT ${MOST_OPEN}`,
     )
     .toArray();
   const failures = failuresOf(

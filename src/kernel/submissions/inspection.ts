@@ -21,13 +21,13 @@ export function inspect(
   submission: Summary,
   failedAttempts?: FailedAttempt[],
 ): SubmissionInspection {
-  const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
+  const { submissionId, status, createdAt, startedAt, settledAt } = submission;
   const { idempotencyKey, metadata, mergedInto, usage } = submission;
   const common = {
     submissionId,
     requestId: submissionId,
     createdAt,
-    attempts,
+    attempts: countedAttempts(submission),
     thread: publicThreadOf(submission.thread),
     ...defined({ idempotencyKey, metadata, mergedInto, usage }),
     ...(failedAttempts?.length && { failedAttempts }),
@@ -97,9 +97,9 @@ export function shortEndOf(submission: Summary): PromptEnd {
 }
 
 function costsOf(submission: Summary) {
-  const { attempts, usage, messageId, finishReason } = submission;
+  const { usage, messageId, finishReason } = submission;
   return {
-    attempts,
+    attempts: countedAttempts(submission),
     ...defined({ usage, messageId, finishReason }),
     ...partialOf(submission),
   };
@@ -110,6 +110,11 @@ const PARTIAL: ReadonlySet<string | undefined> = new Set(["length", "content-fil
 
 function partialOf({ status, finishReason }: Summary): { isPartial?: true } {
   return status === "completed" && PARTIAL.has(finishReason) ? { isPartial: true } : {};
+}
+
+/** Without those that ended because a model call had to wait for a limit. */
+export function countedAttempts({ attempts, waits }: Pick<Summary, "attempts" | "waits">): number {
+  return attempts - waits;
 }
 
 type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };

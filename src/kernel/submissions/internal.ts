@@ -56,6 +56,7 @@ export {
   type TracedSubmission,
   tracedSubmission,
 } from "./store/traced.ts";
+export { waitInMemory } from "./store/waiting.ts";
 export { Submissions } from "./submissions.ts";
 export type { AnswerSpec, SubmitItem } from "./submit-options.ts";
 export { installGate } from "./turns/admission.ts";

@@ -6,7 +6,7 @@
 import type { KeyedSpan, NewSpan, Spans, TraceSpan } from "../../../core/operated/spans.ts";
 import { spanIdOf } from "../../../core/trace-context.ts";
 import type { WaitedFor } from "../gate.ts";
-import { traceOfSubmission } from "../inspection.ts";
+import { countedAttempts, traceOfSubmission } from "../inspection.ts";
 import { isTerminal, publicThreadOf } from "../store/rows.ts";
 import {
   type TracedAttempt,
@@ -76,7 +76,7 @@ function headOf(
   deliveries: number,
   repairs: number,
 ): NewSpan {
-  const { submissionId, status, attempts, mergedInto, usage, finishReason, channel } = submission;
+  const { submissionId, status, mergedInto, usage, finishReason, channel } = submission;
   const { createdAt, settledAt, error, errorName, notify = [] } = submission;
   const target = mergedInto === undefined ? undefined : tracedSubmission(sql, mergedInto);
   return {
@@ -89,7 +89,7 @@ function headOf(
     attributes: {
       "perdure.submission.id": submissionId,
       "perdure.submission.status": status,
-      "perdure.submission.attempts": attempts,
+      "perdure.submission.attempts": countedAttempts(submission),
       "perdure.submission.repairs": repairs || undefined,
       "perdure.submission.merged_into": mergedInto,
       "perdure.thread": publicThreadOf(submission.thread),

@@ -87,8 +87,10 @@ type Columns = {
   keyExpiresAt: number | undefined;
   /** Tokens that it may use in all. */
   budget: number | undefined;
-  /** Attempts that a reset of the platform ended. */
+  /** Attempts that a reset of the platform or a wait for a limit ended. */
   resets: number;
+  /** Those that a wait for a limit ended. */
+  waits: number;
   mergedInto: string | undefined;
   debounceKey: string | undefined;
   /** The latest time that repetitions can delay it to. */
@@ -129,8 +131,6 @@ type Row = SummaryRow & {
   isUnrecorded: number;
   /** What `limits()` keeps of its options. */
   limits: StoredLimits | undefined;
-  /** How many of the resets were waits for a limit. */
-  waits: number;
 };
 
 const JSON_COLUMNS = [
@@ -147,7 +147,7 @@ export type Submission = ReturnType<typeof toSubmission>;
 export type Summary = ReturnType<typeof toSummary>;
 
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
-  due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
+  due_at, rank, not_before, expires_at, key_expires_at, budget, resets, waits, rollback_state, is_refused, merged_into, batch,
   debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
   metadata, output, iif(due_at > 0, waiting_for, NULL) AS waiting_for`;
 
@@ -187,6 +187,8 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     notify: row.notify ?? [],
     /** When a pending one is due, if it has to wait for a time. */
     dueAt: dueAt ?? notBefore,
+    /** Until when a model call of a running one waits in memory for a limit. */
+    waitsUntil: columns.status === "running" ? dueAt : undefined,
     /** The position in the queue: lower goes first. */
     rank: isNext ? rank + NEXT_RANK : rank,
     isNext,
@@ -208,7 +210,7 @@ export function acceptedRow(
   createdAt: number,
 ): Summary {
   const metadata = given.metadata && JSON.parse(JSON.stringify(given.metadata));
-  const counts = { attempts: 0, resets: 0, isRefused: 0 };
+  const counts = { attempts: 0, resets: 0, waits: 0, isRefused: 0 };
   const row = { ...given, ...counts, seq, createdAt, metadata, status: "pending" as const };
   return toSummary(sql, row as unknown as SummaryRow);
 }

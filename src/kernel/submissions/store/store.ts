@@ -192,6 +192,7 @@ export class SubmissionStore {
    *
    * @param now the time of the decision; when the attempt was interrupted is not known
    * @param end.isFree whether a reset of the platform ended the attempt, which is not counted then
+   * @param end.isWait whether it waited for a limit, which is not counted either
    * @param end.usage tokens so far, where they are known
    * @param end.timeline its model calls, where they are known
    * @param end.isNext whether it goes before all others of its thread, because its messages are in the conversation
@@ -201,11 +202,13 @@ export class SubmissionStore {
     now: number,
     {
       isFree = false,
+      isWait = false,
       usage,
       timeline,
       isNext = false,
     }: {
       isFree?: boolean;
+      isWait?: boolean;
       usage?: TokenUsage | undefined;
       timeline?: AttemptTimeline | undefined;
       isNext?: boolean;
@@ -216,10 +219,11 @@ export class SubmissionStore {
     const rank = isNext ? `, rank = rank - ${NEXT_RANK}` : "";
     return this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, waiting_for = NULL, resets = resets + ?,
-         usage = COALESCE(?, usage), timeline = ?${rank}
+      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, due_at = NULL, merged_into = NULL, waiting_for = NULL, resets = resets + ?,
+         waits = waits + ?, usage = COALESCE(?, usage), timeline = ?${rank}
        WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
-      isFree ? 1 : 0,
+      isFree || isWait ? 1 : 0,
+      isWait ? 1 : 0,
       json(usage),
       json(withInterrupted(earlier, attempt)),
       seq,

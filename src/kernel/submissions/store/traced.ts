@@ -9,7 +9,7 @@ import { bindId, readRow, SEQ_OF_ID, type Submission } from "./rows.ts";
 /** How far the prompts of one workflow instance may be from each other, in submissions: no index leads from one to the next. */
 const REACH = 5_000;
 
-const COLUMNS = `seq, submission_id, status, attempts, thread, created_at, started_at, settled_at, due_at, not_before, merged_into,
+const COLUMNS = `seq, submission_id, status, attempts, waits, thread, created_at, started_at, settled_at, due_at, not_before, merged_into,
   batch, run, channel, finish_reason, trace_parent, usage, error_name, error, notify, metadata, timeline, waiting_for`;
 
 export type TracedSubmission = Pick<
@@ -18,6 +18,7 @@ export type TracedSubmission = Pick<
   | "submissionId"
   | "status"
   | "attempts"
+  | "waits"
   | "thread"
   | "createdAt"
   | "startedAt"

@@ -103,10 +103,10 @@ export class Admissions {
     if (!waitingFor || !mayActAgain(turn)) return undefined;
     const now = clock.now();
     const { usage, times } = budgets.recordOf(seq);
-    const left = { usage, timeline: times?.end(failure, now), isFree: true, isNext: true };
+    const left = { usage, timeline: times?.end(failure, now), isWait: true, isNext: true };
     const pending = store.transaction(() =>
       store.startOver(submission, now, left)
-        ? wait(store, submission, waitingFor, this.#dueAt(waitingFor), true)
+        ? wait(store, submission, waitingFor, this.#dueAt(waitingFor))
         : undefined,
     );
     if (!pending) return undefined;

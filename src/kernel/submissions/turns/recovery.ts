@@ -184,6 +184,7 @@ export class Recovery {
     const priors = store.attempts.priors(submission);
     const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
     const conversation = await withTimeout(host.inspectConversation(submission), HOST_TIMEOUT_MS);
+    const isWait = submission.waitsUntil !== undefined;
     const isFree = turn.isReset === true && resets - waits < MAX_FREE_RESETS;
     const hasUnrecorded = conversation.hasEffects || this.ledger.hasForeignCalls(submission);
     const decision = recover({
@@ -194,7 +195,7 @@ export class Recovery {
       isReplied: answer === undefined && conversation.messageId !== undefined,
       mayRepeatEffects: mayRepeatEffects(retry, hasUnrecorded),
       isHostRecovering: await this.#isHostRecovering(thread),
-      attempts: attempts - freeAttempts(priors) - resets - (isFree ? 1 : 0),
+      attempts: attempts - freeAttempts(priors) - resets - (isFree || isWait ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
       waitedMs: clock.now() - turn.heartbeatAt,
     });
@@ -205,7 +206,8 @@ export class Recovery {
       this.settlement.end(submission, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
       const { usage, times } = this.budgets.recordOf(seq);
-      const left = { isFree, usage, timeline: times?.end(undefined, clock.now()), isNext: true };
+      const timeline = times?.end(undefined, clock.now());
+      const left = { isFree, isWait, usage, timeline, isNext: true };
       const pending = store.startOver(submission, clock.now(), left);
       this.budgets.close(seq);
       if (pending) this.ledger.announce(pending);
