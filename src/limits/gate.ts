@@ -67,6 +67,8 @@ export type GateUses = {
   readonly onReplaced: (seq: number, key: string) => void;
   /** A turn waits in a model call: it has not stalled. */
   readonly heartbeat: (seq: number) => void;
+  /** What model calls in flight of a turn with a budget may cost, in dollars. */
+  readonly onReserved: (seq: number, dollars: number) => void;
   /** A model call of a turn waits in memory until then; undefined: no longer. */
   readonly onWaiting: (seq: number, until: number | undefined) => void;
   /** A model call of a turn is sent after a wait in memory. */
@@ -103,6 +105,9 @@ export class LimitGate implements Gate {
         if (work.seq === undefined && work.calls.size > 0) this.#clients.add(work);
         else this.#clients.delete(work);
         this.#whenIdle();
+        const { seq, budget, reserved } = work;
+        if (seq !== undefined && budget !== undefined && !work.isOver)
+          uses.onReserved(seq, reserved / NANODOLLARS);
       },
     });
   }

@@ -69,6 +69,7 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
       if (found.waitsUntil !== undefined) waitInMemory(ledger.store, seq);
       return found;
     },
+    onReserved: (seq, dollars) => turns.settlement.budgets.reserveCost(seq, dollars),
     onWaiting: (seq, until) => waitInMemory(ledger.store, seq, until),
     heartbeat: (seq) => turns.heartbeat({ seq, attempt: 0 }),
     onWaited: (seq, waited) => {

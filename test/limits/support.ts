@@ -109,6 +109,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
   const notices: { limit: string; notice: Notice }[] = [];
   const replaced: number[] = [];
   const waited: WaitedFor[] = [];
+  const reserved: [seq: number, dollars: number][] = [];
   const waitings: [seq: number, until: number | undefined][] = [];
   const background = new Set<Promise<unknown>>();
   const agentId = `agent-${++agents}`;
@@ -128,11 +129,12 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
     subject: { agent: agentId, className: "Agent" },
     load: (seq) => rows.get(seq),
     heartbeat: () => {},
+    onReserved: (seq, dollars) => void reserved.push([seq, dollars]),
     onWaiting: (seq, until) => void waitings.push([seq, until]),
     onWaited: (_, one) => void waited.push(one),
     onReplaced: (seq) => void replaced.push(seq),
   });
-  return { gate, capacity, keepers, notices, replaced, waited, waitings, rows, root };
+  return { gate, capacity, keepers, notices, replaced, reserved, waited, waitings, rows, root };
 }
 
 /** A pending submission. */

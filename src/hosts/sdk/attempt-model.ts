@@ -1,12 +1,14 @@
 /**
  * Wraps the model of an attempt. A stream that ends before its reply is complete fails, so that the ledger retries the
- * turn or ends it with an error, and every tool call gets an id that no other call of the turn has.
+ * turn or ends it with an error. Every tool call gets an id that no other call of the turn has. The ledger is notified of
+ * a call's usage before tools run, which may crash the object.
  */
 
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from "ai";
-import { parsedJson } from "../../core/json.ts";
+import { responseOf } from "../../core/failures.ts";
+import { byteLength, parsedJson } from "../../core/json.ts";
 import { resolveModel } from "../../core/models.ts";
-import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer, type TokenUsage } from "../../kernel/submissions/internal.ts";
 import {
   IncompleteReplyError,
   InvalidModelResponseError,
@@ -16,16 +18,26 @@ import {
 
 type WrapStream = NonNullable<LanguageModelMiddleware["wrapStream"]>;
 type Part = Awaited<ReturnType<WrapStream>>["stream"] extends ReadableStream<infer P> ? P : never;
-export type Finish = Extract<Part, { type: "finish" }>;
-type Prompt = Parameters<WrapStream>[0]["params"]["prompt"];
+type Finish = Extract<Part, { type: "finish" }>;
+type Params = Parameters<WrapStream>[0]["params"];
+
+type CallEnd = {
+  /** Undefined for a stream that ended without a finish. */
+  readonly finishReason?: string;
+  readonly usage?: TokenUsage;
+  readonly hasToolCalls: boolean;
+  /** Set if the stream fails, so that the AI SDK reports no end of the step. */
+  readonly problem?: unknown;
+};
 
 export type AttemptCalls = {
   /** Ids of tool calls that earlier runs of the turn have recorded. */
   recordedIds(): Promise<ReadonlySet<string>>;
   /** Ids of tool calls of this attempt. */
   readonly ids: Set<string>;
-  /** A call of the model has ended. With a problem, its stream fails, and the AI SDK sees no finish. */
-  ended(finish: Finish | undefined, problem: unknown): void;
+  /** A call of the model begins. `worst` computes about how many tokens it uses. */
+  starting(worst: () => number): void;
+  ended(end: CallEnd): void;
   /** Replies that do not fail: complete ones, those that no retry would complete, or any. */
   readonly accepts: "complete" | "partial" | "any";
 };
@@ -35,6 +47,7 @@ export function turnModel(model: LanguageModel, accepts: AttemptCalls["accepts"]
   return attemptModel(model, {
     recordedIds: async () => new Set(),
     ids: new Set(),
+    starting: () => {},
     ended: () => {},
     accepts,
   });
@@ -47,13 +60,14 @@ export function attemptModel(model: LanguageModel, calls: AttemptCalls): Languag
       specificationVersion: "v4",
       wrapStream: async ({ doStream, params, model: { modelId } }) => {
         const recorded = await calls.recordedIds();
-        const { stream, ...result } = await doStream();
+        calls.starting(() => estimateTokens(params));
+        const { stream, ...result } = await Promise.resolve(doStream()).catch(rethrow);
         const type = result.response?.headers?.["content-type"] ?? "";
         if (type.startsWith("text/html")) {
           await stream.cancel();
           throw new InvalidModelResponseError(modelId, type);
         }
-        const used = new Set([...recorded, ...calls.ids, ...idsIn(params.prompt)]);
+        const used = new Set([...recorded, ...calls.ids, ...idsIn(params)]);
         const ids = new CallIds(used, calls.ids);
         return { ...result, stream: stream.pipeThrough(checked(ids, calls)) };
       },
@@ -61,12 +75,28 @@ export function attemptModel(model: LanguageModel, calls: AttemptCalls): Languag
   });
 }
 
-function idsIn(prompt: Prompt): string[] {
+function idsIn({ prompt }: Params): string[] {
   return prompt.flatMap(({ role, content }) =>
     role === "system" || role === "user"
       ? []
       : content.flatMap((part) => ("toolCallId" in part ? [part.toolCallId] : [])),
   );
+}
+
+/** The AI SDK would ask again at once, which an account without credit only refuses again. */
+function rethrow(error: unknown): never {
+  if (error instanceof Error && responseOf(error).isQuotaUsedUp)
+    Reflect.defineProperty(error, "isRetryable", { value: false });
+  throw error;
+}
+
+const BYTES_PER_TOKEN = 4;
+
+function estimateTokens({ prompt, tools, maxOutputTokens = 0 }: Params): number {
+  const text = JSON.stringify([prompt, tools], (_, value: unknown) =>
+    ArrayBuffer.isView(value) ? undefined : value,
+  );
+  return Math.ceil(byteLength(text) / BYTES_PER_TOKEN) + maxOutputTokens;
 }
 
 /** Fails the stream where its end shows that the reply is incomplete. */
@@ -86,23 +116,33 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
         isAnswered ||= isFinalAnswer(part.toolName) && parsedJson(part.input) !== undefined;
       } else if (part.type === "error") {
         isOver = true;
-        ended(undefined, part.error);
+        ended({ hasToolCalls: toolCalls > 0, problem: part.error });
       } else if (part.type === "finish" && !isOver) {
         isOver = true;
         const isAccepted = isAnswered || accepts === "any";
         const problem = isAccepted ? undefined : problemOf(part, accepts, announced, toolCalls);
-        ended(part, problem);
+        const { usage, finishReason } = part;
+        const end = { usage: readUsage(usage), hasToolCalls: toolCalls > 0, problem };
+        ended({ ...end, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
       }
       controller.enqueue(part);
     },
     flush(controller) {
       if (isOver || isAnswered || accepts === "any") return;
-      const error = new IncompleteReplyError("none");
-      ended(undefined, error);
-      controller.enqueue({ type: "error", error });
+      const problem = new IncompleteReplyError("none");
+      ended({ hasToolCalls: toolCalls > 0, problem });
+      controller.enqueue({ type: "error", error: problem });
     },
   });
+}
+
+/** Providers may report anything. */
+function readUsage(usage: Partial<Finish["usage"]> | undefined): TokenUsage {
+  return {
+    inputTokens: usage?.inputTokens?.total ?? undefined,
+    outputTokens: usage?.outputTokens?.total ?? undefined,
+  };
 }
 
 /** Why the end of a stream is not the end of a reply. */

@@ -22,7 +22,7 @@ import {
   type TurnFacts,
 } from "../../kernel/submissions/internal.ts";
 import { Answering } from "./answering.ts";
-import { attemptModel, type Finish } from "./attempt-model.ts";
+import { type AttemptCalls, attemptModel } from "./attempt-model.ts";
 import { IncompleteReplyError, isCutOff } from "./errors.ts";
 import {
   askedInStep,
@@ -40,7 +40,14 @@ export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>
 /** What an attempt calls of the ledger. */
 export type TurnLedger = Pick<
   TurnEngine,
-  "nextStep" | "detachJoined" | "recordUsage" | "toolCalls" | "heartbeat" | "answer"
+  | "nextStep"
+  | "detachJoined"
+  | "reserveTokens"
+  | "callFinished"
+  | "recordUsage"
+  | "toolCalls"
+  | "heartbeat"
+  | "answer"
 > & { readonly ledger: Pick<TurnEngine["ledger"], "admissions"> };
 
 export type AttemptOptions = {
@@ -66,8 +73,6 @@ export class Attempt {
   error: { readonly cause: unknown } | undefined;
   readonly #ledger: TurnLedger;
   readonly #answering: Answering | undefined;
-  /** Ids of the tool calls of its model. */
-  readonly #callIds = new Set<string>();
   #answerName = "";
   #maxSteps = 0;
   /** Steps after which their number alone ended the turn, with results of tools that the model has not seen. */
@@ -139,27 +144,27 @@ export class Attempt {
   >(event: { readonly stepNumber: number; readonly model: LanguageModel }, config: Config): Config {
     const { admissions } = this.#ledger.ledger;
     const limited = admissions?.settings(this.ref.seq, event, config) ?? config;
-    const model = attemptModel((limited.model ?? event.model) as LanguageModel, {
-      recordedIds: () => this.calls.recordedIds(),
-      ids: this.#callIds,
-      ended: (finish, problem) => this.#called(finish, problem),
-      accepts: "partial",
-    });
+    const model = attemptModel((limited.model ?? event.model) as LanguageModel, this.#calls);
     const settings = { ...limited, model };
     if (!this.plan) return settings;
     return askedInStep(event.stepNumber, settings, this.plan, this.#answerName, this.#maxSteps);
   }
 
-  /** A call of the model has ended; with a problem, the AI SDK reports no end of its step. */
-  #called(finish: Finish | undefined, problem: unknown): void {
-    this.#problem = problem;
-    // For a call without the final answer, the AI SDK reports "error" as the reason.
-    this.#finishReason = finish?.finishReason.unified;
-    if (!finish || problem === undefined) return;
-    const { inputTokens, outputTokens } = finish.usage;
-    const tokens = { inputTokens: inputTokens.total, outputTokens: outputTokens.total };
-    this.#ledger.recordUsage(this.ref, tokens);
-  }
+  readonly #calls: AttemptCalls = {
+    accepts: "partial",
+    ids: new Set(),
+    recordedIds: () => this.calls.recordedIds(),
+    starting: (worst) => this.#ledger.reserveTokens(this.ref, worst),
+    ended: (end) => {
+      this.#problem = end.problem;
+      // For a call without the final answer, the AI SDK reports "error" as the reason.
+      this.#finishReason = end.finishReason;
+      if (end.usage === undefined) return;
+      if (end.problem === undefined)
+        this.#ledger.callFinished(this.ref, end.usage, end.hasToolCalls);
+      else this.#ledger.recordUsage(this.ref, end.usage);
+    },
+  };
 
   /**
    * Before a call of the model.

@@ -123,6 +123,41 @@ export function limitsContract(host: Host): void {
     },
   );
 
+  it.runIf(supports(host, "budget"))(
+    "M4: a crash in a model call charges its worst case to the budget in dollars",
+    async () => {
+      const agent = given();
+      const hold = new Hold();
+      const submissionId = await agent.submit({ id: hold.id }, { budget: { usd: 1.5 } });
+      await until(() => hold.arrived > 0);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilEnded(submissionId)).toMatchObject({
+        status: "error",
+        errorName: "BudgetExceededError",
+        usage: { cost: 1 },
+      });
+      expect(hold.passed).toBe(0);
+    },
+  );
+
+  it.runIf(supports(host, "budget"))(
+    "L9: a crash in a model call charges what it may have used to the budget of tokens",
+    async () => {
+      const agent = given();
+      const hold = new Hold();
+      const submissionId = await agent.submit({ id: hold.id }, { budget: { tokens: 10 } });
+      await until(() => hold.arrived > 0);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilEnded(submissionId)).toMatchObject({
+        status: "error",
+        errorName: "BudgetExceededError",
+      });
+      expect(hold.passed).toBe(0);
+    },
+  );
+
   it.runIf(["perdure/think", "perdure/chat"].includes(host.entry) && host.depth === 0)(
     "M1: a turn of a chat client shares the limit with submissions",
     async () => {

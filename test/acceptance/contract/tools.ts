@@ -46,6 +46,29 @@ export function toolsContract(host: Host): void {
   );
 
   it.runIf(supports(host, "recorded tools"))(
+    "L6 L9: usage has the tokens of every call that the model has answered, over a crash in a tool and one in the next call",
+    async () => {
+      const agent = given();
+      const [inTool, inModel] = [new Hold(), new Hold({ from: 2 })];
+      const input = { account: inModel.id, hold: inTool.id };
+      const script = { id: inModel.id, tool: { name: "lookUp", input }, text: "read" };
+      const submissionId = await agent.submit(script);
+      await until(() => inTool.arrived > 0);
+      await agent.crash();
+      inTool.release();
+      await until(() => inModel.arrived >= 2);
+      await agent.crash();
+      inModel.release();
+      const ended = await agent.untilEnded(submissionId);
+      expect(ended).toMatchObject({ status: "completed" });
+      // A call uses 15 tokens. One that a crash interrupts has not reached the model here.
+      const calls = modelCalls.get(JSON.stringify(script)) ?? 0;
+      expect(calls).toBeGreaterThan(1);
+      expect(ended?.usage).toMatchObject({ totalTokens: 15 * calls });
+    },
+  );
+
+  it.runIf(supports(host, "recorded tools"))(
     "L6: after a crash the model gets the result of a tool that has returned",
     async () => {
       const agent = given();

@@ -41,6 +41,8 @@ class NotingLedger implements TurnLedger {
   detachJoined(): void {
     this.log.push("detachJoined");
   }
+  reserveTokens(): void {}
+  callFinished(): void {}
   recordUsage(_ref: unknown, usage: TokenUsage): void {
     this.usage.push(usage);
     this.log.push("spent");

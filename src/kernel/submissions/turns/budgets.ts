@@ -1,7 +1,7 @@
 /**
- * Counts the tokens of running turns, and records the times of their model calls. With a budget the tokens are written after
- * each model call, so that no crash gives any back. The times are kept in memory, and stored by the statement that ends an
- * attempt.
+ * Counts the tokens of running turns, and records the times of their model calls. Tokens and dollars are written before tools run
+ * and before the next call, so that a crash loses those of the call in flight only. With a budget, what that call may use is
+ * written before it. The times are kept in memory, and stored by the statement that ends an attempt.
  */
 
 import type { Failure } from "../../../core/failures.ts";
@@ -24,6 +24,12 @@ type Account = {
   /** Tokens that were written before this object instance began to count. */
   readonly before: TokenUsage | undefined;
   spent: TokenUsage | undefined;
+  /** Tokens of a call whose step has not ended. */
+  finished: TokenUsage | undefined;
+  /** What the call in flight may use, where a budget limits that. */
+  reserved: Pick<TokenUsage, "totalTokens" | "cost">;
+  /** What was written last, as JSON. */
+  written: string | undefined;
   /** How many of the latest calls reported no countable tokens; the maximum after a call that reported nothing, or garbage. */
   unmeasured: number;
   /** The value that the latest call reported instead of numbers. */
@@ -51,7 +57,10 @@ export class TokenBudgets {
   open(submission: Submission, isResumed = false): void {
     const { seq, attempts: attempt, budget, limits, usage: before, timeline } = submission;
     const times = new AttemptTimes(timeline, isResumed);
-    const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
+    const unused = {
+      ...{ spent: undefined, finished: undefined, reserved: {}, written: undefined },
+      ...{ unmeasured: 0, garbage: undefined },
+    };
     const isLimited = (budget ?? limits?.usd) !== undefined;
     this.#accounts.set(seq, { attempt, budget, isLimited, before, ...unused, times });
   }
@@ -67,12 +76,55 @@ export class TokenBudgets {
     account.times.ended(call, reported, this.ledger.clock.now());
     const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
+    account.finished = undefined;
+    account.reserved = { cost: account.reserved.cost };
     this.#spend(ref.seq, account, usage);
     account.garbage = garbage;
     if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
     else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
-    if (account.spent && account.isLimited)
-      this.ledger.store.spend(ref, sum(account.before, account.spent));
+    if (account.isLimited) this.#write(ref, account);
+  }
+
+  /** A call begins that may use this many tokens. */
+  reserveTokens(ref: AttemptRef, worst: () => number): void {
+    const account = this.#accountOf(ref);
+    if (account?.budget === undefined) return;
+    account.reserved = { ...account.reserved, totalTokens: worst() };
+    this.#write(ref, account);
+  }
+
+  /** Calls in flight of the latest attempt may cost this many dollars. Those that have ended are in the cost of the gate. */
+  reserveCost(seq: number, cost: number): void {
+    const account = this.#accounts.get(seq);
+    if (!account) return;
+    const isMore = cost > (account.reserved.cost ?? 0);
+    account.reserved = { ...account.reserved, cost };
+    this.#spend(seq, account);
+    if (isMore) this.#write({ seq, attempt: account.attempt }, account);
+  }
+
+  /** A model has finished a call. Its tools run before the step ends. */
+  finished(ref: AttemptRef, usage: TokenUsage, hasToolCalls: boolean): void {
+    const account = this.#accountOf(ref);
+    if (!account) return;
+    account.finished = this.#read(usage).usage;
+    account.reserved = { cost: account.reserved.cost };
+    this.#spend(ref.seq, account);
+    if (hasToolCalls || account.isLimited) this.#write(ref, account);
+  }
+
+  /** One row, where something has changed since the latest one. */
+  #write(ref: AttemptRef, account: Account): void {
+    const { before, reserved } = account;
+    const spent = spentOf(account);
+    const isReserving = Boolean(reserved.totalTokens || reserved.cost);
+    if (!spent && !isReserving) return;
+    account.spent ??= {};
+    const usage = sum(sum(before, spent ?? {}), reserved);
+    const written = JSON.stringify(usage);
+    if (written === account.written) return;
+    this.ledger.store.spend(ref, usage);
+    account.written = written;
   }
 
   /** Adds the tokens of a call, and the dollars that the gate has counted. */
@@ -118,8 +170,11 @@ export class TokenBudgets {
   }
 
   /** A model call begins, after {@link check}. */
-  callStarted({ seq }: AttemptRef, called: CalledModel | undefined): void {
-    this.#accounts.get(seq)?.times.started(this.ledger.clock.now(), called);
+  callStarted(ref: AttemptRef, called: CalledModel | undefined): void {
+    const account = this.#accounts.get(ref.seq);
+    if (!account) return;
+    account.times.started(this.ledger.clock.now(), called);
+    this.#write(ref, account);
   }
 
   /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
@@ -127,8 +182,8 @@ export class TokenBudgets {
     const account = this.#accounts.get(seq);
     // The cost of a call that has failed.
     if (account) this.#spend(seq, account);
-    const { before, spent, times } = account ?? {};
-    return { spent, usage: spent && sum(before, spent), times };
+    const spent = account && spentOf(account);
+    return { spent, usage: spent && sum(account?.before, spent), times: account?.times };
   }
 
   close(seq: number): void {
@@ -144,6 +199,10 @@ export class TokenBudgets {
     const account = this.#accounts.get(seq);
     return account?.attempt === attempt ? account : undefined;
   }
+}
+
+function spentOf({ spent, finished }: Account): TokenUsage | undefined {
+  return finished ? sum(spent, finished) : spent;
 }
 
 function sum(a: TokenUsage | undefined, b: TokenUsage): TokenUsage {

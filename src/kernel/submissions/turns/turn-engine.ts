@@ -274,6 +274,20 @@ export class TurnEngine {
     }
   }
 
+  /**
+   * A model call begins, of an attempt with a budget of tokens.
+   *
+   * @param worst computes about how many tokens it uses
+   */
+  reserveTokens(ref: AttemptRef, worst: () => number): void {
+    this.#budgets.reserveTokens(ref, worst);
+  }
+
+  /** A model has finished a call. Its step has not ended: {@link recordUsage} follows. */
+  callFinished(ref: AttemptRef, usage: TokenUsage, hasToolCalls: boolean): void {
+    this.#budgets.finished(ref, usage, hasToolCalls);
+  }
+
   /** A model call has ended, with the usage that the model reports. */
   recordUsage(ref: AttemptRef, usage: TokenUsage | undefined, call?: EndedCall): void {
     this.heartbeat(ref);

@@ -16,6 +16,8 @@ const ledger: TurnLedger = {
   ledger: { admissions: undefined },
   nextStep: () => [],
   detachJoined: () => undefined,
+  reserveTokens: () => undefined,
+  callFinished: () => undefined,
   recordUsage: () => undefined,
   toolCalls: () => ({
     note: async () => undefined,

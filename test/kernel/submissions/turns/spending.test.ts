@@ -42,18 +42,19 @@ describe("L7: usage", () => {
     expect(await expectState(stub, "s", "completed")).not.toHaveProperty("usage");
   });
 
-  it("costs no row of its own, unless there is a budget", async () => {
+  it("costs no row for one call, and one before each further call; with a budget, one after each", async () => {
     const stub = givenLedger();
     await stub.list();
-    const cost = async (id: string, options: object) => {
+    const cost = async (id: string, options: object, calls = 3) => {
       await within(stub, ({ meter }) => meter.reset());
-      await submit(stub, { calls: 3, tokens: 10 }, { submissionId: id, ...options });
+      await submit(stub, { calls, tokens: 10 }, { submissionId: id, ...options });
       await expectState(stub, id, "completed");
       return within(stub, ({ meter }) => meter.read().rowsWritten);
     };
     await cost("warm", {});
-    const free = await cost("free", {});
-    expect(await cost("budgeted", { budget: { tokens: 1_000 } })).toBe(free + 3);
+    const one = await cost("one", {}, 1);
+    expect(await cost("three", {})).toBe(one + 2);
+    expect(await cost("budgeted", { budget: { tokens: 1_000 } })).toBe(one + 3);
   });
 });
 
