@@ -266,7 +266,8 @@ export abstract class AgentVerbs {
    *   default) rejects with a WorkflowExistsError, `"return"` resolves with its id. An id of another agent, or of another Workflow
    *   of the agent, always rejects
    * @param options.agentBinding the binding of this agent, or of its root agent, in this Worker
-   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection: `transactionSync()` is rolled back
+   * @param options.metadata inherited by the prompts of the run, as are `priority`, `concurrency` and `rate`
+   * @throws InvalidDestinationError, InvalidEventError, InvalidSubmissionError at the call and not as a rejection: `transactionSync()` is rolled back
    * @example
    * const started = this.ctx.storage.transactionSync(() => {
    *   this.sql`INSERT INTO orders (id) VALUES (${id})`;

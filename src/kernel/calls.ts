@@ -15,6 +15,7 @@ const REQUEST = object({
   ...{ kind: TEXT, idempotencyKey: TEXT, run: TEXT, request: object() },
   workflow: object({ name: TEXT, id: TEXT, stepName: TEXT }),
   timeoutMs: count({ min: 0 }),
+  owner: object().optional(),
 });
 
 /** The arguments of each call of a step, which another version of a workflow may have sent. */
@@ -25,6 +26,7 @@ const ARGUMENTS: Readonly<Record<keyof StepCalls, Readonly<Record<string, z.ZodT
   refuseWait: { kind: TEXT, waitIds: list(TEXT) },
   closeWait: { wait: WAIT, closing: object() },
   finishWorkflowRun: { workflowId: TEXT, failure: object().nullish() },
+  ownerOfRun: { workflow: object({ name: TEXT, id: TEXT }) },
   agentPath: {},
 };
 
@@ -71,6 +73,7 @@ export function stepCalls({
       await submissions.ready();
       await workflows.ended(workflowId, failure);
     },
+    ownerOfRun: (workflow) => workflows.ownerOf(workflow),
     agentPath: async () => [...agent.selfPath],
   };
 }

@@ -138,13 +138,14 @@ export function kernelOf<Turns extends HostTurns>(
     // The app is notified of an approval last: its work may take long.
     return host.onApproval(approval);
   };
+  const ownerOfRun: KindUses["ownerOfRun"] = (workflow) => workflows.ownerOf(workflow);
   for (const [name, kindOf] of WAIT_KINDS)
-    waits.install(name, kindOf({ waits, submissions, onApproval }));
+    waits.install(name, kindOf({ waits, submissions, ownerOfRun, onApproval }));
   const approvals = new Approvals(waits, async (...args) => {
     const links = features.get("signedLinks", "approvals.link()") as Pick<Approvals, "link">;
     return links.link(...args);
   });
-  const workflows = new Workflows(agent, host.own, outbox, waits);
+  const workflows = new Workflows(agent, host.own, outbox, waits, submissions);
   const waking: Capability[] = [];
   const use = (capability: LifecycleCapability) => {
     lifecycle.use(capability);

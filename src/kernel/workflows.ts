@@ -19,6 +19,7 @@ import {
   UndeliverableError,
   WorkflowExistsError,
   type WorkflowStartDestination,
+  type WorkflowStartEvent,
   type WorkflowStartOptions,
   workflow,
   workflowEvent,
@@ -33,14 +34,21 @@ import {
   remedyOf,
   WORKFLOW,
 } from "./outbox/internal.ts";
-import type { Waits } from "./waits/index.ts";
+import { invalidSubmission, type OwnerOptions, type Submissions } from "./submissions/internal.ts";
+import type { RunRef, Waits } from "./waits/index.ts";
 
-/** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
-export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;
+/** Options of `runWorkflow()`: those of agents, what happens if the id exists, and options that its prompts inherit. */
+export type RunWorkflow = RunWorkflowOptions &
+  Pick<WorkflowStartOptions, "ifExists"> &
+  OwnerOptions;
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
-const RUN_OPTIONS = ["id", "metadata", "agentBinding", "retention", "ifExists"];
+/** Options that the prompts of a run inherit beside its metadata. */
+const INHERITED = ["priority", "concurrency", "rate"] as const;
+const RUN_OPTIONS = ["id", "metadata", "agentBinding", "retention", "ifExists", ...INHERITED];
+/** Key of {@link INHERITED} in the metadata of a run: what the agent tracks of a run outlives restarts, and no more columns do. */
+const OWN_KEY = "perdure";
 const WORKFLOW_ID = text({ empty: true });
 const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default(false) });
 
@@ -75,6 +83,7 @@ export class Workflows {
     private readonly own: OwnMethods,
     private readonly outbox: Outbox,
     private readonly waits: Pick<Waits, "cancelFor" | "endRun" | "restartRun">,
+    private readonly submissions: Pick<Submissions, "checkOwner">,
   ) {
     this.#agent = agent;
   }
@@ -92,14 +101,14 @@ export class Workflows {
    * Stores a start in the caller's transaction.
    * @returns `error` if the id cannot be used, and nothing is stored then; `isDead` if the start was given up before, so that
    *   `end()` sends it again; `end()`, to be called in the same transaction, resolves as {@link run}
-   * @throws InvalidDestinationError, InvalidEventError
+   * @throws InvalidDestinationError, InvalidEventError, InvalidSubmissionError, FeatureNotInstalledError
    */
   put(name: string, params: unknown, options: RunWorkflow = {}): PutStart {
     const { outbox } = this;
     const invalid = (_: string, message: string) => new InvalidDestinationError(message);
     checkNames("options of runWorkflow()", options, RUN_OPTIONS, invalid);
-    const { id = `wf_${crypto.randomUUID()}`, ...rest } = options;
-    const start = workflow(name, { ...rest, id, params });
+    const { id = `wf_${crypto.randomUUID()}`, priority, concurrency, rate, ...given } = options;
+    const start = workflow(name, { ...given, ...this.#metadataOf(options), id, params });
     if (!Reflect.get(this.#agent.env, name)) {
       // Begins like the message of agents.
       throw new InvalidDestinationError(
@@ -127,6 +136,34 @@ export class Workflows {
     if (!stored) outbox.put(start);
     const again = stored && (() => this.run(name, params, options));
     return { id, isDead, end: () => this.#end(key, start.destination, isDead, again) };
+  }
+
+  /** The metadata of a run with what its prompts inherit. */
+  #metadataOf({ metadata, ...options }: RunWorkflow): Pick<RunWorkflow, "metadata"> {
+    const entries = INHERITED.map((name) => [name, options[name]] as const);
+    const inherited = Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+    this.submissions.checkOwner({ ...(metadata && { metadata }), ...inherited });
+    if (metadata && OWN_KEY in metadata)
+      throw invalidSubmission(
+        "metadata",
+        `Invalid key ${JSON.stringify(OWN_KEY)} in metadata: it has the options of the run. Use another key.`,
+      );
+    if (Object.keys(inherited).length === 0) return {};
+    return { metadata: { ...metadata, [OWN_KEY]: inherited } };
+  }
+
+  /** Options that the prompts of a run inherit. The same over restarts of the run. */
+  async ownerOf({ name, id }: RunRef): Promise<OwnerOptions> {
+    const tracked = () => this.#agent.getWorkflow(id);
+    const start = { kind: "workflow-start", workflow: name, instance: id } as const;
+    // A run may ask before it is tracked. Until then its start is stored.
+    const starting = async () =>
+      ((await this.outbox.read(this.outbox.startId(start))) ?? undefined) as
+        | WorkflowStartEvent
+        | undefined;
+    const found = tracked() ?? (await starting()) ?? tracked();
+    const { [OWN_KEY]: inherited, ...metadata } = found?.metadata ?? {};
+    return { ...(inherited as OwnerOptions | undefined), metadata };
   }
 
   /** The start that has not succeeded. It may be that of another Workflow, because ids are unique over all of them. */

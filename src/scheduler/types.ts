@@ -4,7 +4,7 @@ import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
-import type { Submissions } from "../kernel/submissions/internal.ts";
+import type { OwnerOptions, Submissions } from "../kernel/submissions/internal.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";
@@ -65,43 +65,47 @@ export type CatchUp = "latest" | "none" | "all" | { readonly all: Duration };
 /** What happens to an occurrence while a run of its task is open. */
 export type Overlap = "skip" | "queue" | "cancelPrevious" | "allow";
 
-export type ScheduledTask = Action & {
-  /** In the schedule language, e.g. `"every weekday at 09:00 in Europe/London"`. */
-  readonly schedule: string;
-  /** The time zone of a schedule without `in`: an IANA name, or an offset such as `+02:00`. @default the scheduler's `defaultTimezone` */
-  readonly timezone?: string;
-  /** Shown by `list()` and `inspect()`; not stored. */
-  readonly description?: string;
-  /** Passed to the handler, and stored with a prompt's submission. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
-  readonly retry?: RetryOptions;
-  /** `"all"` is `{ all: "1 day" }`, at most 1,000 occurrences. An occurrence up to a minute late is on time. @default "latest" */
-  readonly catchUp?: CatchUp;
-  /** @default "skip" */
-  readonly overlap?: Overlap;
-  /** Runs that may wait with `overlap: "queue"` or `catchUp: "all"`, at most 10,000. The next one is skipped. @default 1000 */
-  readonly maxWaiting?: number;
-  /** Delays the task by a part of this duration, which is always the same for a task. @default none */
-  readonly jitter?: Duration;
-  /** No occurrence before this time. */
-  readonly startAt?: Instant;
-  /** No occurrence at or after this time. */
-  readonly endAt?: Instant;
-  /** The task is finished after so many runs; skipped ones, triggers and backfills do not count. @default Infinity */
-  readonly maxRuns?: number;
-  /** Pauses the task after this number of failed runs in a row; `true` is 1. @default false */
-  readonly pauseOnFailure?: boolean | number;
-  /** Further dates without an occurrence, `YYYY-MM-DD` in the task's zone. */
-  readonly except?: readonly string[];
-  /** The time limit of one attempt, at most 24 days. @default "15 minutes" */
-  readonly timeout?: Duration;
-};
+/** Options of a prompt's submission. A handler passes them to `submitMessages()`. */
+type PromptOptions = Readonly<Pick<OwnerOptions, "priority" | "concurrency" | "rate">>;
+
+export type ScheduledTask = Action &
+  PromptOptions & {
+    /** In the schedule language, e.g. `"every weekday at 09:00 in Europe/London"`. */
+    readonly schedule: string;
+    /** The time zone of a schedule without `in`: an IANA name, or an offset such as `+02:00`. @default the scheduler's `defaultTimezone` */
+    readonly timezone?: string;
+    /** Shown by `list()` and `inspect()`; not stored. */
+    readonly description?: string;
+    /** Passed to the handler, and stored with a prompt's submission, where keys of limits find it. */
+    readonly metadata?: Readonly<Record<string, unknown>>;
+    readonly retry?: RetryOptions;
+    /** `"all"` is `{ all: "1 day" }`, at most 1,000 occurrences. An occurrence up to a minute late is on time. @default "latest" */
+    readonly catchUp?: CatchUp;
+    /** @default "skip" */
+    readonly overlap?: Overlap;
+    /** Runs that may wait with `overlap: "queue"` or `catchUp: "all"`, at most 10,000. The next one is skipped. @default 1000 */
+    readonly maxWaiting?: number;
+    /** Delays the task by a part of this duration, which is always the same for a task. @default none */
+    readonly jitter?: Duration;
+    /** No occurrence before this time. */
+    readonly startAt?: Instant;
+    /** No occurrence at or after this time. */
+    readonly endAt?: Instant;
+    /** The task is finished after so many runs; skipped ones, triggers and backfills do not count. @default Infinity */
+    readonly maxRuns?: number;
+    /** Pauses the task after this number of failed runs in a row; `true` is 1. @default false */
+    readonly pauseOnFailure?: boolean | number;
+    /** Further dates without an occurrence, `YYYY-MM-DD` in the task's zone. */
+    readonly except?: readonly string[];
+    /** The time limit of one attempt, at most 24 days. @default "15 minutes" */
+    readonly timeout?: Duration;
+  };
 
 /** By id: 1 to 1,000 letters, digits, `_` and `-`. */
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
 /** The ledger of the object, for the prompts of tasks. */
-export type Turns = Pick<Submissions, "accept" | "inspect" | "cancel">;
+export type Turns = Pick<Submissions, "accept" | "inspect" | "cancel" | "checkOwner">;
 
 /** One run of a task. */
 export type ScheduledRun = {

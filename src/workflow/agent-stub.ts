@@ -91,5 +91,9 @@ export function onAgent(env: object, call: StepCall, target: PromptTarget | unde
     throw refuse(`Invalid agent ${preview(target)}: ${problem}.`);
   }
   readStep(text(), name, refuse, "agent.name");
-  return { ...call, agent: () => agentAt<StepAgent>(env, binding, name) };
+  return {
+    ...call,
+    starter: call.agent,
+    agent: () => agentAt<StepAgent>(env, binding, name),
+  };
 }

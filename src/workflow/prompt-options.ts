@@ -1,18 +1,33 @@
 /** The options and results of `step.prompt()` and `step.promptAll()`. */
 
 import * as z from "zod";
-import { preview } from "../core/json.ts";
+import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
 import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
+import { isPlainObject } from "../core/options/options.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { TokenUsage } from "../kernel/submissions/index.ts";
 import type { AnswerSpec } from "../kernel/submissions/internal.ts";
 import type { PromptMessage, PromptRequest } from "../kernel/waits/index.ts";
-import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
+import {
+  formsOf,
+  jsonFor,
+  KEY,
+  type Refuse,
+  ROLLBACK,
+  readStep,
+  refusalOf,
+  TIMEOUT,
+} from "./options.ts";
 import type { Rollback } from "./step-call.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
   PromptSettings<Schema> & {
+    /**
+     * At most `limit` submissions with this key run at a time, across all agents of the app. Others wait. Needs `limits()`.
+     * @default that of `runWorkflow()`
+     */
+    concurrency?: NonNullable<PromptRequest["concurrency"]>;
     /** The question: a text, or messages. */
     prompt: string | readonly PromptMessage[];
     /** Tells repeated uses of one step name apart, e.g. in a loop. */
@@ -48,6 +63,22 @@ type PromptSettings<Schema extends AnySchema | undefined> = Pick<
   "strategy" | "models" | "maxSteps"
 > &
   Pick<PromptRequest, "budget" | "retry"> & {
+    /**
+     * JSON that is stored with the submission, where keys of limits find the tenant. The step adds `workflow`.
+     * @default that of `runWorkflow()`, key by key
+     */
+    metadata?: Readonly<Record<string, unknown>>;
+    /**
+     * Higher priorities go first in their thread, and within a key of a limit. From -100 to 100.
+     * @default that of `runWorkflow()`, or 0
+     */
+    priority?: number;
+    /**
+     * Maximum submissions with this key that start in a span of time, across all agents of the app. Others wait. Needs
+     * `limits()`.
+     * @default that of `runWorkflow()`
+     */
+    rate?: NonNullable<PromptRequest["rate"]>;
     /**
      * The answer, as a schema of Zod, ArkType, Valibot (by
      * `toStandardJsonSchema()`) or any other library that says its JSON Schema.
@@ -121,10 +152,11 @@ export type PromptAllOptions<
   key?: (item: Item, index: number) => string;
   /**
    * How many isolated turns of these run at a time, from 1 to 100; never more than
-   * the agent's `maxConcurrentTurns`. In any other thread it is one.
+   * the agent's `maxConcurrentTurns`. In any other thread it is one. With a `key`, `limit` holds for all submissions with
+   * that key, across all agents of the app. Needs `limits()`.
    * @default 4
    */
-  concurrency?: number;
+  concurrency?: number | NonNullable<PromptRequest["concurrency"]>;
   /**
    * - `"throw"`: the first failure cancels the rest and is thrown, with the item's `index` and `key`; of several, the
    *   first in the order of the items.
@@ -172,7 +204,18 @@ const SETTINGS = {
       error: 'expected a non-empty string that does not begin with "isolated/"',
     })
     .optional(),
+  metadata: z
+    .custom<Readonly<Record<string, unknown>>>(isPlainObject, {
+      error: "expected an object",
+      abort: true,
+    })
+    .refine((metadata) => !("workflow" in metadata), {
+      error: "expected no key workflow, which the step sets",
+    })
+    .optional(),
   // The agent validates these.
+  priority: z.custom<number>().optional(),
+  rate: z.custom<NonNullable<PromptRequest["rate"]>>().optional(),
   strategy: z.unknown().optional(),
   repair: z.unknown().optional(),
   retry: z.unknown().optional(),
@@ -196,6 +239,8 @@ const PROMPT = optionsOf<ThinkPromptOptions<AnySchema | undefined>>()({
   agent: z.unknown().optional(),
   rollback: ROLLBACK,
   cancelOnTimeout: flag().default(true),
+  // The agent validates it.
+  concurrency: z.custom<NonNullable<PromptRequest["concurrency"]>>().optional(),
   ...SETTINGS,
 });
 
@@ -206,8 +251,12 @@ export function checkedPrompt<Schema extends AnySchema | undefined>(
 ): CheckedPrompt {
   const refuse = refusalOf("prompt", name);
   const read = readStep(PROMPT, options, refuse);
-  const request = { ...settingsOf(read, refuse), messages: messagesOf(read.prompt) };
-  const { timeout: timeoutMs, cancelOnTimeout } = read;
+  const { timeout: timeoutMs, cancelOnTimeout, concurrency } = read;
+  const request = {
+    ...settingsOf(read, refuse),
+    ...(concurrency && { concurrency }),
+    messages: messagesOf(read.prompt),
+  };
   return { request, timeoutMs, cancelOnTimeout };
 }
 
@@ -219,6 +268,9 @@ function settingsOf(
     thread,
     budget,
     retry,
+    metadata,
+    priority,
+    rate,
     ...rest
   }: Omit<PromptSettings<AnySchema | undefined>, "timeout">,
   refuse: Refuse,
@@ -240,6 +292,13 @@ function settingsOf(
     ...(thread !== undefined && { thread }),
     ...(budget && { budget }),
     ...(retry && { retry }),
+    ...(metadata && {
+      metadata: jsonFor("metadata", metadata, Number.POSITIVE_INFINITY, refuse) as {
+        [name: string]: Json;
+      },
+    }),
+    ...(priority !== undefined && { priority }),
+    ...(rate && { rate }),
   };
 }
 
@@ -261,7 +320,15 @@ const MAX_ITEMS = 10_000;
 const PROMPT_ALL = optionsOf<AnyOptions>()({
   prompt: hook(),
   key: hook().optional(),
-  concurrency: count({ max: 100 }).default(4),
+  // The agent validates that of a key.
+  concurrency: z
+    .union(
+      [count({ max: 100 }), z.custom<NonNullable<PromptRequest["concurrency"]>>(isPlainObject)],
+      {
+        error: "expected a whole number from 1 to 100, or an object with key and limit",
+      },
+    )
+    .default(4),
   onError: oneOf(["throw", "return"]).default("throw"),
   ...SETTINGS,
 });

@@ -16,6 +16,8 @@ export type StepCall<Agent = StepAgent> = {
   readonly step: WorkflowStep;
   /** Asked anew for each attempt: a stub stays broken when its agent went down. */
   readonly agent: () => Agent | Promise<Agent>;
+  /** The agent that started the workflow, where the step asks another one. */
+  readonly starter?: StepCall["agent"];
   readonly workflowName: string;
   readonly workflowId: string;
   /** Identifies this run of the workflow for a kind of wait, see {@link runOf}. */

@@ -53,11 +53,14 @@ export async function openWait<Receipt extends object = WaitReceipt>(
   const open = async () => {
     const left = again ? timeoutMs - (Date.now() - again.startedAt) : timeoutMs;
     const asked = { kind, idempotencyKey, run, workflow, request, timeoutMs: Math.max(1, left) };
+    const owner =
+      call.starter && plain(await (await call.starter()).callKernel("ownerOfRun", workflow));
     const stub = await agent();
-    const opening = stub.callKernel(
-      "openWait",
-      again ? { ...asked, refuses: again.refuses } : asked,
-    );
+    const opening = stub.callKernel("openWait", {
+      ...asked,
+      ...(owner && { owner }),
+      ...(again && { refuses: again.refuses }),
+    });
     const receipt = plain(await opening) as Receipt | null;
     return receipt && { ...receipt, at: Date.now() };
   };

@@ -47,6 +47,15 @@ describe("L1: without limits()", () => {
     expect(stored).toEqual({ rows: 0, alarm: null });
   });
 
+  it("runWorkflow() with a key of its prompts is refused with the line to add", async () => {
+    const { error, ...stored } = await refused(async (durable) =>
+      durable.runWorkflow("WORKFLOW", {}, { concurrency: { key: "k", limit: 1 } }),
+    );
+    expect(error).toMatchObject({ name: "FeatureNotInstalledError", usedBy: "concurrency" });
+    expect(error.message).toContain(LINE);
+    expect(stored).toEqual({ rows: 0, alarm: null });
+  });
+
   it("a budget of tokens is accepted", async () => {
     const status = await inObject(async (ctx, given) => {
       const { durable } = plainObject(ctx, given, []);

@@ -106,9 +106,9 @@ export const differences: readonly Difference[] = [
     builtIn:
       "The metadata of a prompt's submission contains the prompt, under `__thinkWorkflowPrompt`.",
     perdure:
-      "It contains `workflow: { name, id, stepName }`. The ledger stores the rest separately.",
+      "It contains `workflow: { name, id, stepName }`, and the `metadata` of the step and of `runWorkflow()`. The ledger stores the rest separately.",
     reason:
-      "Metadata belongs to the app and configures nothing. So no caller can forge a prompt with it.",
+      "Metadata of a submission belongs to the app and configures nothing. So no caller can forge a prompt with it.",
   },
   {
     name: "Repeated step names",

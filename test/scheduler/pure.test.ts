@@ -24,7 +24,7 @@ const VALID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 
 const KEPT = { ageMs: 30 * 86_400_000, hasOpenRuns: () => false };
 const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
-const CONTEXT = { defaultTimezone: "UTC", hasPrompts: false, jitterShare: () => 0.5 };
+const CONTEXT = { defaultTimezone: "UTC", checkOwner: undefined, jitterShare: () => 0.5 };
 
 describe("instanceIdFor", () => {
   const key = fc.oneof(

@@ -74,7 +74,9 @@ export class DurableThink<
       },
       options,
     );
-    kernel.waits.install("prompt", new ThinkPromptKind(kernel.threads.submissions));
+    const { threads, waits, workflows } = kernel;
+    const prompts = new ThinkPromptKind(threads.submissions, (run) => workflows.ownerOf(run));
+    waits.install("prompt", prompts);
     this.#host = kernel.threads;
   }
 

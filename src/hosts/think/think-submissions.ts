@@ -16,7 +16,7 @@ import {
   type WaitForSubmissionOptions,
 } from "../../kernel/submissions/index.ts";
 import { isTerminal, Submissions, type SubmitItem } from "../../kernel/submissions/internal.ts";
-import type { WaitRef } from "../../kernel/waits/index.ts";
+import type { KindUses, WaitRef } from "../../kernel/waits/index.ts";
 import { PromptKind } from "../../kernel/waits/index.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
@@ -132,8 +132,11 @@ export class ThinkSubmissions extends Submissions {
 
 /** The kind `prompt` of a Think agent: Think itself may have accepted a prompt, and then Think's event ends it. */
 export class ThinkPromptKind extends PromptKind {
-  constructor(private readonly ledger: ThinkSubmissions) {
-    super(ledger);
+  constructor(
+    private readonly ledger: ThinkSubmissions,
+    ownerOfRun: KindUses["ownerOfRun"],
+  ) {
+    super(ledger, ownerOfRun);
   }
 
   override async open(asked: Parameters<PromptKind["open"]>[0]): ReturnType<PromptKind["open"]> {

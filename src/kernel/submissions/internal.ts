@@ -58,7 +58,7 @@ export {
 } from "./store/traced.ts";
 export { waitInMemory } from "./store/waiting.ts";
 export { Submissions } from "./submissions.ts";
-export type { AnswerSpec, SubmitItem } from "./submit-options.ts";
+export type { AnswerSpec, OwnerOptions, SubmitItem } from "./submit-options.ts";
 export { installGate } from "./turns/admission.ts";
 export type { AttemptPlan } from "./turns/next-attempt.ts";
 export type { TurnEngine } from "./turns/turn-engine.ts";

@@ -12,12 +12,17 @@ import type { TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { type Asked, type IntakeResult, resultOf, type Taken, take } from "./intake/intake.ts";
-import { checkItems, ofItem } from "./intake/request.ts";
+import { checkItems, limitsOf, ofItem, readInternal } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isIsolated, isTerminal, MAIN, publicThreadOf, type Submission } from "./store/rows.ts";
 import type { SubmissionStore } from "./store/store.ts";
-import type { OutputSchema, SubmitItem, SubmitMessagesOptions } from "./submit-options.ts";
+import type {
+  OutputSchema,
+  OwnerOptions,
+  SubmitItem,
+  SubmitMessagesOptions,
+} from "./submit-options.ts";
 import { TURN_RESET, TurnEngine } from "./turns/turn-engine.ts";
 import type {
   CancelSubmissionResult,
@@ -139,6 +144,15 @@ export class Submissions extends Capability {
       await this.turns.onAccepted(taken);
       return all;
     });
+  }
+
+  /**
+   * Checks options of later submissions.
+   *
+   * @throws InvalidSubmissionError, FeatureNotInstalledError
+   */
+  checkOwner(owner: OwnerOptions): void {
+    limitsOf(this.ledger, readInternal(owner));
   }
 
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {

@@ -198,6 +198,12 @@ export interface SubmitMessagesOptions<
   };
 }
 
+/** Options of whoever a turn runs for: they decide which limits it counts against, and when it starts. */
+export type OwnerOptions = Pick<
+  SubmitMessagesOptions,
+  "metadata" | "priority" | "concurrency" | "rate"
+>;
+
 /** One of the submissions of `submitMany()`. */
 export type SubmitItem = {
   readonly messages: UIMessage[];

@@ -8,7 +8,7 @@ import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Part } from "../../core/text.ts";
 import type { InstanceOf } from "../outbox/index.ts";
-import type { Submissions } from "../submissions/internal.ts";
+import type { OwnerOptions, Submissions } from "../submissions/internal.ts";
 import type { Approval } from "./kinds/approval-types.ts";
 import type { Waits } from "./waits.ts";
 
@@ -34,6 +34,9 @@ export type WaitWorkflow = {
   readonly stepName: string;
 };
 
+/** A run of a workflow, over its restarts. */
+export type RunRef = Pick<WaitWorkflow, "name" | "id">;
+
 /** The request of a step to its agent. */
 export type WaitRequest<Request = unknown> = {
   /** `approval`, `prompt`, ...: the names that the kinds have in `KINDS`, and those of features. */
@@ -49,6 +52,8 @@ export type WaitRequest<Request = unknown> = {
   readonly refuses?: string;
   /** How long the step waits, in milliseconds. */
   readonly timeoutMs: number;
+  /** Options of the run for its prompts, where another agent than the one that started it is asked. */
+  readonly owner?: OwnerOptions;
 };
 
 /** Names a wait that was opened. A kind may add what else it needs to find it. */
@@ -78,6 +83,8 @@ export type StepCalls = {
   closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
   /** A run has ended, with its error or null. */
   finishWorkflowRun(workflowId: string, failure: Failure | null): Promise<void>;
+  /** Options of `runWorkflow()` that the prompts of the run inherit. */
+  ownerOfRun(workflow: RunRef): Promise<OwnerOptions>;
   /** Where a sub-agent is. */
   agentPath(): Promise<readonly AgentPathStep[]>;
 };
@@ -168,6 +175,8 @@ export interface StoredKind {
 export type KindUses = {
   readonly waits: Waits;
   readonly submissions: Submissions;
+  /** Options of a run that its prompts inherit. */
+  readonly ownerOfRun: (workflow: RunRef) => Promise<OwnerOptions>;
   /** An approval was opened, decided, expired or cancelled. */
   readonly onApproval: (approval: Approval) => void | Promise<void>;
 };

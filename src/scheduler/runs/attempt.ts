@@ -45,7 +45,7 @@ export async function perform(attempt: Attempt, app: App): Promise<void> {
 async function submit({ task, run, owner, submitted }: Attempt, app: App): Promise<void> {
   const { turns } = app;
   if (!turns) throw new Error("A Scheduler without a host runs no prompts");
-  const { prompt } = task.action;
+  const { prompt, owner: own } = task.action;
   const text =
     typeof prompt === "function" ? await app.loop.inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
@@ -64,7 +64,8 @@ async function submit({ task, run, owner, submitted }: Attempt, app: App): Promi
   // The ledger has no value for "no limit".
   const maxAttempts =
     task.retry?.maxAttempts && Math.min(task.retry.maxAttempts, Number.MAX_SAFE_INTEGER);
-  const options = { idempotencyKey, metadata, ...(maxAttempts && { retry: { maxAttempts } }) };
+  const retry = maxAttempts && { retry: { maxAttempts } };
+  const options = { ...own, idempotencyKey, metadata, ...retry };
   // The id is the same in each attempt, so that a repeated submission has the same message.
   const message: UIMessage = { id: idempotencyKey, role: "user", parts: [{ type: "text", text }] };
   await turns.accept([{ messages: [message], options }], ([taken]) =>

@@ -4,6 +4,7 @@ import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
@@ -70,7 +71,9 @@ export async function readDeclarations(
     declarations.outOfScope = Object.keys(tasks).length;
     return declarations;
   }
-  const context = { defaultTimezone, hasPrompts: app.turns !== undefined, jitterShare };
+  const { turns } = app;
+  const checkOwner = turns && ((owner: OwnerOptions) => turns.checkOwner(owner));
+  const context = { defaultTimezone, checkOwner, jitterShare };
   for (const [taskId, task] of Object.entries(tasks)) {
     try {
       declarations.valid.set(taskId, readTask(taskId, task, context));

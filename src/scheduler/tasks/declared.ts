@@ -17,13 +17,15 @@ import {
   readOptions,
 } from "../../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
+import { digest } from "../../core/text.ts";
+import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";
 import { parseSchedule, readZone } from "../language/parse.ts";
 import { readLocalDate } from "../language/values.ts";
 import { isSameZone, zoneOf } from "../language/zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
-import type { Overlap, RetryOptions, ScheduledTask } from "../types.ts";
+import type { Overlap, RetryOptions, ScheduledTask, Turns } from "../types.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 
 const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
@@ -82,7 +84,11 @@ const EXCEPT = list(
     .transform((text) => readLocalDate(text) as number),
 );
 
+/** Options of the submission of a prompt. */
+const OF_PROMPTS = ["priority", "concurrency", "rate"] as const;
+
 const NAMES = [
+  ...OF_PROMPTS,
   ...(Object.keys(OPTIONS) as (keyof typeof OPTIONS)[]),
   "schedule",
   "timezone",
@@ -97,7 +103,8 @@ export type DeclaredTask = Readonly<ReturnType<typeof readTask>>;
 
 export type DeclarationContext = {
   readonly defaultTimezone: string | undefined;
-  readonly hasPrompts: boolean;
+  /** Checks the options of a prompt's submission. Undefined where no prompts can run. */
+  readonly checkOwner: Turns["checkOwner"] | undefined;
   /** In [0, 1), always the same for a task. */
   readonly jitterShare: (taskId: string) => number;
 };
@@ -112,7 +119,7 @@ export type DeclarationContext = {
 export function readTask(
   taskId: string,
   declared: ScheduledTask,
-  { defaultTimezone, hasPrompts, jitterShare }: DeclarationContext,
+  { defaultTimezone, checkOwner, jitterShare }: DeclarationContext,
 ) {
   if (!TASK_ID.test(taskId)) {
     throw invalidOption("task id", taskId, "1 to 1000 letters, digits, _ and -");
@@ -121,7 +128,7 @@ export function readTask(
   const errors: Error[] = [];
   const task = optionsGiven(declared);
   const schedule = collect(errors, () => scheduleOf(task, defaultTimezone));
-  const action = collect(errors, () => actionOf(task, hasPrompts));
+  const action = collect(errors, () => actionOf(task, checkOwner));
   const options = readEach(errors, OPTIONS, task, "");
   const { maxAttempts, ...delays } = readEach(errors, RETRY, options.retry ?? {}, "retry.");
   const { startAt, endAt, catchUp, jitter, pauseOnFailure, timeout, ...rest } = options;
@@ -214,22 +221,31 @@ function ignoredFields(task: ScheduledTask): string[] {
 
 function actionOf(
   task: ScheduledTask,
-  hasPrompts: boolean,
-): Pick<ScheduledTask, "prompt" | "handler"> {
+  checkOwner: DeclarationContext["checkOwner"],
+): Pick<ScheduledTask, "prompt" | "handler"> & { readonly owner?: OwnerOptions } {
   const { prompt, handler } = task;
+  const given = OF_PROMPTS.filter((name) => task[name] !== undefined);
   if ((prompt === undefined) === (handler === undefined)) {
-    const given =
-      prompt === undefined ? "neither a prompt nor a handler" : "a prompt and a handler";
-    throw new InvalidOptionError("handler", `Invalid task: it has ${given}. Give it exactly one.`);
+    const both = prompt === undefined ? "neither a prompt nor a handler" : "a prompt and a handler";
+    throw new InvalidOptionError("handler", `Invalid task: it has ${both}. Give it exactly one.`);
   }
   if (handler !== undefined) {
     readOptions(hook(), handler, "handler");
-    return { handler };
+    const [name] = given;
+    if (name === undefined) return { handler };
+    throw new InvalidOptionError(
+      name,
+      `Invalid ${name}: it is an option of a prompt. Pass it to submitMessages() in the handler.`,
+    );
   }
   if (typeof prompt !== "function" && (typeof prompt !== "string" || prompt.trim() === "")) {
     throw invalidOption("prompt", prompt, "a non-empty string, or a function that returns one");
   }
-  if (hasPrompts) return { prompt };
+  if (checkOwner) {
+    const owner = Object.fromEntries(given.map((name) => [name, task[name]]));
+    checkOwner(owner);
+    return { prompt, owner };
+  }
   throw new InvalidOptionError(
     "prompt",
     "Invalid prompt: a Scheduler without a host runs no prompts. Install schedules() on a host.",

@@ -102,8 +102,12 @@ export class GivenAgent {
   }
 
   /** Starts a workflow. Returns its id. */
-  async start(plan: Plan, id: string = `wf-${crypto.randomUUID()}`): Promise<string> {
-    return (await this.verbs()).runWorkflow(this.host.workflow, plan, { id });
+  async start(
+    plan: Plan,
+    id: string = `wf-${crypto.randomUUID()}`,
+    options: Parameters<Verbs["runWorkflow"]>[2] = {},
+  ): Promise<string> {
+    return (await this.verbs()).runWorkflow(this.host.workflow, plan, { id, ...options });
   }
 
   async untilWorkflow(

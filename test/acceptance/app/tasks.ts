@@ -2,6 +2,7 @@
 
 import { defineScheduledTasks } from "perdure/scheduler";
 import { taskRuns } from "./receivers.ts";
+import type { Owner } from "./workflows.ts";
 
 /** Names of objects that have tasks begin with it. Others have none, so that they are idle without an alarm. */
 export const SCHEDULED = "scheduled-";
@@ -16,9 +17,13 @@ export function scheduledTasks(owner: string) {
 }
 
 /** Runs of `note` and `hourly` are received under the name of the object and the task. */
-export function makeTasks(owner: string) {
+export function makeTasks(owner: string, ofPrompt: Owner = {}) {
   return defineScheduledTasks({
-    ask: { schedule: "every day at 09:00 in Europe/Paris", prompt: "Write the digest." },
+    ask: {
+      schedule: "every day at 09:00 in Europe/Paris",
+      prompt: "Write the digest.",
+      ...ofPrompt,
+    },
     note: {
       schedule: "every day at 02:30 in Europe/Paris",
       handler: ({ idempotencyKey }) => taskRuns.receive(`${owner} note`, idempotencyKey),

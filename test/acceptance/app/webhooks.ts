@@ -10,7 +10,9 @@ const body = z.object({
   host: z.string(),
   agent: z.string(),
   /** What the handler calls for, in this order. */
-  calls: z.array(z.enum(["submit", "start", "note"])),
+  calls: z.array(z.enum(["submit", "start", "ask", "note"])),
+  /** Of what is submitted, and of the workflow that asks. */
+  metadata: z.record(z.string(), z.string()).optional(),
   /** Key of the effect, and text of the message. */
   key: z.string(),
   filler: z.string().optional(),
@@ -32,12 +34,16 @@ export const receiveWebhook = webhooks(
     type: "x-type",
     schema: body,
     agent: ({ body }) => findHost(body.host).connect(body.agent),
-    async handle({ body: { calls, host, key } }, agent) {
+    async handle({ body: { calls, host, key, metadata = {} } }, agent) {
+      const { workflow } = findHost(host);
       for (const call of calls) {
-        if (call === "submit") await agent.submitMessages([message(key, `message-${key}`)]);
+        if (call === "submit")
+          await agent.submitMessages([message(key, `message-${key}`)], { metadata });
+        if (call === "ask")
+          await agent.runWorkflow(workflow, { step: "text", prompt: key }, { metadata });
         if (call === "note") await agent.note(key);
         if (call === "start")
-          await agent.runWorkflow(findHost(host).workflow, { step: "none" }, { id: `wf-${key}` });
+          await agent.runWorkflow(workflow, { step: "none" }, { id: `wf-${key}` });
       }
     },
   }),

@@ -6,6 +6,7 @@ import type { Duration } from "perdure/testing";
 import {
   DurableWorkflow,
   type DurableWorkflowStep,
+  type ThinkPromptOptions,
   ThinkWorkflow,
   type ThinkWorkflowStep,
 } from "perdure/workflow";
@@ -24,6 +25,7 @@ export type Plan =
       readonly repair?: number;
       /** Return the length of the title in place of the answer. */
       readonly measures?: boolean;
+      readonly options?: Owner & Pick<ThinkPromptOptions, "agent">;
     }
   | { readonly step: "approval"; readonly timeout?: Duration }
   | { readonly step: "webhook"; readonly source: string }
@@ -41,7 +43,13 @@ export type Plan =
       readonly step: "all";
       readonly items: readonly string[];
       readonly models?: readonly string[];
+      readonly onError?: "return";
+      readonly thread?: string;
+      readonly options?: Owner;
     };
+
+/** Options that every step with prompts takes. */
+export type Owner = Pick<ThinkPromptOptions, "metadata" | "priority" | "rate" | "concurrency">;
 
 const title = z.object({ title: z.string() });
 const amount = z.object({ amount: z.number() });
@@ -127,14 +135,13 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       return step
         .agentTool("child", plan.className, { input: plan.input })
         .catch((error: Error) => error.message);
-    case "all":
-      return step.promptAll("each", plan.items, {
-        prompt: (item) => item,
-        ...(plan.models && { models: plan.models }),
-      });
     case "params":
       receivedParams.receive(instanceId, plan.params);
       return "received";
+    case "all": {
+      const { step: _, items, options, ...prompts } = plan;
+      return step.promptAll("each", items, { prompt: (item) => item, ...prompts, ...options });
+    }
     case "none":
       if (plan.error !== undefined) throw new Error(plan.error);
       return "returned";
@@ -142,12 +149,12 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
       void step.prompt("ask", { prompt: plan.prompt });
       return "returned";
     case "text": {
-      const { step: _, measures: __, ...options } = plan;
-      return step.prompt("ask", options);
+      const { step: _, measures: __, options, ...prompt } = plan;
+      return step.prompt("ask", { ...prompt, ...options });
     }
     case "answer": {
-      const { step: _, measures, ...options } = plan;
-      const answer = await step.prompt("ask", { ...options, output: title });
+      const { step: _, measures, options, ...prompt } = plan;
+      const answer = await step.prompt("ask", { ...prompt, ...options, output: title });
       return measures ? answer.title.length : answer;
     }
   }

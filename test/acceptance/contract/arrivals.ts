@@ -18,7 +18,7 @@ type Sent = Partial<ArrivalBody> & {
 };
 
 /** Sends a request, signed as the sender does. Its id is also the key of its effects, unless it has another one. */
-async function send(agent: GivenAgent, { id, secret, time, ...fields }: Sent) {
+export async function send(agent: GivenAgent, { id, secret, time, ...fields }: Sent) {
   const key = `${agent.name}-${id}`;
   const body = JSON.stringify({
     host: agent.host.title,

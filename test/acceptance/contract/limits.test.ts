@@ -6,5 +6,10 @@
 import { describe } from "vitest";
 import { HOSTS } from "../app/hosts.ts";
 import { limitsContract } from "./limits.ts";
+import { tenantsContract } from "./tenants.ts";
 
-for (const host of HOSTS) describe(host.title, () => limitsContract(host));
+for (const host of HOSTS)
+  describe(host.title, () => {
+    limitsContract(host);
+    tenantsContract(host);
+  });

@@ -248,8 +248,8 @@ export class LedgerObject extends MeteredObject {
     clock: this.#clock,
   });
 
-  readonly prompts = new PromptKind(this.submissions);
-  readonly batches = new BatchKind(this.submissions);
+  readonly prompts = new PromptKind(this.submissions, async () => ({}));
+  readonly batches = new BatchKind(this.submissions, async () => ({}));
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);

@@ -401,7 +401,7 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     [
       "concurrency",
       { items: ["a"], options: { concurrency: 0 } },
-      "Invalid concurrency 0: expected a whole number from 1 to 100.",
+      "Invalid concurrency 0: expected a whole number from 1 to 100, or an object with key and limit.",
     ],
     ["concurrency", { items: ["a"], options: { concurrency: 101 } }, "from 1 to 100"],
     [

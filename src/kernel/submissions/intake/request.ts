@@ -127,12 +127,8 @@ export function prepare(
   const given = storedOptions(asked);
   checkAnswer(given.answer);
   checkMessages(messages);
-  const options =
-    Object.keys(given).length === 0
-      ? DEFAULTS
-      : readOptions(INTERNAL, given, "options", invalidSubmission);
+  const options = Object.keys(given).length === 0 ? DEFAULTS : readInternal(given);
   const { metadata, answer, whenBusy, debounce } = options;
-  for (const key of Object.keys(metadata ?? {})) checkId("metadata", key);
   const thread = threadOf(options);
   checkTogether(options, thread);
   const timing = timingOf(options, given, clock.now());
@@ -164,8 +160,14 @@ export function prepare(
   };
 }
 
+export function readInternal(given: StoredOptions): Read {
+  const options = readOptions(INTERNAL, given, "options", invalidSubmission);
+  for (const key of Object.keys(options.metadata ?? {})) checkId("metadata", key);
+  return options;
+}
+
 /** What `limits()` keeps of its options. @throws FeatureNotInstalledError for an option without it */
-function limitsOf(ledger: Ledger, options: Read): StoredLimits | undefined {
+export function limitsOf(ledger: Ledger, options: Read): StoredLimits | undefined {
   const { concurrency, rate, singleton, budget } = options;
   const given = { concurrency, rate, singleton, "budget.usd": budget?.usd };
   for (const [name, value] of Object.entries(given))

@@ -19,20 +19,28 @@ import {
   ISOLATED,
   invalidSubmission,
   isTerminal,
+  type OwnerOptions,
   type PromptEnd,
   type Submissions,
   shortEndOf,
 } from "../../submissions/internal.ts";
 import type { KindUses, WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
 import { destinationOf } from "../reports.ts";
-import { type AnswerProblem, type PromptMessage, type PromptRequest, withIds } from "./prompt.ts";
+import {
+  type AnswerProblem,
+  type PromptMessage,
+  type PromptRequest,
+  withIds,
+  withOwner,
+} from "./prompt.ts";
 
 /** `errorName` of a prompt that was cancelled at the timeout of its batch. */
 export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
 /** `errorName` of a prompt that was cancelled because another one of its batch had failed. */
 const BATCH_FAILED = "PromptBatchFailedError";
 
-const CONCURRENCY = count({ max: 100 });
+const MAX_CONCURRENCY = 100;
+const CONCURRENCY = count({ max: MAX_CONCURRENCY });
 const error = "expected an object";
 const ITEMS = list(z.looseObject({ idempotencyKey: text(), key: text() }, { error }));
 const REFUSED = list(z.looseObject({ submissionId: text(), problem: text() }, { error }));
@@ -45,9 +53,12 @@ const REPORT = z.looseObject({
 });
 
 /** A chunk of a batch. The request's `idempotencyKey` names the batch, in `[A-Za-z0-9_-]`. */
-export type BatchRequest = Pick<PromptRequest, "answer" | "thread" | "budget" | "retry"> & {
-  /** How many of the batch may run at a time, from 1 to 100, where its turns are isolated. */
-  readonly concurrency: number;
+export type BatchRequest = Omit<PromptRequest, "messages" | "thinkKey" | "concurrency"> & {
+  /**
+   * How many of the batch may run at a time, from 1 to 100, where its turns are isolated; or the key that they share with
+   * other submissions.
+   */
+  readonly concurrency: number | NonNullable<PromptRequest["concurrency"]>;
   readonly items: readonly BatchItem[];
 };
 
@@ -100,7 +111,10 @@ export type BatchPage = {
 };
 
 export class BatchKind implements WaitKind {
-  constructor(private readonly submissions: Submissions) {}
+  constructor(
+    private readonly submissions: Submissions,
+    private readonly ownerOfRun: KindUses["ownerOfRun"],
+  ) {}
 
   get #ledger() {
     return this.submissions.ledger;
@@ -128,7 +142,7 @@ export class BatchKind implements WaitKind {
               repair: { batch, run, error: problem },
             }),
           )
-        : this.#items(request, asked);
+        : this.#items(request, asked, asked.owner ?? (await this.ownerOfRun(workflow)));
     const all = await this.submissions.accept(items, (chunk) => {
       const taken = chunk.filter((one) => one !== undefined);
       for (const { submission, accepted } of taken) if (!accepted) this.#adopt(batch, submission);
@@ -144,15 +158,23 @@ export class BatchKind implements WaitKind {
   #items(
     { items, concurrency, thread = ISOLATED, ...settings }: BatchRequest,
     { idempotencyKey: id, run, workflow }: WaitRequest,
+    owner: OwnerOptions,
   ): Asked[] {
     const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
     if (problem) throw new InvalidSubmissionError("workflow", problem);
-    readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
+    const shared =
+      typeof concurrency === "object" && concurrency !== null && "key" in concurrency
+        ? concurrency
+        : undefined;
+    const most = shared
+      ? Math.min(shared.limit, MAX_CONCURRENCY)
+      : readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
     readOptions(ITEMS, items, "items", invalidSubmission);
-    const common = { ...settings, run, thread, batch: { id, concurrency } };
+    const batch = { run, thread, batch: { id, concurrency: most } };
+    const own = { ...settings, ...(shared && { concurrency: shared }) };
     return items.map(({ idempotencyKey, key, messages }) => {
-      const metadata = { workflow: { ...workflow, item: key } };
-      return { messages: withIds(messages), options: { ...common, idempotencyKey, metadata } };
+      const options = withOwner(own, owner, { ...workflow, item: key });
+      return { messages: withIds(messages), options: { ...options, ...batch, idempotencyKey } };
     });
   }
 
@@ -231,5 +253,6 @@ export class BatchKind implements WaitKind {
 }
 
 export const KINDS = {
-  batch: ({ submissions }: Pick<KindUses, "submissions">) => new BatchKind(submissions),
+  batch: ({ submissions, ownerOfRun }: Pick<KindUses, "submissions" | "ownerOfRun">) =>
+    new BatchKind(submissions, ownerOfRun),
 };

@@ -9,7 +9,13 @@ import { list, readOptions, text } from "../../../core/options/option-schemas.ts
 import type { Part } from "../../../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/index.ts";
 import type { SubmitMessagesOptions } from "../../submissions/index.ts";
-import type { AnswerSpec, IntakeResult, Submission } from "../../submissions/internal.ts";
+import type {
+  AnswerSpec,
+  IntakeResult,
+  OwnerOptions,
+  PromptingStep,
+  Submission,
+} from "../../submissions/internal.ts";
 import {
   invalidSubmission,
   isTerminal,
@@ -25,15 +31,16 @@ import { destinationOf } from "../reports.ts";
 export const NOT_FOUND = "SubmissionNotFoundError";
 
 /** The request of `step.prompt()`. */
-export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "retry">> & {
-  /** The question; a message without an id gets one. */
-  readonly messages: readonly PromptMessage[];
-  readonly answer: AnswerSpec;
-  /** The conversation that the turn is part of; `"main"` where it is left out. */
-  readonly thread?: string | undefined;
-  /** The key of Think's own `step.prompt()`; unset where a submission of Think's must not answer it. */
-  readonly thinkKey?: string | undefined;
-};
+export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "retry">> &
+  Readonly<OwnerOptions> & {
+    /** The question; a message without an id gets one. */
+    readonly messages: readonly PromptMessage[];
+    readonly answer: AnswerSpec;
+    /** The conversation that the turn is part of; `"main"` where it is left out. */
+    readonly thread?: string | undefined;
+    /** The key of Think's own `step.prompt()`; unset where a submission of Think's must not answer it. */
+    readonly thinkKey?: string | undefined;
+  };
 
 export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 
@@ -48,7 +55,10 @@ export type ThinkPromptReceipt = {
 };
 
 export class PromptKind implements WaitKind {
-  constructor(private readonly submissions: Submissions) {}
+  constructor(
+    private readonly submissions: Submissions,
+    private readonly ownerOfRun: KindUses["ownerOfRun"],
+  ) {}
 
   /** Accepts a prompt, or finds the one that was accepted before. Null where a refused answer has no repair left. */
   async open(
@@ -63,7 +73,9 @@ export class PromptKind implements WaitKind {
       return taken ? this.#receiptOf(taken, proof) : null;
     }
     const { messages, thinkKey: _, thread = MAIN, ...settings } = request;
-    const options = { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify };
+    const owner = asked.owner ?? (await this.ownerOfRun(workflow));
+    const own = { ...withOwner(settings, owner, workflow), thread };
+    const options = { ...own, idempotencyKey, run, notify };
     const [taken] = await this.submissions.accept([{ messages: withIds(messages), options }]);
     return this.#receiptOf(taken as IntakeResult, proof);
   }
@@ -120,6 +132,15 @@ export class PromptKind implements WaitKind {
   }
 }
 
+/** Options of a prompt with those of its run: its own come first, also of each key of `metadata`. */
+export function withOwner<Options extends OwnerOptions>(
+  options: Options,
+  { metadata, ...owner }: OwnerOptions,
+  workflow: PromptingStep,
+): Options {
+  return { ...owner, ...options, metadata: { ...metadata, ...options.metadata, workflow } };
+}
+
 /** The event that reports the end of this submission, and of no other. */
 function eventTypeOf(submissionId: string): string {
   return `perdure-prompt-${submissionId}`;
@@ -142,5 +163,6 @@ function notFound(submissionId: string): PromptEnd {
 }
 
 export const KINDS = {
-  prompt: ({ submissions }: Pick<KindUses, "submissions">) => new PromptKind(submissions),
+  prompt: ({ submissions, ownerOfRun }: Pick<KindUses, "submissions" | "ownerOfRun">) =>
+    new PromptKind(submissions, ownerOfRun),
 };

@@ -29,7 +29,7 @@ function answered(script: Script, answer: AnswerSpec): Planned {
         // Its own text, so that its calls of the model are its own.
         inObject(stub, async ({ submissions }: AnswerObject) => {
           const of = { thread: "side", answer: { schema: SCHEMA, ...answer } };
-          await new PromptKind(submissions).open(
+          await new PromptKind(submissions, async () => ({})).open(
             asWait(request({ id }, { ...script, text: id }, of)),
           );
         }),
