@@ -6,12 +6,10 @@ import { preview } from "../core/json.ts";
 import { count, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidOption } from "../core/options/options.ts";
 import { cursorsOf, type Page, type PageOptions, readFilter } from "../core/page.ts";
-import { limitWaits } from "../kernel/submissions/internal.ts";
 import type { DeclaredLimit } from "./declared/declarations.ts";
 import type { Dimension, KeyState } from "./keeper/protocol.ts";
 import { ALL_KEYS, MAX_KEY_LENGTH, MAX_REASON_LENGTH } from "./keeper/protocol.ts";
 import { type Keepers, keeperOf, keepersOf, rulesOfShard } from "./keepers.ts";
-import { limitsHealth } from "./operated/health.ts";
 
 /** Which keys to list. */
 export type ListLimitsOptions = PageOptions & {
@@ -87,9 +85,6 @@ const AMOUNTS = {
   concurrency: ["slots", 1],
 } as const satisfies Readonly<Record<string, readonly [Dimension, number]>>;
 
-/** What the feature installs, for the verbs of the agent. */
-export type InstalledLimits = { readonly controls: LimitControls };
-
 export class LimitControls {
   constructor(
     private readonly limits: readonly DeclaredLimit[],
@@ -157,11 +152,6 @@ export class LimitControls {
       this.keepers.call(keeper, (stub) => stub.resume(key, rules)),
     );
     return (await Promise.all(calls)).some(Boolean);
-  }
-
-  /** What the health report says: by what keepers answer, and by the submissions of this agent. @internal */
-  health(sql: SqlStorage, now: number) {
-    return limitsHealth(this.limits, this, limitWaits(sql), now);
   }
 
   /** @throws InvalidOptionError */

@@ -4,9 +4,9 @@ import { monotonic, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
-import { installGate, waitInMemory } from "../kernel/submissions/internal.ts";
+import { installGate, limitWaits, startedTurns, waitInMemory } from "../kernel/submissions/internal.ts";
 import { Capacity } from "./capacity.ts";
-import { type InstalledLimits, LimitControls } from "./controls.ts";
+import { LimitControls } from "./controls.ts";
 import {
   type Limit,
   type LimitsOptions,
@@ -17,10 +17,18 @@ import { SubmissionReplacedError } from "./errors.ts";
 import { LimitGate } from "./gate.ts";
 import { Keepers } from "./keepers.ts";
 import { checkNotify, Notices } from "./notices.ts";
+import { limitsHealth, unkeyedLimits } from "./operated/health.ts";
 import { usageWatcher } from "./reported.ts";
 
 /** One for all objects of the isolate, because sub-agents share the leases of their root. */
 const clock = monotonic(systemClock);
+
+/** What the feature installs, for the verbs and the report of the agent. */
+export type InstalledLimits = {
+  readonly controls: LimitControls;
+  /** Facts for the health report: from keepers, and from the submissions of this agent. */
+  readonly health: (now: number) => ReturnType<typeof limitsHealth>;
+};
 
 /**
  * Limits of requests, tokens, money and concurrency that all agents of an app share. The Worker exports `LimitKeeper`, and has a
@@ -86,5 +94,12 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   installGate(submissions, gate);
   if (countsTurns) watchers.add(usageWatcher(submissions, gate));
   const kept = settings.limits.filter(({ rules }) => Object.keys(rules).length > 0);
-  return { controls: new LimitControls(kept, keepers, clock) };
+  const controls = new LimitControls(kept, keepers, clock);
+  const health = (now: number) => {
+    const { sql } = kernel.storage;
+    const turns = startedTurns(sql, now);
+    const unkeyed = unkeyedLimits(settings.limits, subject, turns, gate.hasClients);
+    return limitsHealth(kept, controls, { waits: limitWaits(sql), unkeyed }, now);
+  };
+  return { controls, health };
 }

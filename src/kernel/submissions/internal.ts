@@ -34,7 +34,12 @@ export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
 export { type BatchState, endedEvent } from "./store/batches.ts";
 export { costsByDay } from "./store/costs.ts";
 export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
-export { type LimitWaits, limitWaits } from "./store/limit-waits.ts";
+export {
+  type LimitWaits,
+  limitWaits,
+  type StartedTurn,
+  startedTurns,
+} from "./store/limit-waits.ts";
 export {
   type InterruptedSubmission,
   interruptedSubmissions,

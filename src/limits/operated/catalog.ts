@@ -10,6 +10,7 @@ export const FINDINGS = {
   "limit-lowered": "starts",
   "limit-slowed": "starts",
   "keeper-unreachable": "starts",
+  "limit-not-applied": null,
 } as const satisfies FindingCatalog;
 
 const target = {

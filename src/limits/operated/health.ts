@@ -3,10 +3,10 @@
 import { failureOf } from "../../core/failures.ts";
 import { type Health, healthOf } from "../../core/operated/part.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import type { LimitWaits } from "../../kernel/submissions/internal.ts";
+import { MAIN, type StartedTurn } from "../../kernel/submissions/internal.ts";
 import type { LimitControls } from "../controls.ts";
-import type { DeclaredLimit } from "../declared/declarations.ts";
-import { LIMIT_RULES, type LimitFacts } from "./rules.ts";
+import type { DeclaredLimit, LimitSubject } from "../declared/declarations.ts";
+import { LIMIT_RULES, type LimitFacts, type UnkeyedLimit } from "./rules.ts";
 
 /** How long the keepers of a limit may take. An agent has 10 seconds for its report. */
 const CALL_MS = 2_000;
@@ -16,12 +16,13 @@ const MOST_KEYS = 1_000;
 const MOST_LIMITS = 50;
 /** Characters of an error. */
 const MOST_ERROR = 500;
+const MAX_IDS = 10;
 
-/** @param waits of the submissions of this agent */
+/** @param own of the submissions of this agent */
 export async function limitsHealth(
   limits: readonly Pick<DeclaredLimit, "name">[],
   controls: Pick<LimitControls, "list">,
-  waits: readonly LimitWaits[],
+  own: Pick<LimitFacts, "waits" | "unkeyed">,
   now: number,
 ): Promise<Health<ReturnType<(typeof LIMIT_RULES)[number]>[number]>> {
   const asked = limits.slice(0, MOST_LIMITS).map(async ({ name }) => {
@@ -34,9 +35,39 @@ export async function limitsHealth(
   });
   const answers = await Promise.all(asked);
   const facts: LimitFacts = {
-    waits,
+    ...own,
     states: answers.flatMap((answer) => answer.states ?? []),
     unreachable: answers.flatMap((answer) => (answer.states ? [] : answer)),
   };
   return healthOf(facts, LIMIT_RULES, { counts: {}, judges: [] }, now);
+}
+
+/**
+ * Limits whose key returned undefined for all of these turns. A key that throws has ended its turn.
+ *
+ * @param turns newest first
+ * @param hasClients whether chat clients have called a model
+ */
+export function unkeyedLimits(
+  limits: readonly Pick<DeclaredLimit, "name" | "keyOf">[],
+  agent: Pick<LimitSubject, "agent" | "className">,
+  turns: readonly StartedTurn[],
+  hasClients: boolean,
+): UnkeyedLimit[] {
+  const oldest = turns.at(-1);
+  const subjects = [...turns, ...(hasClients ? [{ thread: MAIN, metadata: {} }] : [])];
+  if (subjects.length === 0) return [];
+  return limits.flatMap(({ name: limit, keyOf }) => {
+    if (!keyOf || subjects.some((of) => hasKey(keyOf, { ...agent, ...of }))) return [];
+    const ids = turns.slice(0, MAX_IDS).map(({ submissionId }) => submissionId);
+    return { limit, count: turns.length, since: oldest?.startedAt ?? 0, ids, hasClients };
+  });
+}
+
+function hasKey(keyOf: NonNullable<DeclaredLimit["keyOf"]>, of: LimitSubject): boolean {
+  try {
+    return keyOf(of) !== undefined;
+  } catch {
+    return true;
+  }
 }

@@ -4,12 +4,12 @@ import type { OnOne } from "../../core/operated/catalog.ts";
 import { done } from "../../core/operated/effect.ts";
 import type { ItemVerb, OperatedPart } from "../../core/operated/part.ts";
 import type { Kernel } from "../../kernel/index.ts";
-import type { InstalledLimits, LimitControls } from "../controls.ts";
+import type { LimitControls } from "../controls.ts";
+import type { InstalledLimits } from "../limits.ts";
 import type { ACTIONS } from "./catalog.ts";
 
 /** The agent as these actions see it. */
 type Operated = {
-  readonly storage: DurableObjectStorage;
   readonly agent: { readonly limits: Pick<LimitControls, "list" | "pause" | "resume"> };
   readonly capabilities: Pick<Kernel, "features">;
 };
@@ -38,10 +38,9 @@ const resume: Verb<"resume-limit"> = {
 export const PARTS = {
   limits: {
     answers: ["starts"],
-    read: async ({ capabilities: { features }, storage }, now) => {
+    read: async ({ capabilities: { features } }, now) => {
       if (!features.has("limits")) return undefined;
-      const { controls } = features.get("limits", "healthReport()") as InstalledLimits;
-      return controls.health(storage.sql, now);
+      return (features.get("limits", "healthReport()") as InstalledLimits).health(now);
     },
     verbs: { "pause-limit": pause, "resume-limit": resume } satisfies Record<
       keyof typeof ACTIONS,

@@ -20,6 +20,18 @@ export type LimitFacts = {
   readonly states: readonly LimitState[];
   /** Limits whose keepers have not answered. */
   readonly unreachable: readonly { readonly limit: string; readonly error: string }[];
+  readonly unkeyed: readonly UnkeyedLimit[];
+};
+
+/** A limit whose key returned undefined for all recent turns of this agent. */
+export type UnkeyedLimit = {
+  readonly limit: string;
+  /** Submissions, since when, and up to 10 of them. */
+  readonly count: number;
+  readonly since: number;
+  readonly ids: readonly string[];
+  /** Whether chat clients have called a model since the agent started. */
+  readonly hasClients: boolean;
 };
 
 type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
@@ -202,6 +214,29 @@ const keeperUnreachable: Rule = ({ unreachable, waits }) =>
     } satisfies Finding;
   });
 
+const limitNotApplied: Rule = ({ unkeyed, states, unreachable }, now) =>
+  unkeyed.map(({ limit, count, since, ids, hasClients }) => {
+    const isUsed = [...states, ...unreachable].some((one) => one.limit === limit);
+    const name = line(limit);
+    const ofClients = hasClients ? ", nor to turns of chat clients" : "";
+    return {
+      code: "limit-not-applied",
+      about: limit,
+      // Agents without tenants may share the value with those that have them.
+      severity: isUsed ? "info" : "warning",
+      title:
+        count > 0
+          ? `The limit ${name} has not applied to any of ${plural(count, "turn")} since ${at(since, now)}${ofClients}: its key returned undefined for each.`
+          : `The limit ${name} does not apply to turns of chat clients: its key returns undefined.`,
+      evidence: { count: Math.max(1, count), ids, ...(count > 0 && { since }) },
+      cause: "The turns do not have what its key reads, so nothing limits them.",
+      fix: {
+        text: "Pass metadata with what the key reads to submitMessages(), step.prompt(), runWorkflow() and tasks, or leave the limit out of limits() of this class.",
+      },
+      link: { view: "submissions" },
+    } satisfies Finding;
+  });
+
 export const LIMIT_RULES: readonly Rule[] = [
   limitFull,
   waitsLong,
@@ -210,4 +245,5 @@ export const LIMIT_RULES: readonly Rule[] = [
   limitLowered,
   limitSlowed,
   keeperUnreachable,
+  limitNotApplied,
 ];

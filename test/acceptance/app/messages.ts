@@ -4,6 +4,9 @@ import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
 import type { Script } from "perdure/testing";
 
+/** Methods of agents whose clients chat. */
+export type ChatClient = { saveMessages(messages: UIMessage[]): Promise<unknown> };
+
 /** A user message whose text is the script of the model. */
 export function message(script: Script | string, id: string = crypto.randomUUID()): UIMessage {
   const text = typeof script === "string" ? script : JSON.stringify(script);

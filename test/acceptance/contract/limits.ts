@@ -2,17 +2,14 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { UIMessage } from "ai";
 import { modelCalls } from "perdure/testing";
 import { expect, it, vi } from "vitest";
 import { LIMITED, SCARCE_MODEL } from "../app/features.ts";
 import { givenAgent, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import { type Host, supports } from "../app/hosts.ts";
-import { message } from "../app/messages.ts";
+import { type ChatClient, message } from "../app/messages.ts";
 import { charges } from "../app/receivers.ts";
-
-type ChatClient = { saveMessages(messages: UIMessage[]): Promise<unknown> };
 
 export function limitsContract(host: Host): void {
   const given = () => givenAgent(host);

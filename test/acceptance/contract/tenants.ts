@@ -1,10 +1,12 @@
 /** M1 and M4 for tenants: limits with keys, for turns that nobody submits by `submitMessages()`. */
 
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { type GivenAgent, givenAgent, refusal, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
 import type { Host, Verbs } from "../app/hosts.ts";
+import { type ChatClient, message } from "../app/messages.ts";
 import { deployedTasks, makeTasks, SCHEDULED } from "../app/tasks.ts";
 import type { Owner } from "../app/workflows.ts";
 import { send } from "./arrivals.ts";
@@ -175,6 +177,46 @@ export function tenantsContract(host: Host): void {
     await (await agent.verbs()).restartWorkflow(id);
     expect(await agent.untilOutput(id)).toBe(`You said: ${prompt}`);
   });
+
+  it("M4: the report of an agent names a limit whose key no turn has had, until one has", async () => {
+    const agent = given();
+    const read = async () => {
+      const { operations } = await agent.capabilities();
+      const { findings } = await operations.healthReport();
+      return findings.filter(({ code }) => code === "limit-not-applied");
+    };
+    expect(await read()).toEqual([]);
+    const first = await agent.submit("plain");
+    await agent.untilEnded(first);
+    await agent.restart();
+    const found = await read();
+    expect(found.find(({ about }) => about === "money")).toMatchObject({
+      title: expect.stringContaining("1 turn"),
+      evidence: { count: 1, ids: [first] },
+    });
+    const metadata = { money: crypto.randomUUID() };
+    await agent.untilOutput(await agent.start({ step: "text", prompt }, undefined, { metadata }));
+    expect((await read()).map(({ about }) => about)).not.toContain("money");
+  });
+
+  it.runIf(["perdure/think", "perdure/chat"].includes(host.entry) && host.depth === 0)(
+    "M4: the report of an agent names a limit whose key no turn of its chat clients has had",
+    async () => {
+      const agent = given();
+      await runInDurableObject(agent.root, (object) =>
+        (object as unknown as ChatClient).saveMessages([message("Hello")]),
+      );
+      const { operations } = await agent.capabilities();
+      const { findings } = await operations.healthReport();
+      expect(findings).toContainEqual(
+        expect.objectContaining({
+          code: "limit-not-applied",
+          about: "money",
+          title: expect.stringContaining("chat clients"),
+        }),
+      );
+    },
+  );
 
   it("W6 L1: options that no submission could have are refused at the call, and nothing is stored", async () => {
     const agent = given();

@@ -25,7 +25,7 @@ const waits: LimitWaits = {
 
 const found = (facts: Partial<LimitFacts>) =>
   LIMIT_RULES.flatMap((rule) =>
-    rule({ waits: [], states: [], unreachable: [], ...facts }, NOW),
+    rule({ waits: [], states: [], unreachable: [], unkeyed: [], ...facts }, NOW),
   ).map((finding) => ({ ...finding, is: `${finding.code} ${finding.severity}` }));
 
 describe("limits", () => {
@@ -124,6 +124,34 @@ describe("limits", () => {
     ]);
   });
 
+  it("limit-not-applied: a key that no turn has had is a warning, and an information where other agents use the limit", () => {
+    const unkeyed = {
+      limit: "tenant",
+      count: 105,
+      since: NOW - MINUTE,
+      ids: ["a"],
+      hasClients: false,
+    };
+    expect(found({ unkeyed: [unkeyed] })).toMatchObject([
+      {
+        is: "limit-not-applied warning",
+        title:
+          "The limit tenant has not applied to any of 105 turns since 11:59 UTC: its key returned undefined for each.",
+        evidence: { count: 105, ids: ["a"] },
+      },
+    ]);
+    expect(found({ unkeyed: [unkeyed], states: [acme] })).toMatchObject([
+      { is: "limit-not-applied info" },
+    ]);
+    const ofClients = { ...unkeyed, count: 0, ids: [], hasClients: true };
+    expect(found({ unkeyed: [ofClients] })).toMatchObject([
+      {
+        title:
+          "The limit tenant does not apply to turns of chat clients: its key returns undefined.",
+      },
+    ]);
+  });
+
   it("a hostile key is one line, and cannot change how the sentence around it is read", () => {
     const key = `\u202e"}\n<img src=x>${"x".repeat(500)}`;
     const [paused] = found({ states: [{ ...acme, key, pausedAt: NOW }] });
@@ -139,7 +167,7 @@ describe("keepers", () => {
   ) => {
     const limits = [{ name: "openai" }, { name: "tenant" }];
     const controls = { list: async (of = {}) => ({ items: await list(of) }) };
-    const { rules } = await limitsHealth(limits, controls, [waits], NOW);
+    const { rules } = await limitsHealth(limits, controls, { waits: [waits], unkeyed: [] }, NOW);
     return rules.flatMap((rule) => rule());
   };
 

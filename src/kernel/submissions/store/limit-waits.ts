@@ -1,6 +1,8 @@
-/** Which limits the open submissions wait for. Reads only. A file of its own, because only `limits()` needs it. */
+/** Reads for `limits()`: which limits open submissions wait for, and what recent turns had for keys of limits. */
 
+import type { Json } from "../../../core/json.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
+import { publicThreadOf } from "./rows.ts";
 
 /** Submissions that wait for the same key of a limit. */
 export type LimitWaits = {
@@ -41,4 +43,34 @@ export function limitWaits(sql: SqlStorage): LimitWaits[] {
       ids: group.slice(0, MOST_IDS).map(({ submissionId }) => submissionId),
     };
   });
+}
+
+/** A turn that has started, with what keys of limits read. */
+export type StartedTurn = {
+  readonly submissionId: string;
+  readonly thread: string;
+  readonly metadata: { readonly [name: string]: Json };
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+};
+
+/** Newest submissions that are read. */
+const MAX_NEWEST = 200;
+const DAY_MS = 86_400_000;
+
+type TurnRow = Omit<StartedTurn, "metadata"> & { readonly metadata: string | null };
+
+/** Turns among the newest submissions that have started within a day, newest first. */
+export function startedTurns(sql: SqlStorage, now: number): StartedTurn[] {
+  const rows = sql.exec<TurnRow>(
+    `SELECT submissionId, thread, metadata, startedAt FROM (
+       SELECT submission_id AS submissionId, thread, metadata, started_at AS startedAt
+       FROM perdure_submissions ORDER BY seq DESC LIMIT ${MAX_NEWEST}) WHERE startedAt > ?`,
+    now - DAY_MS,
+  );
+  return [...rows].map(({ metadata, thread, ...row }) => ({
+    ...row,
+    thread: publicThreadOf(thread),
+    metadata: metadata === null ? {} : (JSON.parse(metadata) as StartedTurn["metadata"]),
+  }));
 }
