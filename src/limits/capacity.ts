@@ -256,8 +256,9 @@ export class Capacity {
     desk.leases.settle(taken, used, at);
     desk.open--;
     if (taken.slot) this.#slots.delete(taken.slot);
-    // Nobody else of this object uses it.
-    if (!desk.limit.declared && desk.open === 0) this.#giveBack([desk]);
+    // Nobody else of this object uses it, or other agents wait for the slot.
+    const isOver = !desk.limit.declared && desk.open === 0;
+    if (isOver || (used.slots && taken.slot?.isWanted)) this.#giveBack([desk]);
   }
 
   /** Never rejects. */
@@ -372,7 +373,7 @@ export class Capacity {
     };
     const renewed = keepers.ask(limit, root(), ask).then(
       (answer) => {
-        if (answer.outcome === "lent") desk.leases.renewed(slot, at);
+        if (answer.outcome === "lent") desk.leases.renewed(slot, answer, at);
         else if (answer.outcome === "refused" && answer.why === "replaced") need.onReplaced?.();
       },
       // The work goes on. The keeper may lend its slot to others when the lease has ended.

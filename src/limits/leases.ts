@@ -51,6 +51,10 @@ export type Slot = {
   renewAt: number;
   endsAt: number;
   isTaken: boolean;
+  /** Whether a model call has held it and has ended. */
+  wasUsed: boolean;
+  /** Other agents waited for it at the last call of the keeper. */
+  isWanted: boolean;
 };
 
 /** Capacity that is reserved, until it is settled. */
@@ -90,7 +94,11 @@ export class Leases {
   }
 
   /** The keeper has lent it. It ends counted from before the ask, so that it ends here no later than at the keeper. */
-  lend({ lent, inMs, forMs, lease: id }: Lent, { at, ticket, share }: Asked, now: number): void {
+  lend(
+    { lent, inMs, forMs, lease: id, isWanted }: Lent,
+    { at, ticket, share }: Asked,
+    now: number,
+  ): void {
     const left = none();
     for (const name of WINDOWED) left[name] = lent[name] ?? 0;
     if (WINDOWED.some((name) => left[name] > 0)) {
@@ -99,7 +107,7 @@ export class Leases {
     }
     if (!lent.slots) return;
     this.#slots = this.#slots.filter((slot) => slot.ticket !== ticket);
-    this.#slots.push({ ticket, share, isTaken: false, ...slotTimes(at) });
+    this.#slots.push({ ticket, share, isTaken: false, wasUsed: false, ...slotOf(at, isWanted) });
   }
 
   /** A ticket under which nothing is lent. */
@@ -149,8 +157,12 @@ export class Leases {
     return { parts: [{ lease, amounts: none() }], slot: undefined };
   }
 
+  /** A slot that was used before is taken again only while the keeper has lately said that nobody else waits for it. */
   #freeSlot(now: number): Slot | undefined {
-    return this.#slots.find(({ isTaken, endsAt }) => !isTaken && endsAt > now);
+    return this.#slots.find(
+      ({ isTaken, wasUsed, isWanted, renewAt, endsAt }) =>
+        !isTaken && endsAt > now && (!wasUsed || (!isWanted && renewAt > now)),
+    );
   }
 
   /** When it may be used: later than now where a lease begins later. */
@@ -170,7 +182,7 @@ export class Leases {
    * @param at when it was used
    */
   settle({ parts, slot }: Taken, used: Amounts, at: number): void {
-    if (slot) slot.isTaken = false;
+    if (slot) Object.assign(slot, { isTaken: false, wasUsed: slot.wasUsed || Boolean(used.slots) });
     const last = parts.at(-1)?.lease;
     this.#decay(at);
     if (hasAny({ ...none(), ...used })) {
@@ -217,8 +229,8 @@ export class Leases {
   }
 
   /** @param at when it was asked for */
-  renewed(slot: Slot, at: number): void {
-    Object.assign(slot, slotTimes(at));
+  renewed(slot: Slot, { isWanted }: Lent, at: number): void {
+    Object.assign(slot, slotOf(at, isWanted));
   }
 
   /** What the keeper is told now, at most once: what was used, and what is free. What is reserved stays. */
@@ -263,8 +275,8 @@ export function sharedLeases(id: string, key: string, rules: Rules): Leases {
   return leases;
 }
 
-function slotTimes(at: number): Pick<Slot, "renewAt" | "endsAt"> {
-  return { renewAt: at + SLOT_MS / 3, endsAt: at + SLOT_MS };
+function slotOf(at: number, isWanted = false): Pick<Slot, "renewAt" | "endsAt" | "isWanted"> {
+  return { renewAt: at + SLOT_MS / 3, endsAt: at + SLOT_MS, isWanted };
 }
 
 function sumOf(leases: readonly Lease[], name: Windowed): number {

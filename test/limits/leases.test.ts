@@ -140,6 +140,21 @@ describe("slots", () => {
     expect(leases.freeTicket("agent/1")).toBe("agent/1/2");
   });
 
+  it("are not taken again after a call while other agents wait, or without news for a third of their time", () => {
+    const called = { slots: 1 };
+    const leases = given();
+    leases.lend({ ...lent({ slots: 1 }), isWanted: true }, asked(), 0);
+    const admitted = taken(leases, { slots: 1 }, 1);
+    leases.settle(admitted, {}, 2);
+    leases.settle(taken(leases, { slots: 1 }, 3), called, 4);
+    expect(leases.take({ slots: 1 }, 5)).toBeUndefined();
+    expect(leases.returns(5)).toMatchObject([{ ticket: "agent/1" }]);
+    leases.lend(lent({ slots: 1 }), asked(), 5);
+    leases.settle(taken(leases, { slots: 1 }, 6), called, 7);
+    leases.settle(taken(leases, { slots: 1 }, 9_000), called, 9_001);
+    expect(leases.take({ slots: 1 }, 10_006)).toBeUndefined();
+  });
+
   it("are renewed while they are taken, at a third of their time", () => {
     const leases = given();
     leases.lend(lent({ slots: 1 }), asked(), 0);
@@ -147,7 +162,7 @@ describe("slots", () => {
     const { slot } = one;
     if (!slot) throw new Error("no slot was taken");
     expect(slot).toMatchObject({ ticket: "agent/1", renewAt: 10_000, isTaken: true });
-    leases.renewed(slot, 10_000);
+    leases.renewed(slot, lent({ slots: 1 }), 10_000);
     expect(slot.renewAt).toBe(20_000);
     expect(leases.endOf(one)).toBe(40_000);
     leases.settle(one, {}, 20_000);

@@ -219,7 +219,10 @@ export class ModelCalls {
     const at = call.at ?? this.uses.clock.now();
     for (const one of held) {
       const { limit } = one.need;
-      const used = { requests, tokens: tokensFor(limit, model, tokens), nanodollars: cost ?? 0 };
+      const used = {
+        ...{ requests, slots: requests, nanodollars: cost ?? 0 },
+        tokens: tokensFor(limit, model, tokens),
+      };
       this.uses.capacity.settle(one, amountsFor(limit.rules, used), at);
     }
     this.uses.onCalls(work);

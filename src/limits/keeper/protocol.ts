@@ -80,6 +80,8 @@ export type Lent = {
   readonly forMs: number;
   /** Names the lease in a {@link Return}. */
   readonly lease: number;
+  /** Other agents wait for a slot: it is given back after this use. */
+  readonly isWanted?: boolean;
 };
 
 /** Nothing is lent. The ask keeps its place if it is repeated in about that time. */
