@@ -1,5 +1,8 @@
 /** Secrets of `env`, by the names of their bindings, and the keys in them. */
 
+/** A name of a binding in `env`, and no text that begins like a known secret or has 32 characters of hex. */
+export const SECRET_NAME = /^(?!(whsec|sk|gh.|xox.)_|.*[\da-f]{32})[A-Za-z_$][\w$]{0,99}$/;
+
 /** A secret: a text, or a binding of the Secrets Store. Undefined if it is missing, empty or cannot be read. */
 export async function secretIn(env: object, name: string): Promise<string | undefined> {
   try {

@@ -32,6 +32,8 @@ export type Need = {
     readonly properties?: readonly string[];
     readonly why: string;
   };
+  /** A function that the Worker calls, where a class uses the feature as `written` or `step` describe. */
+  readonly served?: readonly [from: string, name: string];
   /** Functions of the project that serve bound classes. */
   readonly mounts?: Functions;
   /** A class of the entry that the Worker exports and binds, where the project imports the feature. */

@@ -21,5 +21,6 @@ export const NEEDS = {
     from: "perdure/inbound",
     written: { method: "approvals.link", why: "calls approvals.link()" },
     step: { method: "webhook", flag: "url", name: "step.webhook({ url: true })" },
+    served: ["perdure/webhooks", "links"],
   },
 } satisfies Needs;

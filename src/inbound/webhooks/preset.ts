@@ -4,6 +4,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../../core/clock.ts";
 import type { Json } from "../../core/json.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
+import { SECRET_NAME } from "../../core/secrets.ts";
 import type { ReplyDestination } from "../../replies/index.ts";
 import { thrownText } from "../offer.ts";
 import type { Verdict } from "../protocol.ts";
@@ -182,8 +183,7 @@ export const matches = (pattern: RegExp) => (value: unknown) =>
 
 export const aFunction: Check = [(value) => typeof value === "function", "a function"];
 
-/** No text that begins like a known secret, or has 32 characters of hex. */
-const isName = matches(/^(?!(whsec|sk|gh.|xox.)_|.*[\da-f]{32})[A-Za-z_$][\w$]{0,99}$/);
+const isName = matches(SECRET_NAME);
 const A_NAME = "the name of a secret in env, and not a secret itself";
 
 /** One name of a binding in env. */

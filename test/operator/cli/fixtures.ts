@@ -8,10 +8,10 @@ import {
   checkBindings,
   checkFlags,
   checkMigrations,
-  checkSecrets,
   type Project,
 } from "../../../src/operator/cli/doctor/checks.ts";
 import { checkHosts } from "../../../src/operator/cli/doctor/hosts.ts";
+import { checkSecrets } from "../../../src/operator/cli/doctor/secrets.ts";
 import { Sources } from "../../../src/operator/cli/project/classes.ts";
 import { readConfig, settingsOf } from "../../../src/operator/cli/project/config.ts";
 

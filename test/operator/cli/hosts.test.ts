@@ -153,7 +153,7 @@ it("doctor asks nothing of Durable Objects that have no part in Perdure", () => 
   ]);
 });
 
-it("doctor warns of a class on a host without a binding, and not of sub-agents, bases or code that nothing imports", () => {
+it("doctor finds a class on a host without a binding, and not of sub-agents, bases or code that nothing imports", () => {
   const folder = project({
     "wrangler.jsonc": configOf(["Desk", "Support"]),
     "src/index.ts": `import { Desk } from "./desk";
@@ -194,14 +194,14 @@ it("doctor warns of a class on a host without a binding, and not of sub-agents, 
     "other-worker/index.ts": `import { DurableAgent } from "perdure/agent";
       export class Elsewhere extends DurableAgent<Env> {}`,
   });
-  const found = checked(folder).filter(({ level }) => level === "warning");
+  const found = checked(folder).filter(({ level }) => level === "error");
   expect(found).toEqual([
     {
       check: "bindings",
-      level: "warning",
+      level: "error",
       text: "No Durable Object binding has the class Forgotten (src/forgotten.ts:3), which extends DurableChatAgent",
       remedy:
-        'Add { "name": "Forgotten", "class_name": "Forgotten" } to durable_objects.bindings in wrangler.jsonc, and the class to a migration. A sub-agent, or a class that only another Worker binds, needs none.',
+        'Add { "name": "Forgotten", "class_name": "Forgotten" } to durable_objects.bindings in wrangler.jsonc, and the class to a migration. Do so as well where only another Worker binds it.',
     },
     expect.objectContaining({
       text: "No Durable Object binding has the class Store (src/store.ts:5), which calls durable()",
@@ -382,7 +382,10 @@ it("doctor reads a project that is broken as far as it can", () => {
       export class Shop extends DurableThink<Env { getModel() { return "`,
     "src/loop.ts": `export * from "./loop"; export class Loop extends Loop {} class A extends B {} class B extends A {}`,
   });
-  expect(problemsOf(checked(folder))).toEqual([]);
+  expect(problemsOf(checked(folder))).toEqual([
+    expect.stringMatching(/^Cannot parse src\/index\.ts, line 4: /),
+    expect.stringMatching(/^Cannot parse src\/shop\.ts, line 2: /),
+  ]);
   const empty = project({ "wrangler.jsonc": configOf(["Shop"]) });
   const sources = new Sources(empty);
   expect(checkHosts({ folder: empty, file: "", settings: {}, sources })).toMatchObject([
@@ -542,7 +545,7 @@ export class Nightly extends AgentWorkflow<Desk> {}`,
   expect(found).toMatchObject([
     {
       check: "bindings",
-      level: "warning",
+      level: "error",
       text: "No workflow in wrangler.jsonc has the class TicketWorkflow (src/workflows.ts:6), which extends ThinkWorkflow",
       remedy:
         'Add { "name": "ticket-workflow", "binding": "TICKET_WORKFLOW", "class_name": "TicketWorkflow" } to workflows in wrangler.jsonc, and export the class in src/index.ts.',

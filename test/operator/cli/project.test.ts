@@ -7,10 +7,10 @@ import {
   checkFlags,
   checkMigrations,
   checkNode,
-  checkSecrets,
   checkVersions,
 } from "../../../src/operator/cli/doctor/checks.ts";
 import { doctor } from "../../../src/operator/cli/doctor/doctor.ts";
+import { checkSecrets } from "../../../src/operator/cli/doctor/secrets.ts";
 import { addAgent } from "../../../src/operator/cli/init/edits.ts";
 import { type InitOptions, init } from "../../../src/operator/cli/init/init.ts";
 import { Sources } from "../../../src/operator/cli/project/classes.ts";

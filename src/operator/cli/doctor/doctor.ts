@@ -12,10 +12,10 @@ import {
   checkFlags,
   checkMigrations,
   checkNode,
-  checkSecrets,
   checkVersions,
 } from "./checks.ts";
 import { checkHosts } from "./hosts.ts";
+import { checkSecrets } from "./secrets.ts";
 
 export type DoctorOptions = {
   readonly folder: string;

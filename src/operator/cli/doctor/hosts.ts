@@ -3,9 +3,11 @@
 import path from "node:path";
 import type { Node } from "@babel/types";
 import type { Need } from "../../../core/operated/needs.ts";
+import { isPlainObject } from "../../../core/options/options.ts";
 import { NEEDS } from "../../needs.generated.ts";
 import { isClass, type Sources } from "../project/classes.ts";
 import { objectsIn, textOf, workflowsIn } from "../project/config.ts";
+import { installs, unknownFeatures } from "../project/features.ts";
 import {
   callsDurable,
   callsOf,
@@ -30,6 +32,7 @@ import {
   type SourceClass,
 } from "../project/modules.ts";
 import { RACE_REMEDY, racesIn } from "../project/races.ts";
+import { codeOf } from "../project/values.ts";
 import type { CheckResult, Project } from "./checks.ts";
 
 const check = "hosts";
@@ -41,19 +44,28 @@ export function checkHosts(project: Project): CheckResult[] {
     ...lifecycleProblem(sources, cls, role),
     ...chatProblem(sources, cls, role),
     ...workflowProblem(sources, cls, role),
+    ...notCheckedFeatures(sources, cls, role),
     ...featureProblems(project, cls, role),
     ...stepProblems(sources, cls, role),
+    ...servingProblems(sources, cls, role),
   ]);
   results.push(...raceProblems(sources));
-  const unread = sources.problems.map(
-    (problem): CheckResult => ({ check, level: "skipped", text: `Cannot parse ${problem}` }),
-  );
+  const unread = parseProblems(project);
   if (results.length > 0 || unread.length > 0) return [...unread, ...results];
   const text = all
     .flatMap(({ cls, role }) => (role.is === "agent" ? [`${cls.name} on ${role.host}`] : []))
     .join(", ");
   if (text !== "") return [{ check, level: "ok", text }];
   return [{ check, level: "skipped", text: "The sources declare no class on a host of Perdure" }];
+}
+
+/** JavaScript that the Worker does not import may be of another dialect. */
+function parseProblems({ sources, ...project }: Project): CheckResult[] {
+  const reachable = sources.reachableFrom(mainOf({ sources, ...project }));
+  return sources.problems.map(({ file, text }): CheckResult => {
+    const isOfWorker = reachable.has(file) || /\.[cm]?tsx?$/.test(file);
+    return { check, level: isOfWorker ? "error" : "skipped", text: `Cannot parse ${text}` };
+  });
 }
 
 /** A call of durable(this) needs the object's Lifecycle. A base class of a package may have one. */
@@ -248,6 +260,20 @@ function raceProblems(sources: Sources): CheckResult[] {
   });
 }
 
+/** What a class hands out, and the Worker does not serve. */
+function servingProblems(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  return ALL_NEEDS.flatMap(([feature, { served, written, step }]): CheckResult[] => {
+    if (!served || sources.imports(...served)) return [];
+    const isStep = role.is === "workflow" && step && isUsed(cls, sources, step);
+    const why = isStep ? `calls ${step.name}` : written?.why;
+    if (!why || !(isStep || (role.is === "agent" && isUsed(cls, sources, written)))) return [];
+    const [from, name] = served;
+    const text = `${shown(sources, cls)} ${why}, but the project mounts no ${name}()`;
+    const remedy = `Pass ${name}({ secret: "..." }) of ${from} to webhooks() in the Worker, with the secret of ${feature}().`;
+    return [{ check, level: "error", text, remedy }];
+  });
+}
+
 function installing({ host }: Role & { is: "agent" }, feature: string, from: string): string {
   const values: Readonly<Record<string, string>> = {
     signedLinks: "signedLinks({ url, secret })",
@@ -261,34 +287,23 @@ function installing({ host }: Role & { is: "agent" }, feature: string, from: str
   return `${where}, with ${feature} of ${from}.`;
 }
 
-/** Whether a class installs the feature, or may do so: by a list that it does not write itself. */
+/** Whether a class installs the feature, or may do so: by a base, or a part of its list, that the sources do not tell. */
 function mayInstall(sources: Sources, cls: SourceClass, feature: string, from: string): boolean {
-  const { classes, base } = lineageOf(sources, cls);
-  if (base === "unknown") return true;
-  return classes.some(
-    (each) => callsOf(sources, each, from, feature).length > 0 || hasOtherList(each),
-  );
+  if (lineageOf(sources, cls).base === "unknown") return true;
+  return installs(sources, cls, feature, from) || unknownFeatures(sources, cls).length > 0;
 }
 
-/** Whether a class has a list of features that is no array of calls. */
-function hasOtherList({ node }: SourceClass): boolean {
-  const lists = nodesOf(node, "ClassProperty", "ObjectProperty").filter(
-    ({ key, value }) => nameOf(key) === "features" && isListOfCalls(value as Node | null),
-  );
-  return names(node, "features") > lists.length;
-}
-
-function isListOfCalls(value: Node | null | undefined): boolean {
-  if (value?.type === "TSAsExpression" || value?.type === "TSSatisfiesExpression")
-    return isListOfCalls(value.expression);
-  return (
-    value?.type === "ArrayExpression" &&
-    value.elements.every((each) => each?.type === "CallExpression")
-  );
+/** Without a note of it, a check mark would stand for what was not looked at. */
+function notCheckedFeatures(sources: Sources, cls: SourceClass, role: Role): CheckResult[] {
+  const [unknown] = role.is === "agent" ? unknownFeatures(sources, cls) : [];
+  if (!unknown) return [];
+  const text = `Not checked: the features of ${shown(sources, cls)} contain \`${codeOf(sources, unknown)}\`, which the sources do not resolve`;
+  const remedy = "Write the calls into the list, or assign them to a const of the project.";
+  return [{ check, level: "skipped", text, remedy }];
 }
 
 /**
- * Warns of classes on a host and of workflows without a binding that the Worker imports, and that no other class extends and
+ * Finds classes on a host and workflows without a binding that the Worker imports, and that no other class extends and
  * no code uses as a value, as it does sub-agents.
  */
 export function unbound(project: Project): CheckResult[] {
@@ -307,6 +322,10 @@ export function unbound(project: Project): CheckResult[] {
     ...sources.values,
   ]);
   const exported = [...sources.module(main).exports.keys()];
+  // `ctx.exports` has them without a binding.
+  const exportedObjects = new Set(
+    Object.keys(isPlainObject(settings.exports) ? settings.exports : {}),
+  );
   return sources.classes.flatMap((cls) => {
     const role = roleOf(sources, cls);
     if (used.has(cls) || !reachable.has(cls.file)) return [];
@@ -316,13 +335,13 @@ export function unbound(project: Project): CheckResult[] {
       const text = `No workflow in ${config} has the class ${shown(sources, cls)}, which extends ${role.by}`;
       const entry = `{ "name": "${kebabOf(name)}", "binding": "${kebabOf(name).replaceAll("-", "_").toUpperCase()}", "class_name": "${name}" }`;
       const remedy = `Add ${entry} to workflows in ${config}, and export the class in ${path.relative(project.folder, main)}.`;
-      return [{ check: "bindings", level: "warning", text, remedy }];
+      return [{ check: "bindings", level: "error", text, remedy }];
     }
-    if (role.is !== "agent") return [];
+    if (role.is !== "agent" || exportedObjects.has(name)) return [];
     const how = role.host === "perdure/object" ? "calls" : "extends";
     const text = `No Durable Object binding has the class ${shown(sources, cls)}, which ${how} ${role.by}`;
     const add = `Add { "name": "${name}", "class_name": "${name}" } to durable_objects.bindings in ${config}`;
-    const remedy = `${add}, and the class to a migration. A sub-agent, or a class that only another Worker binds, needs none.`;
-    return [{ check: "bindings", level: "warning", text, remedy }];
+    const remedy = `${add}, and the class to a migration. Do so as well where only another Worker binds it.`;
+    return [{ check: "bindings", level: "error", text, remedy }];
   });
 }

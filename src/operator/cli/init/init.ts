@@ -334,7 +334,7 @@ function sourceChanges(project: Project, name: string, host: HostEntry): FileCha
 /** What the project needs that is not written. */
 function notesOn({ sources, main, folder }: Project, name: string, isAsked: boolean): string[] {
   const own = isAsked ? sources.findExport(main, name) : undefined;
-  const notes = sources.problems.map((problem) => `Nothing was read of ${problem}`);
+  const notes = sources.problems.map(({ text }) => `Nothing was read of ${text}`);
   if (isClass(own) && roleOf(sources, own).is === "other") {
     notes.push(
       `${shown(sources, own)} is on no host of Perdure: see node_modules/perdure/docs/hosts.md.`,

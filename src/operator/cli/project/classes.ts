@@ -15,6 +15,9 @@ import {
 } from "./modules.ts";
 import { isFile, MAX_FILES, resolve, sourcesOf } from "./source.ts";
 
+/** An expression, and the file whose names it uses. */
+export type Value = { readonly file: string; readonly node: Node };
+
 /** What a package exports. */
 export type Exported = { readonly from: string; readonly name: string };
 
@@ -38,7 +41,7 @@ const VALUES = new Set(
   "arguments elements value init right argument body consequent alternate".split(" "),
 );
 /** Options whose value is the name of a secret. */
-const SECRET = /^(?:\w*[sS]ecrets?|headers|apiKey|botToken|token)$/;
+export const SECRET_OPTION = /^(?:\w*[sS]ecrets?|headers|apiKey|botToken|token)$/;
 
 export type Exports = {
   readonly names: ReadonlySet<string>;
@@ -65,10 +68,11 @@ export class Sources {
   }
 
   /** The files that do not parse, each with its first error. */
-  get problems(): string[] {
+  get problems(): { readonly file: string; readonly text: string }[] {
     return this.files.flatMap((file) => {
       const { problem } = this.module(file);
-      return problem === undefined ? [] : [`${path.relative(this.folder, file)}, ${problem}`];
+      const text = `${path.relative(this.folder, file)}, ${problem}`;
+      return problem === undefined ? [] : [{ file, text }];
     });
   }
 
@@ -127,6 +131,37 @@ export class Sources {
     return this.classes.filter((each) => each.name === name);
   }
 
+  /** The expression of a constant, e.g. `shared` or `common.shared`, here or in the file that exports it. */
+  constant(file: string, name: string, depth = 0): Value | undefined {
+    const [first = "", member] = name.split(".");
+    const { constants, imports } = this.module(file);
+    const own = constants.get(first);
+    if (own && member === undefined) return { file, node: own };
+    const imported = imports.get(first);
+    const exported = imported?.name === "*" ? member : member === undefined && imported?.name;
+    if (!imported || !exported || depth > MAX_DEPTH) return undefined;
+    return this.#constantOf(file, imported.from ?? "", exported, depth + 1);
+  }
+
+  #constantOf(file: string, from: string, name: string, depth: number): Value | undefined {
+    const target = targetOf(file, from);
+    // An alias may lead to any file.
+    const files = ALIAS.test(from) ? this.files : target === undefined ? [] : [target];
+    const found = files.flatMap((each): Value[] => {
+      const { exports, stars } = this.module(each);
+      const own = exports.get(name);
+      const value = !own
+        ? undefined
+        : own.from === undefined
+          ? this.constant(each, own.name, depth)
+          : this.#constantOf(each, own.from, own.name, depth + 1);
+      if (value || depth > MAX_DEPTH) return value ? [value] : [];
+      if (ALIAS.test(from)) return [];
+      return stars.flatMap((star) => this.#constantOf(each, star, name, depth + 1) ?? []);
+    });
+    return found.length === 1 ? found[0] : undefined;
+  }
+
   /** The values that a file exports, also by `export * from "./other"`. Undefined for what is no file. */
   exportsOf(file: string): Exports | undefined {
     if (!isFile(file)) return undefined;
@@ -153,6 +188,17 @@ export class Sources {
       }
     }
     return reached;
+  }
+
+  /** The sources of a Worker: those that its file imports, or all where the imports do not tell. */
+  filesOf(main: string): readonly string[] {
+    const reachable = this.reachableFrom(main);
+    const isKnown =
+      this.files.includes(main) &&
+      [...reachable].every(
+        (file) => !this.module(file).specifiers.some((from) => ALIAS.test(from)),
+      );
+    return isKnown ? this.files.filter((file) => reachable.has(file)) : this.files;
   }
 
   /** The classes that code uses as values, or by their names: as sub-agents, for example. */
@@ -191,7 +237,7 @@ export class Sources {
     const found = new Map<string, NamedSecret>();
     for (const file of this.files) {
       for (const { key, value } of nodesOf(this.module(file).tree, "ObjectProperty")) {
-        if (!SECRET.test(nameOf(key))) continue;
+        if (!SECRET_OPTION.test(nameOf(key))) continue;
         const values = value.type === "ArrayExpression" ? value.elements : [value];
         for (const each of values) {
           const name = each?.type === "StringLiteral" ? each.value : "";

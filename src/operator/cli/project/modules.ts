@@ -29,6 +29,8 @@ export type Module = {
   /** By the name in this file. The name of a namespace is "*". */
   readonly imports: ReadonlyMap<string, Ref>;
   readonly exports: ReadonlyMap<string, Ref>;
+  /** Constants at the top level, by name. */
+  readonly constants: ReadonlyMap<string, Node>;
   /** What it exports everything of. */
   readonly stars: readonly string[];
   /** What it imports or exports from. */
@@ -66,7 +68,9 @@ export function moduleOf(file: string): Module {
   }
   const stars = nodesOf(tree, "ExportAllDeclaration").map(({ source }) => source.value);
   const classes = classesIn(file, tree);
-  return { text, tree, problem, classes, imports, exports, stars, specifiers: specifiersOf(tree) };
+  const constants = constantsIn(tree);
+  const specifiers = specifiersOf(tree);
+  return { text, tree, problem, classes, imports, exports, constants, stars, specifiers };
 }
 
 function treeOf(file: string, text: string): Pick<Module, "tree" | "problem"> {
@@ -160,6 +164,21 @@ function declaredBy(declaration: Node | null | undefined): string[] {
   }
   const id = declaration && "id" in declaration ? (declaration.id as Node | null) : undefined;
   return id ? [nameOf(id)] : [];
+}
+
+function constantsIn({ program }: File): ReadonlyMap<string, Node> {
+  const statements = program.body.map((each) =>
+    each.type === "ExportNamedDeclaration" ? each.declaration : each,
+  );
+  return new Map(
+    statements.flatMap((each) =>
+      each?.type === "VariableDeclaration" && each.kind === "const"
+        ? each.declarations.flatMap(({ id, init }): [string, Node][] =>
+            id.type === "Identifier" && init ? [[id.name, init]] : [],
+          )
+        : [],
+    ),
+  );
 }
 
 function specifiersOf(tree: File): string[] {

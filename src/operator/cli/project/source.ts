@@ -1,6 +1,6 @@
 /** The files of a project: its sources, and the names of its local secrets. */
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { hasConfig } from "./config.ts";
 
@@ -39,10 +39,30 @@ export function sourcesOf(folder: string): string[] {
   return files;
 }
 
-/** The names in .dev.vars, or in .env where there is none: Wrangler reads one of them. */
-export function localSecrets(folder: string): ReadonlySet<string> {
-  const file = [".dev.vars", ".env"].map((name) => path.join(folder, name)).find(existsSync);
-  if (file === undefined) return new Set();
-  const lines = readFileSync(file, "utf8").matchAll(/^\s*(?:export\s+)?([A-Za-z_]\w*)\s*[=:]/gm);
-  return new Set([...lines].map(([, name = ""]) => name));
+export type LocalSecrets = {
+  /** `.dev.vars`, or `.env` where there is none: Wrangler reads one of them. */
+  readonly file: string;
+  readonly values: ReadonlyMap<string, string>;
+  /** Lines that Wrangler leaves out. They may hold secrets, so none is shown. */
+  readonly problems: readonly string[];
+};
+
+const VARIABLE =
+  /^[ \t]*(?:export[ \t]+)?([\w.-]+)[ \t]*(?:=|:[ \t])[ \t]*("(?:\\[\s\S]|[^"\\])*"|'[^']*'|`[^`]*`|[^#\r\n]*)/gm;
+
+export function localSecrets(folder: string): LocalSecrets {
+  const names = [".dev.vars", ".env"];
+  const file = names.find((name) => isFile(path.join(folder, name))) ?? ".dev.vars";
+  const text = isFile(path.join(folder, file)) ? readFileSync(path.join(folder, file), "utf8") : "";
+  const values = new Map(
+    [...text.matchAll(VARIABLE)].map(([, name = "", value = ""]) => [
+      name,
+      value.trim().replace(/^(["'`])([\s\S]*)\1$/, "$2"),
+    ]),
+  );
+  const others = text.replace(VARIABLE, (line) => line.replace(/[^\n]/g, "")).split("\n");
+  const problems = others.flatMap((line, at) =>
+    /^\s*(#|$)/.test(line) ? [] : [`Line ${at + 1} of ${file} is not NAME=value`],
+  );
+  return { file, values, problems };
 }
