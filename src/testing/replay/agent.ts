@@ -14,11 +14,15 @@ export type Calls = {
   /** The wait is waited for by an event of this type, which comes with this proof. */
   waits?: { readonly eventType: string; readonly proof: unknown };
   refused?: readonly string[];
+  /** All waits that it asked after have ended in the history. */
+  hasEnded?: true;
   /** The step looked for the place of a sub-agent, which no replay may lead to. */
   located?: true;
 };
 
 const RECEIPT_PROOF = "replayed";
+
+type BatchWait = { readonly submissionIds?: readonly string[]; readonly failsFast?: boolean };
 
 type BatchAsk = {
   readonly items?: readonly { readonly idempotencyKey: string }[];
@@ -103,9 +107,20 @@ export class ReplayedAgent {
   #end(wait: WaitRef, calls: Calls): object | null {
     const { eventType, proof } = wait as { eventType?: unknown; proof?: unknown };
     if (typeof eventType === "string") calls.waits = { eventType, proof };
-    if (wait.kind === "batch") return {};
+    if (wait.kind === "batch") return this.#endOfBatch(wait as BatchWait, calls);
     const known = this.record.asked(wait.waitId);
     return known ? shortEnd(known) : this.#sample(wait.waitId);
+  }
+
+  /** As the agent answers: with the first failure, where one ends the batch. */
+  #endOfBatch({ submissionIds = [], failsFast }: BatchWait, calls: Calls): object {
+    const ends = submissionIds.map((id) => {
+      const asked = this.record.asked(id);
+      return asked && shortEnd(asked);
+    });
+    if (ends.every((end) => end)) calls.hasEnded = true;
+    const index = ends.findIndex((end) => end && Reflect.get(end, "status") !== "completed");
+    return failsFast && index >= 0 ? { failure: { index, end: ends[index] } } : {};
   }
 
   #read(wait: WaitRef, part: number): object | null {

@@ -427,6 +427,54 @@ describe("steps that ask the agent", () => {
     expect(await problemsOf(body, history)).toEqual([]);
   });
 
+  describe("a batch whose onError changed", () => {
+    const body =
+      (onError: "throw" | "return", failing = ""): WorkflowBody =>
+      async (step) => {
+        await step.promptAll("moods", ["a", "b"], {
+          prompt: (item) => ask(item === failing ? { fail: "no" } : { answer: { title: item } }),
+          output: Ticket,
+          onError,
+        });
+        await step.waitForEvent("answer", { type: "answer" });
+      };
+
+    it("is no error where all items have answers", async () => {
+      for (const [old, now] of [
+        ["return", "throw"],
+        ["throw", "return"],
+      ] as const) {
+        const history = await givenRun(body(old), "answer");
+        expect(await problemsOf(body(now), history)).toEqual([]);
+      }
+    });
+
+    it("fails the run where an item has failed, and the new code throws for it", async () => {
+      const history = await givenRun(body("return", "b"), "answer");
+      expect(await problemsOf(body("return", "b"), history)).toEqual([]);
+      expect(await problemsOf(body("throw", "b"), history)).toEqual(["error would-fail: run()"]);
+    });
+
+    it("is no error while its items are open", async () => {
+      const b = hold({ answer: { title: "b" } });
+      const half =
+        (onError: "throw" | "return"): WorkflowBody =>
+        async (step) => {
+          const prompt = (item: string) =>
+            ask(item === "b" ? b.script : { answer: { title: "a" } });
+          await step.promptAll("moods", ["a", "b"], { prompt, output: Ticket, onError });
+        };
+      await using workflow = await givenScriptedWorkflow(half("return"));
+      await workflow.start();
+      const history = await until(async () => {
+        const found = await historyIn(workflow.agent, workflow.id);
+        return found.asked.filter(({ end }) => end).length === 1 && found;
+      });
+      expect(await problemsOf(half("throw"), history)).toEqual([]);
+      b.release();
+    });
+  });
+
   it("a batch with other items finds the answers of the same keys", async () => {
     const body =
       (items: string[]): WorkflowBody =>
