@@ -57,7 +57,10 @@ export type PlatformStep = {
   readonly startedAt: number;
   /** Unset while it is open. */
   readonly endedAt?: number;
-  /** Of a completed `do`; unset where that was undefined, or is left out. The platform does not tell that of an event. */
+  /**
+   * Of a completed `do`; unset where that was undefined, or is left out. The platform does not tell that of an event. A value that
+   * is not JSON has its type: `{ "perdure:type": "Date", "value": "2026-03-01T12:00:00.000Z" }`.
+   */
   readonly output?: Json;
   readonly error?: Failure;
 };
@@ -84,7 +87,7 @@ export type WorkflowHistory = {
   readonly version: Version;
   readonly status: string;
   readonly startedAt: number;
-  /** The params as the platform has them: those of the app, and where the agent is. Null where it has not told them. */
+  /** The params as the platform has them, in the form of outputs: those of the app, and where the agent is. Null where it has not told them. */
   readonly params: Json;
   /** In the order of their starts, up to 1,000. */
   readonly platform: readonly PlatformStep[];

@@ -3,6 +3,7 @@
 import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { toTypedJson } from "../../core/typed-json.ts";
 import type { PlatformStep } from "../types.ts";
 import { type Budget, MOST_STEPS } from "./budget.ts";
 
@@ -63,7 +64,7 @@ function note(run: Run, event: WorkflowInstanceEvent, budget: Budget): void {
   const [group, what = ""] = type.split(/_(.*)/);
   // Another run of the instance begins.
   if (type === "workflow_queued") run.steps.clear();
-  if (type === "workflow_started") run.params ??= budget.taken(event.params);
+  if (type === "workflow_started") run.params ??= budget.taken(toTypedJson(event.params));
   if (group === "workflow") run.status = what === "completed" ? "complete" : what;
   const kind = KINDS[group as keyof typeof KINDS];
   if (!kind) return;
@@ -83,6 +84,6 @@ function note(run: Run, event: WorkflowInstanceEvent, budget: Budget): void {
   if (!status || group === "attempt") return;
   step.status = status;
   step.endedAt = startedAt;
-  const taken = budget.taken(output);
+  const taken = budget.taken(toTypedJson(output));
   if (taken !== undefined) step.output = taken;
 }

@@ -68,16 +68,27 @@ function inert(what: string, note: NoteUnknown): object {
   });
 }
 
+/** How the code has used a made-up value. */
+export type Use = {
+  /** It was made a text or a number, or was iterated: no made-up value stands for all real ones then. */
+  isComputed: boolean;
+};
+
 /** Stands for a value that no history has: it has every property, and can be called and converted. */
-export function anything(): unknown {
+export function anything(use: Use = { isComputed: false }): unknown {
+  const computed = <Value>(value: Value) => {
+    use.isComputed = true;
+    return value;
+  };
   return new Proxy(() => {}, {
     get: (_, key) => {
       if (key === "then") return undefined;
-      if (key === Symbol.toPrimitive) return () => "";
-      if (key === "toJSON") return () => null;
-      if (key === Symbol.iterator) return Array.prototype[Symbol.iterator].bind([]);
-      return typeof key === "symbol" ? undefined : anything();
+      if (key === Symbol.toPrimitive) return () => computed("");
+      if (key === "toJSON") return () => computed(null);
+      if (key === Symbol.iterator) return computed(Array.prototype[Symbol.iterator].bind([]));
+      return typeof key === "symbol" ? undefined : anything(use);
     },
-    apply: () => anything(),
+    ownKeys: () => computed([]),
+    apply: () => anything(use),
   });
 }

@@ -17,23 +17,28 @@ export type WorkflowClass = abstract new (
   env: never,
 ) => { run: (...args: never[]) => unknown };
 
-/** Contexts of replays. */
-const replayed = new WeakSet<object>();
+/** Contexts of replays, with the classes of which they made instances. */
+const replayed = new WeakMap<object, Set<unknown>>();
 
 const Parent = new Proxy(WorkflowEntrypoint, {
   construct(target, args: [object, unknown], newTarget) {
     const [ctx, env] = args;
-    if (!replayed.has(ctx)) return Reflect.construct(target, args, newTarget);
+    const made = replayed.get(ctx);
+    if (!made) return Reflect.construct(target, args, newTarget);
+    for (let at: unknown = newTarget; at !== Parent && at !== null; at = parentOf(at)) made.add(at);
     return Object.assign(Object.create(newTarget.prototype as object), { ctx, env }) as object;
   },
 });
 
-/** @throws InvalidHistoryError for what is no workflow class; whatever its constructor throws */
-export function workflowOf(Class: WorkflowClass, env: object): { run: Run } {
+/**
+ * @param made gets the classes of which instances are made, with those that they extend
+ * @throws InvalidHistoryError for what is no workflow class; whatever its constructor throws
+ */
+export function workflowOf(Class: WorkflowClass, env: object, made: Set<unknown>): { run: Run } {
   // That of versions() makes instances of further classes, each of which extends one of these.
   for (const each of [Class, AgentWorkflow, DurableWorkflow]) adopt(each);
   const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} };
-  replayed.add(ctx);
+  replayed.set(ctx, made);
   return Reflect.construct(Class, [ctx, env]) as { run: Run };
 }
 

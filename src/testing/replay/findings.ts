@@ -176,10 +176,6 @@ export class Findings {
     const { end } = this.play;
     if (end.at !== "threw" || !this.hasFailed) return [];
     const { name, message } = failureOf(end.error);
-    if (name === "TypeError" && this.record.hasLostTypes) {
-      const why = `run() throws ${message}; the output of a step may have been a Map or another type that JSON does not have`;
-      return [texts.notReplayed("run()", why)];
-    }
     if (name === "UnknownVersionError") return [texts.unknownVersion(message)];
     return [texts.wouldFail(`${name}: ${message}`.slice(0, 1_000))];
   }

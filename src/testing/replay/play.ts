@@ -1,11 +1,12 @@
 /** Runs the code of a workflow once against a history, until it ends, or until all of its branches wait. */
 
 import { withEnv } from "cloudflare:workers";
+import { fromTypedJson } from "../../core/typed-json.ts";
 import { ReplayedAgent } from "./agent.ts";
 import { replayedEnv, withoutFetch } from "./bindings.ts";
 import { type WorkflowClass, workflowOf } from "./entrypoint.ts";
 import type { Recorded } from "./record.ts";
-import { type Answers, type Ask, ReplayedStep, revived } from "./step.ts";
+import { type Answers, type Ask, ReplayedStep } from "./step.ts";
 
 export type Play = {
   readonly asks: readonly Ask[];
@@ -16,6 +17,9 @@ export type Play = {
     | { readonly at: "stopped"; readonly step: string; readonly why: string };
   /** What the code has used that the history does not have. */
   readonly unknown: readonly string[];
+  readonly hasSamples: boolean;
+  /** The classes that have run: that of `versions()`, and the one that it has chosen. */
+  readonly code: string;
 };
 
 export type PlayOptions = {
@@ -42,9 +46,10 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
   note = step.note;
   using _ = withoutFetch(step.note);
   const bindings = replayedEnv(env, agent.stub, step.note);
-  const workflow = workflowOf(Class, bindings);
+  const classes = new Set<unknown>();
+  const workflow = workflowOf(Class, bindings, classes);
   const event = {
-    payload: revived(structuredClone(history.params), answers.hasDates),
+    payload: fromTypedJson(history.params, (type) => step.note(`the params (${type})`)),
     timestamp: new Date(history.startedAt),
     instanceId: history.workflowId,
     workflowName: history.workflow,
@@ -61,11 +66,12 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
     },
   );
   const seen = await quiet(step, () => end !== undefined, deadline);
-  const { asks, unknown } = step;
+  const { asks, unknown, hasSamples } = step;
   const result = end ?? stopOf(step, seen);
   // What the code does from now on is no part of the replay.
   end = result;
-  return { asks, end: result, unknown: [...unknown] };
+  const code = [...classes].map(String).join("\n");
+  return { asks, end: result, unknown: [...unknown], hasSamples, code };
 }
 
 function stopOf({ stopped, waiting }: ReplayedStep, seen: "quiet" | "late"): Play["end"] {

@@ -74,14 +74,6 @@ export class Recorded {
     return ENDED.has(this.history.status);
   }
 
-  /** Whether an output looks as one whose type JSON does not have: a Map is `{}` in JSON, and a typed array has its numbers as keys. */
-  get hasLostTypes(): boolean {
-    return this.history.platform.some(({ output }) => {
-      const json = JSON.stringify(output) as string | undefined;
-      return json !== undefined && /\{\}|\{"0":/.test(json);
-    });
-  }
-
   step(kind: PlatformStep["kind"], name: string, count: number): PlatformStep | undefined {
     return this.#steps.get(idOf({ kind, name, count }));
   }

@@ -5,7 +5,7 @@ import * as z from "zod";
 import type { Duration } from "../../core/options/duration.ts";
 import { duration, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import type { Replay, ReplayProblem, WorkflowHistory } from "../../deploy/index.ts";
-import { anything } from "./bindings.ts";
+import { anything, type Use } from "./bindings.ts";
 import type { WorkflowClass } from "./entrypoint.ts";
 import { InvalidHistoryError } from "./errors.ts";
 import { Findings } from "./findings.ts";
@@ -86,20 +86,25 @@ function cutBy(isCut: string | undefined): string | undefined {
 
 const NOTHING = () => undefined;
 const REJECTED = () => ({ approved: false });
-const DATE = /"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"/;
+
+type Unknown = Answers["unknown"];
 
 type Played = {
   readonly play: Play;
   readonly findings: Findings;
-  /** Whether it took made-up values for what no history has. */
-  readonly isMadeUp?: boolean;
+  /** What stood for values that no history has. */
+  readonly unknown: Unknown;
 };
 
 /** The code agrees with the history by made-up values, and may not by others. */
-function madeUp({ play: { unknown }, isMadeUp }: Played): ReplayProblem[] {
-  if (!isMadeUp || unknown.length === 0) return [];
-  return [texts.notCompared(unknown.slice(0, 3).join(", "))];
+function madeUp({ play, unknown }: Played): ReplayProblem[] {
+  if (unknown === NOTHING || play.unknown.length === 0) return [];
+  return [texts.notCompared(play.unknown.slice(0, 3).join(", "))];
 }
+
+/** Whether the code still has a step of this name in it, on a path that the replay may not have taken. */
+const isNamedIn = (code: string, name: string) =>
+  ['"', "'", "`"].some((quote) => code.includes(quote + name + quote));
 
 class Replaying {
   constructor(private readonly options: Omit<PlayOptions, "answers">) {}
@@ -119,46 +124,52 @@ class Replaying {
     };
   }
 
-  async #play(answers: Answers): Promise<Played> {
-    const played = await play({ ...this.options, answers });
-    return { play: played, findings: new Findings(this.options.record, played) };
+  async #play(unknown: Unknown, isWaiting = true): Promise<Played> {
+    const played = await play({ ...this.options, answers: { isWaiting, unknown } });
+    return { play: played, findings: new Findings(this.options.record, played), unknown };
   }
 
   /** What the history does not tell is tried in several ways: where one of them agrees with it, the code does. */
   async #best(): Promise<Played> {
-    const first = await this.#play({ isWaiting: true, unknown: NOTHING, hasDates: false });
-    if (first.findings.isClean) return first;
-    const hasDates = DATE.test(JSON.stringify(this.options.record.history));
-    const isUnknown = first.play.unknown.length > 0;
-    const unknowns = isUnknown ? [anything, REJECTED] : [];
-    const tries = [
-      ...unknowns.map((unknown) => ({ unknown, hasDates: false })),
-      ...(hasDates ? [NOTHING, ...unknowns].map((unknown) => ({ unknown, hasDates })) : []),
-    ];
-    for (const one of tries) {
-      const other = await this.#play({ isWaiting: true, ...one });
-      if (other.findings.isClean) return { ...other, isMadeUp: one.unknown !== NOTHING };
+    const first = await this.#play(NOTHING);
+    if (first.findings.isClean || first.play.unknown.length === 0) return first;
+    const use: Use = { isComputed: false };
+    const others: Played[] = [];
+    for (const unknown of [() => anything(use), REJECTED]) {
+      const other = await this.#play(unknown);
+      if (other.findings.isClean) return other;
+      others.push(other);
     }
-    return first;
+    const isCertain = ({ play: { end, hasSamples, code }, findings: { gone } }: Played) =>
+      (end.at === "waits" || end.at === "returned") &&
+      !hasSamples &&
+      gone.length > 0 &&
+      gone.every(({ name }) => !isNamedIn(code, name));
+    // Whatever the values are, the code does not come to the steps of the history.
+    const isSame = first.play.end.at !== "stopped" && !use.isComputed && others.every(isCertain);
+    const likely = others.find(({ findings }) => findings.fresh.length > 0) ?? others[0];
+    return (isSame ? likely : undefined) ?? first;
   }
 
-  async #problems({ play: { end, unknown }, findings }: Played): Promise<ReplayProblem[]> {
+  async #problems(played: Played): Promise<ReplayProblem[]> {
+    const { end, unknown } = played.play;
+    const { findings } = played;
     const changes = findings.changes();
     const refusals = findings.refusals();
     if (refusals.length > 0) return [...changes, ...refusals];
     if (end.at === "stopped") return [...changes, texts.notReplayed(end.step, end.why)];
     const { isCut } = this.options.record.history;
     if (isCut !== undefined) return [...changes, texts.notReplayed("run()", String(cutBy(isCut)))];
-    if (unknown.length > 0) {
+    if (unknown.length > 0 && played.unknown === NOTHING) {
       const why = `it depends on ${unknown.slice(0, 3).join(", ")}, which no history has`;
       return [...changes, texts.notReplayed("run()", why)];
     }
     const failures = findings.failure();
     // The code has not come to the other steps.
     if (failures.length > 0 && !findings.hasFresh) return [...changes, ...failures];
-    const random = await this.#randomNames(findings);
+    const random = await this.#randomNames(played);
     if (random) return [...changes, texts.notReplayed(random, RANDOM)];
-    const later = findings.hasFresh ? await this.#later() : findings;
+    const later = findings.hasFresh ? await this.#later(played) : findings;
     if (performance.now() > this.options.deadline)
       return [...changes, texts.notReplayed("run()", LATE)];
     const kinds = later.kindChanges();
@@ -168,19 +179,19 @@ class Replaying {
   }
 
   /** With an answer for each new step, so that the code behind it is looked at as well. */
-  async #later(): Promise<Findings> {
-    const plain = await this.#play({ isWaiting: false, unknown: NOTHING, hasDates: false });
+  async #later({ unknown }: Played): Promise<Findings> {
+    const plain = await this.#play(unknown, false);
     if (plain.findings.gone.length === 0) return plain.findings;
-    const other = await this.#play({ isWaiting: false, unknown: anything, hasDates: false });
+    const other = await this.#play(() => anything(), false);
     const isBetter = other.findings.gone.length < plain.findings.gone.length;
     return isBetter ? other.findings : plain.findings;
   }
 
   /** The name of a step that is another one at another time. */
-  async #randomNames(findings: Findings): Promise<string | undefined> {
+  async #randomNames({ findings, unknown }: Played): Promise<string | undefined> {
     if (findings.fresh.length === 0) return undefined;
     using _ = shiftedDate();
-    const other = await this.#play({ isWaiting: true, unknown: NOTHING, hasDates: false });
+    const other = await this.#play(unknown);
     const names = new Set(other.findings.fresh.map(({ id }) => id));
     return findings.fresh.find(({ id }) => !names.has(id))?.name;
   }

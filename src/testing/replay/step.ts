@@ -4,6 +4,7 @@
  */
 
 import type { Json } from "../../core/json.ts";
+import { fromTypedJson } from "../../core/typed-json.ts";
 import type { PlatformStep } from "../../deploy/index.ts";
 import { AGENT_CALL_RETRIES } from "../../workflow/internal.ts";
 import { type Calls, type ReplayedAgent, shortEnd } from "./agent.ts";
@@ -29,8 +30,6 @@ export type Answers = {
   readonly isWaiting: boolean;
   /** The answer of a step, and of a call outside of a step, that no history has. */
   readonly unknown: () => unknown;
-  /** Dates that JSON has made a text of are dates again. */
-  readonly hasDates: boolean;
 };
 
 /** More steps and calls than any run can make: code that never ends. */
@@ -59,6 +58,8 @@ export class ReplayedStep {
   stopped: { readonly step: string; readonly why: string } | undefined;
   /** What the code has used that the history does not have. */
   readonly unknown = new Set<string>();
+  /** Whether one of them was replaced by a value that looks like a real one. */
+  hasSamples = false;
   /** Steps that wait for what has not happened yet. */
   waiting = 0;
   /** Steps of Perdure whose code runs. */
@@ -131,7 +132,7 @@ export class ReplayedStep {
         if (own) return own.result();
         return this.#stop(name, "its output is not in the history");
       }
-      const output = this.#output(recorded.output);
+      const output = this.#output(name, recorded.output);
       this.#noteReceipt(output, ask);
       return output;
     });
@@ -274,13 +275,14 @@ export class ReplayedStep {
       return { event: { data: asDelivered(end, kind) }, proof };
     // It was deleted, or another agent was asked.
     this.unknown.add(`the end of the step of ${JSON.stringify(name)}`);
+    this.hasSamples = true;
     return { event: { data: this.agent.sampleOf(asked, opened) }, proof };
   }
 
-  #output(output: Json | undefined): unknown {
-    return output === undefined
-      ? undefined
-      : revived(structuredClone(output), this.answers.hasDates);
+  #output(name: string, output: Json | undefined): unknown {
+    return fromTypedJson(output, (type) =>
+      this.note(`the result of ${JSON.stringify(name)} (${type})`),
+    );
   }
 }
 
@@ -308,14 +310,4 @@ function errorOf({ error }: PlatformStep): Error {
 function timeoutError(): Error {
   const error = new Error("Execution timed out");
   return Object.assign(error, { name: "WorkflowTimeoutError" });
-}
-
-const DATE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-
-export function revived(value: unknown, hasDates: boolean): unknown {
-  if (!hasDates) return value;
-  if (typeof value === "string") return DATE.test(value) ? new Date(value) : value;
-  if (Array.isArray(value)) return value.map((one) => revived(one, true));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, revived(one, true)]));
 }
