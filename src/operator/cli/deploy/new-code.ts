@@ -10,7 +10,7 @@ import type { Need, Replay, WorkflowHistory } from "../../../deploy/index.ts";
 import { CliError, EXIT } from "../context.ts";
 import { plain } from "../print/text.ts";
 import { workflowsIn } from "../project/config.ts";
-import { Program } from "./program.ts";
+import { Program, removeAbandoned } from "./program.ts";
 import type { NewProject } from "./project.ts";
 import { configOf, KEY_HEADER, wrapperOf } from "./wrapper.ts";
 
@@ -45,12 +45,9 @@ export class NewCode {
     const { folder, settings, environment } = project;
     const wrangler = wranglerOf(folder);
     const key = randomUUID();
-    const scratch = path.join(
-      folder,
-      ".wrangler",
-      "perdure",
-      `check-${process.pid}-${key.slice(0, 8)}`,
-    );
+    const parent = path.join(folder, ".wrangler", "perdure");
+    removeAbandoned(parent);
+    const scratch = path.join(parent, `check-${process.pid}-${key.slice(0, 8)}`);
     const port = await freePort();
     mkdirSync(scratch, { recursive: true });
     const main = path.relative(scratch, project.main).split(path.sep).join("/");

@@ -1,7 +1,16 @@
 /** A program in its own process group, and the folder that it works in: both end with this process, whatever ends it. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname } from "node:os";
 import path from "node:path";
 import { stripVTControlCharacters } from "node:util";
 
@@ -30,7 +39,9 @@ export class Program {
     const output = openSync(this.#log, "a");
     // A group of its own: Ctrl+C reaches this process alone, which then ends the whole group.
     const stdio = ["ignore", output, output] as const;
+    note(this.folder, undefined);
     this.#process = spawn(process.execPath, args, { cwd, env, stdio: [...stdio], detached: true });
+    note(this.folder, this.#process.pid);
     closeSync(output);
   }
 
@@ -63,6 +74,49 @@ export class Program {
     if (pid !== undefined) killGroup(pid);
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   }
+}
+
+/** Who runs a program in a folder: for the next check, where this one is killed. */
+type Note = { readonly host: string; readonly owner: number; readonly pid?: number };
+
+const NOTE = "runtime.json";
+
+function note(folder: string, pid: number | undefined): void {
+  const noted: Note = { host: hostname(), owner: process.pid, ...(pid !== undefined && { pid }) };
+  writeFileSync(path.join(folder, NOTE), JSON.stringify(noted));
+}
+
+/** Ends the programs of processes that are gone, and removes their folders. @param parent the folder of these folders */
+export function removeAbandoned(parent: string): void {
+  for (const name of existsSync(parent) ? readdirSync(parent) : []) {
+    const folder = path.join(parent, name);
+    const { host, owner, pid } = readNote(folder);
+    // Processes of other machines, which may share the folder, are not known here.
+    if (host !== hostname() || owner === undefined || commandOf(owner) !== undefined) continue;
+    // The system may have given the number to another process.
+    if (pid !== undefined && commandOf(pid)?.includes(folder)) killGroup(pid);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+  }
+}
+
+function readNote(folder: string): Partial<Note> {
+  try {
+    return JSON.parse(readFileSync(path.join(folder, NOTE), "utf8")) as Note;
+  } catch {
+    return {};
+  }
+}
+
+/** The command line of a process. Undefined: it has ended. */
+function commandOf(pid: number): string | undefined {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH" ? undefined : "";
+  }
+  const file = `/proc/${pid}/cmdline`;
+  if (existsSync(file)) return readFileSync(file, "utf8").replaceAll("\0", " ");
+  return spawnSync("ps", ["-o", "command=", "-p", String(pid)], { encoding: "utf8" }).stdout ?? "";
 }
 
 const leaving = new Map<number, () => void>();

@@ -1,8 +1,8 @@
 /** `perdure check` and `perdure migrate` with a real project in a real `wrangler dev`. */
 
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { NewCode } from "../../../../src/operator/cli/deploy/new-code.ts";
 import { newProject } from "../../../../src/operator/cli/deploy/project.ts";
 import { given as deployed, json, perdure, servers, withCommandLine } from "../deployment.ts";
@@ -155,6 +155,167 @@ it("code that does not build ends with the error of Wrangler, and Ctrl+C leaves 
   expect((await ended).code).toBe(130);
   expectClean(folder);
 });
+
+describe("a Worker that `build.command` makes", () => {
+  const built = (command: string) => ({
+    "wrangler.jsonc": JSON.stringify({
+      ...CONFIG,
+      main: "dist/worker.ts",
+      build: { command, cwd: "tools", watch_dir: "src" },
+    }),
+    "tools/build.mjs": `import { cpSync } from "node:fs"; cpSync("../src", "../dist", { recursive: true }); console.log("built it");`,
+    "open.json": JSON.stringify(
+      snapshotOf([
+        agentWork("Desk", "main", [itemOf("workflow", "bad")], [historyOf("TICKETS", "bad")]),
+      ]),
+    ),
+  });
+  const check = (folder: string) =>
+    perdure(NOWHERE, ["check", "--snapshot", "open.json", "--json"], {}, folder).ended;
+
+  it("is built first, and is what is checked", async () => {
+    const folder = given({ ...built("node build.mjs"), "dist/worker.ts": "export default {};" });
+    const { code, out, err } = await check(folder);
+    expect(code, err + out).toBe(1);
+    expect(err).toContain("built it");
+    expect(JSON.parse(out)).toMatchObject({
+      problems: [{ problem: "renamed-or-removed", text: "Tickets has no step ask." }],
+      checked: { histories: 1, classes: 1 },
+    });
+    expectClean(folder);
+  });
+
+  it("is built also where it has never been", async () => {
+    const { code, err, out } = await check(given(built("node build.mjs")));
+    expect(code, err + out).toBe(1);
+    expect(JSON.parse(out)).toMatchObject({ checked: { histories: 1 } });
+  });
+
+  it("is replayed although it has a copy of Perdure in it", async () => {
+    const step = { count: 1, kind: "do", status: "completed", startedAt: 1, endedAt: 2 } as const;
+    const begun = { ...step, name: "perdure:version", output: { version: "1", changes: [] } };
+    const receipt = { waitId: "w-1", eventType: "perdure-wait-w-1", proof: "p" };
+    const platform = [
+      begun,
+      { ...step, name: "look up", output: 2 },
+      { ...step, name: "perdure:run", output: "r" },
+      { ...step, name: "confirm:approval-submit", output: receipt },
+      { ...step, name: "confirm:approval-check-0", output: { end: null, at: 3 } },
+      { ...step, name: "confirm:approval-wait", kind: "event", status: "open" } as const,
+    ];
+    const asked = [
+      {
+        ...{ kind: "approval", step: "confirm", waitId: "w-1", startedAt: 2 },
+        request: { data: 2 },
+      },
+    ];
+    const params = { __agentName: "main", __agentBinding: "Desk", __workflowName: "TICKETS" };
+    const history = historyOf("TICKETS", "t-1", {
+      ...{ version: "1", platform, asked, params: { ...params, taskParams: {} } },
+    });
+    const code = (look: string) => `
+      import { DurableAgent } from "perdure/agent";
+      import { deployments, versions } from "perdure/deploy";
+      import { ThinkWorkflow } from "perdure/workflow";
+      export class Desk extends DurableAgent { static features = [deployments({ version: "8" })]; }
+      class First extends ThinkWorkflow {
+        async run(event, step) {
+          const data = await step.do("${look}", async () => 2);
+          await step.approval("confirm", { data });
+        }
+      }
+      export class Tickets extends versions({ "1": First }) {}
+      export default { fetch: () => new Response("the app") };`;
+    const alias = Object.entries(entries()).map(([name, file]) => `--alias:${name}=${file}`);
+    const words = "npx esbuild src/worker.ts --bundle --outfile=dist/worker.js --format=esm";
+    const rest = "--packages=external --log-level=error";
+    const command = [words, rest, ...alias].join(" ");
+    const workflows = CONFIG.workflows.slice(0, 1);
+    const built = { main: "dist/worker.js", build: { command }, alias: entries(), workflows };
+    const config = { ...CONFIG, ...built };
+    const found = async (look: string) => {
+      const folder = given({
+        ...{ "wrangler.jsonc": JSON.stringify(config), "src/worker.ts": code(look) },
+        "open.json": JSON.stringify(
+          snapshotOf([
+            agentWork("Desk", "main", [{ ...itemOf("workflow", "t-1"), version: "1" }], [history]),
+          ]),
+        ),
+      });
+      const { code: exit, out, err } = await check(folder);
+      expect(out, err).toContain("problems");
+      return { exit, ...JSON.parse(out) };
+    };
+    expect(await found("look up")).toMatchObject({
+      exit: 0,
+      problems: [],
+      checked: { histories: 1 },
+    });
+    expect(await found("find")).toMatchObject({
+      ...{ exit: 1, problems: [{ problem: "renamed-or-removed", severity: "error" }] },
+    });
+  });
+
+  it("ends the check where the build fails, or makes no such file", async () => {
+    const fails = await check(given(built("node none.mjs")));
+    expect(fails).toMatchObject({ code: 1 });
+    expect(fails.out + fails.err).toContain(
+      'build.command "node none.mjs" ended with the exit code 1',
+    );
+    const other = await check(given(built("node --version")));
+    expect(other).toMatchObject({ code: 2 });
+    expect(other.out + other.err).toContain('is "dist/worker.ts", which is no file');
+  });
+});
+
+it("a check that was killed leaves a runtime, and the next one removes it", async () => {
+  const folder = given({
+    "open.json": JSON.stringify(
+      snapshotOf([
+        agentWork("Desk", "main", [itemOf("workflow", "good")], [historyOf("TICKETS", "good")]),
+      ]),
+    ),
+  });
+  const scratch = path.join(folder, ".wrangler", "perdure");
+  const words = ["check", "--snapshot", "open.json"];
+  const killed = perdure(NOWHERE, words, {}, folder);
+  const pid = await until(() => {
+    const [name] = existsSync(scratch) ? readdirSync(scratch) : [];
+    const file = path.join(scratch, name ?? "", "runtime.json");
+    return existsSync(file) && (JSON.parse(readFileSync(file, "utf8")).pid as number | undefined);
+  });
+  killed.child.kill("SIGKILL");
+  await killed.ended;
+  expect(() => process.kill(pid, 0)).not.toThrow();
+  // That of a check which still runs is left alone.
+  const running = await NewCode.start(newProject(folder, undefined));
+  try {
+    await until(() => !isAlive(pid));
+    const { code, err } = await perdure(NOWHERE, words, {}, folder).ended;
+    expect(code, err).toBe(0);
+    expect(await running.replay(historyOf("TICKETS", "good"))).toMatchObject({ at: "waits" });
+  } finally {
+    running.stop();
+  }
+  expectClean(folder);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function until<Value>(read: () => Value | undefined | false): Promise<Value> {
+  for (;;) {
+    const value = read();
+    if (value !== undefined && value !== false) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
 
 it("a replay that never yields, and a start that takes too long, end with what has happened", async () => {
   const code = newProject(given(), undefined);
