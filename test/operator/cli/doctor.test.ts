@@ -309,3 +309,16 @@ it("a Worker that `build.command` has not built yet is not checked, and is no er
   const without = resultsOf({ ...files, "wrangler.jsonc": JSON.stringify(config) });
   expect(levels(without, "error")).toContain('"main" is "dist/index.js", which is no file');
 });
+
+it("a bundle that is too large to read may export any class", () => {
+  const config = { ...JSON.parse(configOf(["Desk"])), main: "dist/index.js" };
+  const files = {
+    "wrangler.jsonc": JSON.stringify(config),
+    "dist/index.js": `// ${"x".repeat(1_100_000)}`,
+  };
+  const results = resultsOf(files);
+  expect(levels(results, "error")).toEqual([]);
+  expect(levels(results, "skipped")).toContain(
+    "dist/index.js exports all of a package, does not parse or is too large to read: it may have Desk",
+  );
+});

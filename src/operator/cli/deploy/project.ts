@@ -11,6 +11,7 @@ import {
   settingsOf,
   textOf,
 } from "../project/config.ts";
+import { build } from "./build.ts";
 
 export type NewProject = {
   readonly folder: string;
@@ -25,7 +26,7 @@ export type NewProject = {
   readonly exports: (className: string) => boolean;
 };
 
-/** @throws CliError for a folder without a configuration or a main module */
+/** Builds the project first, where its configuration has a command for it. @throws CliError for a folder without a configuration or a main module */
 export function newProject(start: string, environment: string | undefined): NewProject {
   const folder = projectFolder(start);
   try {
@@ -37,6 +38,7 @@ export function newProject(start: string, environment: string | undefined): NewP
     }
     const { file } = config;
     const settings = settingsOf(config, environment);
+    build(settings, folder);
     const named = textOf(settings.main);
     const main = path.resolve(folder, named ?? "");
     const sources = new Sources(folder);

@@ -54,9 +54,9 @@ export default {
 `;
 }
 
-/** Settings that a check does not need, or that reach beyond this machine. */
+/** Settings that a check does not need, or that reach beyond this machine. The project is built already. */
 const LEFT_OUT = new Set([
-  ...["$schema", "env", "dev", "no_bundle", "site", "containers", "secrets", "logpush"],
+  ...["build", "$schema", "env", "dev", "no_bundle", "site", "containers", "secrets", "logpush"],
   ...["route", "routes", "workers_dev", "preview_urls", "triggers", "observability", "placement"],
   ...["tail_consumers", "streaming_tail_consumers", "send_metrics", "upload_source_maps"],
 ]);
@@ -83,7 +83,6 @@ export function configOf(
   const {
     tsconfig,
     base_dir,
-    build,
     alias,
     assets,
     queues,
@@ -113,9 +112,6 @@ export function configOf(
     ...(tsconfig !== undefined && { tsconfig: absolute(tsconfig) }),
     ...(settings.find_additional_modules === true && {
       base_dir: absolute(base_dir ?? mainFolder),
-    }),
-    ...(isPlainObject(build) && {
-      build: { ...build, cwd: absolute(build.cwd ?? "."), watch_dir: [] },
     }),
     ...(isPlainObject(alias) && {
       alias: mapped(alias, (value) => (String(value).startsWith(".") ? absolute(value) : value)),

@@ -197,7 +197,7 @@ function exportProblem(
   return {
     check: "bindings",
     level: "skipped",
-    text: `${main} exports all of a package or of a file that does not parse, which may have ${className}`,
+    text: `${main} exports all of a package, does not parse or is too large to read: it may have ${className}`,
   };
 }
 

@@ -45,7 +45,7 @@ export const SECRET_OPTION = /^(?:\w*[sS]ecrets?|headers|apiKey|botToken|token)$
 
 export type Exports = {
   readonly names: ReadonlySet<string>;
-  /** Whether it exports everything of a package, or of a file that does not parse, so that a missing name proves nothing. */
+  /** Whether it exports everything of a package, or of a file that is not read, so that a missing name proves nothing. */
   readonly isOpen: boolean;
 };
 
@@ -169,11 +169,11 @@ export class Sources {
     const names = new Set<string>();
     let isOpen = false;
     for (const at of files) {
-      const { exports, stars, problem } = this.module(at);
+      const { exports, stars, problem, isTooLarge } = this.module(at);
       for (const [name, { isType }] of exports) if (!isType) names.add(name);
       const targets = stars.map((from) => targetOf(at, from));
       for (const target of targets) if (target !== undefined) files.add(target);
-      isOpen ||= problem !== undefined || targets.includes(undefined);
+      isOpen ||= problem !== undefined || isTooLarge || targets.includes(undefined);
     }
     return { names, isOpen };
   }

@@ -25,6 +25,8 @@ export type Module = {
   readonly tree: File;
   /** Why it does not parse, with the line. Nothing else is known of it then. */
   readonly problem: string | undefined;
+  /** It is not read, as a bundle. */
+  readonly isTooLarge: boolean;
   readonly classes: readonly SourceClass[];
   /** By the name in this file. The name of a namespace is "*". */
   readonly imports: ReadonlyMap<string, Ref>;
@@ -41,7 +43,8 @@ const MAX_BYTES = 1_048_576;
 
 export function moduleOf(file: string): Module {
   const found = statSync(file, { throwIfNoEntry: false });
-  const text = found?.isFile() && found.size <= MAX_BYTES ? readFileSync(file, "utf8") : "";
+  const isTooLarge = (found?.size ?? 0) > MAX_BYTES;
+  const text = found?.isFile() && !isTooLarge ? readFileSync(file, "utf8") : "";
   const { tree, problem } = treeOf(file, text);
   const imports = new Map<string, Ref>();
   const exports = new Map<string, Ref>();
@@ -70,7 +73,8 @@ export function moduleOf(file: string): Module {
   const classes = classesIn(file, tree);
   const constants = constantsIn(tree);
   const specifiers = specifiersOf(tree);
-  return { text, tree, problem, classes, imports, exports, constants, stars, specifiers };
+  const read = { text, tree, problem, isTooLarge };
+  return { ...read, classes, imports, exports, constants, stars, specifiers };
 }
 
 function treeOf(file: string, text: string): Pick<Module, "tree" | "problem"> {

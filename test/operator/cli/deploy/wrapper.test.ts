@@ -14,13 +14,11 @@ it("leads paths from another folder, and leaves names of packages alone", () => 
   expect(
     of({
       ...{ tsconfig: "tsconfig.worker.json", find_additional_modules: true },
-      build: { command: "make", watch_dir: "lib" },
       alias: { one: "./src/one.ts", two: "another-package", three: "/abs/three.ts" },
       text_blobs: { PAGE: "page.html" },
     }),
   ).toMatchObject({
     ...{ main: "/tmp/check.js", tsconfig: "/app/tsconfig.worker.json", base_dir: "/app/src" },
-    build: { command: "make", cwd: "/app" },
     alias: { one: "/app/src/one.ts", two: "another-package", three: "/abs/three.ts" },
     text_blobs: { PAGE: "/app/page.html" },
   });
@@ -32,6 +30,7 @@ it("leaves out what reaches beyond this machine, and what would run by itself", 
     ...{ containers: [{}], tail_consumers: [{}], secrets: { required: ["A"] }, no_bundle: true },
     queues: { producers: [{ binding: "Q", queue: "q" }], consumers: [{ queue: "q" }] },
     vars: { A: "1" },
+    build: { command: "make", watch_dir: "lib" },
   };
   const { queues, vars, ...others } = of(settings);
   expect({ queues, vars }).toEqual({
