@@ -35,9 +35,11 @@ export type OpenItem = {
   readonly needs: readonly Need[];
 };
 
-/** A version that an agent has run with, and what is open of it. */
+/** A version that an agent or a Workflow of it has run with, and what is open of it. */
 export type DeployedVersion = {
   readonly version: Version;
+  /** The Workflow whose `versions()` has this version. Unset for a version of the agent, which is another one by the same name. */
+  readonly workflow?: string;
   /** When the agent has started with it first; null for what began before versions were recorded. */
   readonly since: number | null;
   readonly isCurrent: boolean;

@@ -28,11 +28,13 @@ export const LISTS: {
     title: "Versions",
     letter: "v",
     empty: "No version yet. Those that deployments() has started with appear here.",
-    id: ({ version }) => version ?? NO_VERSION,
+    id: ({ version, workflow }) =>
+      `${workflow === undefined ? "" : `${workflow}/`}${version ?? NO_VERSION}`,
     link: "Version",
     columns: {
       State: ["status", ({ isCurrent }) => (isCurrent ? "active" : "old")],
       Version: ["text", ({ version }) => version ?? NO_VERSION, 40],
+      Workflow: ["text", ({ workflow }) => workflow ?? "", 40],
       Since: ["time", ({ since }) => since ?? undefined],
       Open: [
         "text",

@@ -84,26 +84,29 @@ export async function openWork(
   const items = rows.map(({ kind, id, since, needs }, at): OpenItem => {
     // A tool that the agent gets elsewhere says nothing of its code.
     const known = needs.filter(({ what, name }) => what !== "tool" || tools?.has(name));
-    return { kind, id, version: versions[at] ?? null, since, needs: distinct(known) };
+    return { kind, id, version: versions[at]?.version ?? null, since, needs: distinct(known) };
   });
   return { items, ...(next && { cursor: CURSORS.at(JSON.stringify(next)) }) };
 }
 
+/** A version of the agent, or of the Workflow whose `versions()` recorded it. */
+export type RowVersion = { readonly version: Version; readonly workflow?: string };
+
 /** The version that accepted each row, in two statements. */
-export function versionsOfRows(rows: readonly Open[], recorded: RecordedVersions): Version[] {
+export function versionsOfRows(rows: readonly Open[], recorded: RecordedVersions): RowVersion[] {
   const deployments = recorded.deployments();
   const runs = rows.flatMap(({ workflow, id }) =>
     workflow === undefined ? [] : { workflow, instance: id },
   );
   const reported = runs.length > 0 ? recorded.versionsOfRuns(runs) : new Map<string, Version>();
-  return rows.map(({ kind, id, since, isCurrent }) => {
+  return rows.map(({ kind, id, since, isCurrent, workflow }) => {
     const own = kind === "workflow" ? reported.get(id) : undefined;
-    if (own !== undefined) return own;
+    if (own !== undefined && workflow !== undefined) return { version: own, workflow };
     // The SDK stores the second: a workflow that began in it is of the version that ran at its end.
     const isSecond = kind === "workflow" && since % 1_000 === 0;
     const time = isSecond ? since + 999 : since;
     const found = isCurrent ? deployments[0] : deployments.find((one) => one.since <= time);
-    return found?.version ?? null;
+    return { version: found?.version ?? null };
   });
 }
 

@@ -456,6 +456,33 @@ describe("pages of open work", () => {
     ]);
   });
 
+  it("keep the versions of Workflows apart, which may have the same name", async () => {
+    const agent = givenAgent();
+    await within(agent, async ({ submissions, agent: host }, _, { storage: { sql } }) => {
+      await submissions.ready();
+      host.getWorkflows();
+      sql.exec(
+        `INSERT INTO perdure_workflows (workflow_id, workflow_name, status, created_at, updated_at)
+         VALUES ('t-1', 'TICKETS', 'running', 7001, 0), ('t-2', 'TICKETS', 'running', 7002, 0),
+           ('r-1', 'REFUNDS', 'running', 7003, 0), ('plain', 'OTHER', 'running', 7004, 0)`,
+      );
+    });
+    const recorded = {
+      deployments: () => [{ version: "1", since: 500 }],
+      versionsOfRuns: () =>
+        new Map([
+          ["t-1", "1"],
+          ["t-2", "1"],
+          ["r-1", "1"],
+        ]),
+    };
+    expect((await within(agent, (kernel) => versionsOf(kernel, recorded))).items).toEqual([
+      { version: "1", since: 500, isCurrent: true, open: { workflow: 1 } },
+      { version: "1", workflow: "REFUNDS", since: 7_003, isCurrent: false, open: { workflow: 1 } },
+      { version: "1", workflow: "TICKETS", since: 7_001, isCurrent: false, open: { workflow: 2 } },
+    ]);
+  });
+
   it("say that there is more than is counted", async () => {
     const agent = givenAgent();
     await fill(agent, 10_000, 0);

@@ -26,12 +26,14 @@ const WATCH_MS = 30_000;
 const MAX_AGENTS = 10_000;
 
 type VersionOfAll = {
+  /** The class of agents, or the Workflow, that has the version. Others may have another one by the same name. */
+  readonly of: string;
   readonly version: Version;
   /** When an agent has started with it first. */
   since: number | null;
   /** Agents that run with it now. */
   current: number;
-  /** Open work of all agents, by kind. */
+  /** Open work of all of its agents, by kind. */
   open: Record<string, number>;
   /** Nothing of it is open, no agent runs with it, and all agents have counted all of their work. */
   isSafeToDelete: boolean;
@@ -74,7 +76,7 @@ const isDrained = ({ versions, notRead }: Drained) =>
 
 async function drainedOf(client: OperatorClient): Promise<Drained> {
   const at = Date.now();
-  const versions = new Map<Version, VersionOfAll>();
+  const versions = new Map<string, VersionOfAll>();
   const notInstalled: NotRead[] = [];
   const unlisted: string[] = [];
   const refs = await allAgents(client, MAX_AGENTS, unlisted);
@@ -86,11 +88,13 @@ async function drainedOf(client: OperatorClient): Promise<Drained> {
       const own = await versionsOf(client, ref);
       if (own.some(({ isCut }) => isCut))
         notRead.push({ ...ref, why: "it has more open work than it counts" });
-      for (const { version, since, isCurrent, open } of own) {
-        const all = versions.get(version) ?? {
-          ...{ version, since, current: 0, open: {}, isSafeToDelete: false },
+      for (const { version, workflow, since, isCurrent, open } of own) {
+        const key = JSON.stringify([workflow ?? "", workflow ? "" : ref.agent, version]);
+        const all = versions.get(key) ?? {
+          ...{ of: workflow ?? ref.agent, version, since },
+          ...{ current: 0, open: {}, isSafeToDelete: false },
         };
-        versions.set(version, all);
+        versions.set(key, all);
         if (since !== null) all.since = Math.min(all.since ?? since, since);
         if (isCurrent) all.current++;
         for (const [kind, count] of Object.entries(open))
@@ -118,7 +122,8 @@ function show(found: Drained, { watch, json }: DrainOptions): void {
     return;
   }
   if (watch) print(time(at));
-  const rows = versions.map(({ version, since, current, open, isSafeToDelete }) => [
+  const rows = versions.map(({ of, version, since, current, open, isSafeToDelete }) => [
+    plain(of),
     version === null ? "(none)" : plain(version),
     since === null ? "" : time(since),
     current > 0 ? plural(current, "agent") : "",
@@ -134,7 +139,7 @@ function show(found: Drained, { watch, json }: DrainOptions): void {
           : "unknown",
   ]);
   if (rows.length === 0) note("No agent has recorded a version.");
-  else print(table(["VERSION", "SINCE", "RUNS IN", "OPEN", "STATE"], rows));
+  else print(table(["OF", "VERSION", "SINCE", "RUNS IN", "OPEN", "STATE"], rows));
   for (const { why, ...ref } of notRead) note(`${nameOf(ref)}: ${plain(why)}`);
   if (notRead.length > 0)
     note("No version is known to be safe to delete: these agents may have open work of it.");

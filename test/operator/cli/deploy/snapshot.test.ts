@@ -206,11 +206,13 @@ it("drain counts the open work of each version over all agents, and says which i
   const { code, out, err } = await run(url, ["drain"]);
   expect(code, err).toBe(0);
   const [titles, ...rows] = out.trimEnd().split("\n");
-  expect(titles).toMatch(/^VERSION +SINCE +RUNS IN +OPEN +STATE$/);
+  expect(titles).toMatch(/^OF +VERSION +SINCE +RUNS IN +OPEN +STATE$/);
   expect(rows).toEqual([
-    expect.stringMatching(/^8 +2026-11-18T11:06:40Z +2 agents +1 workflow +current$/),
-    expect.stringMatching(/^7 +2026-11-18T11:06:40Z +5 workflows, 1 submission +still needed$/),
-    expect.stringMatching(/^6 +2026-11-18T11:06:39Z +safe to delete$/),
+    expect.stringMatching(/^Shop +8 +2026-11-18T11:06:40Z +2 agents +1 workflow +current$/),
+    expect.stringMatching(
+      /^Shop +7 +2026-11-18T11:06:40Z +5 workflows, 1 submission +still needed$/,
+    ),
+    expect.stringMatching(/^Shop +6 +2026-11-18T11:06:39Z +safe to delete$/),
   ]);
   expect(err).toBe("1 agent without deployments(): their work is not counted.\n");
   const cut = { ...versionOf("6", false), isCut: true };
@@ -223,6 +225,43 @@ it("drain counts the open work of each version over all agents, and says which i
       { version: "6", open: {}, isSafeToDelete: false },
     ]);
   }
+});
+
+it("drain does not add versions of different classes that have the same name", async () => {
+  const ofWorkflow = (workflow: string, count: number) => {
+    return { ...versionOf("1", false, { workflow: count }), workflow };
+  };
+  const url = await given({
+    agents: json({
+      items: ["Shop/a", "Desk/a", "Desk/b"].map((at) => {
+        const [agent, name] = at.split("/");
+        return { agent, name };
+      }),
+    }),
+    "agents/Shop/a/versions": json({
+      items: [versionOf("2", true), versionOf("1", false), ofWorkflow("TICKETS", 2)],
+    }),
+    "agents/Desk/a/versions": json({
+      items: [
+        versionOf("1", true, { submission: 4 }),
+        ofWorkflow("TICKETS", 1),
+        ofWorkflow("REFUNDS", 5),
+      ],
+    }),
+    "agents/Desk/b/versions": json({ items: [versionOf("1", true, { submission: 1 })] }),
+  });
+  const { out } = await run(url, ["drain", "--json"]);
+  const found = JSON.parse(out).versions.map(
+    ({ of, version, current, open, isSafeToDelete }: Record<string, unknown>) =>
+      `${of} ${version} ${current} ${JSON.stringify(open)} ${isSafeToDelete}`,
+  );
+  expect(found.sort()).toEqual([
+    'Desk 1 2 {"submission":5} false',
+    'REFUNDS 1 0 {"workflow":5} false',
+    "Shop 1 0 {} true",
+    "Shop 2 1 {} false",
+    'TICKETS 1 0 {"workflow":3} false',
+  ]);
 });
 
 it("drain --watch ends when nothing of older versions is open", async () => {
