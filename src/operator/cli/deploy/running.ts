@@ -5,12 +5,13 @@ import { workflowsIn } from "../project/config.ts";
 import type { NewAgents } from "./agents.ts";
 import { type NewCode, NoAnswerError } from "./new-code.ts";
 import type { NotChecked, Problem } from "./problems.ts";
+import { progressOf } from "./progress.ts";
 import type { NewProject } from "./project.ts";
 import type { AgentWork, Snapshot } from "./snapshot.ts";
 import { asContinued } from "./versions.ts";
 
-/** No further replay begins after it. */
-const REPLAYS_MS = 600_000;
+/** Time limits: no further replay begins after `replaysMs`. A test lowers them. */
+const LIMITS = { replaysMs: 300_000, progressMs: 5_000 };
 /** Needs of one call. */
 const MAX_NEEDS = 500;
 
@@ -81,7 +82,11 @@ export function questionsOf(
   return { histories, classes };
 }
 
-export async function askRunning(code: Code, { histories, classes }: Questions): Promise<Running> {
+export async function askRunning(
+  code: Code,
+  { histories, classes }: Questions,
+  limits = LIMITS,
+): Promise<Running> {
   const problems: Problem[] = [];
   const notChecked: NotChecked[] = [];
   let replayed = 0;
@@ -99,7 +104,8 @@ export async function askRunning(code: Code, { histories, classes }: Questions):
       notChecked.push({ agent: agent?.agent ?? binding, name: "", why });
     }
   }
-  const deadline = Date.now() + REPLAYS_MS;
+  const deadline = Date.now() + limits.replaysMs;
+  const progress = progressOf("runs replayed", histories.length, limits.progressMs);
   // One at a time: a replay that takes long delays no other one beyond its limit.
   for (const each of histories) {
     const { agent, history } = each;
@@ -109,7 +115,9 @@ export async function askRunning(code: Code, { histories, classes }: Questions):
     if (history.isCut !== undefined) gap(`its history is not complete: ${history.isCut}`);
     try {
       if (Date.now() > deadline)
-        throw new NoAnswerError(`the replays of others took ${REPLAYS_MS / 60_000} minutes`);
+        throw new NoAnswerError(
+          `the replays of older runs took ${limits.replaysMs / 60_000} minutes`,
+        );
       problems.push(...(await replayProblems(code, each)));
       replayed++;
     } catch (error) {
@@ -117,6 +125,7 @@ export async function askRunning(code: Code, { histories, classes }: Questions):
       if (error.hangs) problems.push(hangProblem(each));
       else gap(`it was not replayed: ${error.message}`);
     }
+    progress();
   }
   return { problems, notChecked, histories: replayed, classes: started };
 }

@@ -13,11 +13,13 @@ import { AT_ONCE, nameOf } from "../agents.ts";
 import { clientOf, EXIT, isPassing, NOT_INSTALLED, note, usageError } from "../context.ts";
 import { jsonText, plain } from "../print/text.ts";
 import { currentOf, historyOf, versionsOf, workOf } from "./deployed.ts";
+import { progressOf } from "./progress.ts";
 
 /** Of all agents. */
 const MAX_ITEMS = 10_000;
 const MAX_BYTES = 268_435_456;
 const MAX_AGENTS = 10_000;
+const MAX_MS = 300_000;
 /** Agents that notes name. */
 const MAX_NAMED = 20;
 
@@ -52,26 +54,44 @@ export const notListed = (agent: string): NotRead => {
 };
 
 /** Limits of a snapshot. A test lowers them. */
-export type Limits = { readonly items: number; readonly bytes: number; readonly agents: number };
-const LIMITS: Limits = { items: MAX_ITEMS, bytes: MAX_BYTES, agents: MAX_AGENTS };
+export type Limits = {
+  readonly items: number;
+  readonly bytes: number;
+  readonly agents: number;
+  /** What is not read by then is named as not read. */
+  readonly ms: number;
+  /** Between two notes of the progress. */
+  readonly progressMs: number;
+};
+const LIMITS: Limits = {
+  ...{ items: MAX_ITEMS, bytes: MAX_BYTES, agents: MAX_AGENTS },
+  ...{ ms: MAX_MS, progressMs: 5_000 },
+};
 
-type Room = { items: number; bytes: number; cut: string | undefined };
+type Room = { items: number; bytes: number; cut: string | undefined; readonly until: number };
+
+const late = ({ ms }: Limits) => `reading the rest took ${ms / 60_000} minutes`;
 
 /** @throws OperatorError where the deployment does not answer */
 export async function takeSnapshot(
   client: OperatorClient,
-  limits: Limits = LIMITS,
+  lowered: Partial<Limits> = {},
 ): Promise<Snapshot> {
+  const limits = { ...LIMITS, ...lowered };
   const at = Date.now();
   const unlisted: string[] = [];
   const refs = await allAgents(client, limits.agents, unlisted);
-  const room: Room = { items: limits.items, bytes: limits.bytes, cut: undefined };
+  const { items, bytes, ms } = limits;
+  const room: Room = { items, bytes, cut: undefined, until: at + ms };
   if (refs.length > limits.agents) room.cut = `there are more than ${limits.agents} agents`;
   const agents: AgentWork[] = [];
   const notInstalled: NotRead[] = [];
   const notRead = unlisted.map(notListed);
-  await eachOf(refs.slice(0, limits.agents), AT_ONCE, async (ref) => {
+  const read = refs.slice(0, limits.agents);
+  const progress = progressOf("agents read", read.length, limits.progressMs);
+  await eachOf(read, AT_ONCE, async (ref) => {
     try {
+      if (Date.now() > room.until) return void notRead.push({ ...ref, why: late(limits) });
       const { version, work } = await openWorkOf(client, ref, room, limits);
       agents.push({ ...ref, version, work, histories: [] });
     } catch (error) {
@@ -80,6 +100,8 @@ export async function takeSnapshot(
       const isWithout = error.status === NOT_INSTALLED || error.status === 404;
       if (!isWithout && !isPassing(error)) throw error;
       (isWithout ? notInstalled : notRead).push({ ...ref, why: error.message });
+    } finally {
+      progress();
     }
   });
   const histories = await historiesOf(client, agents, room, limits, notRead);
@@ -126,12 +148,14 @@ async function historiesOf(
   const open = agents.flatMap((agent) =>
     agent.work.filter(({ kind }) => kind === "workflow").map((item) => ({ agent, item })),
   );
+  const progress = progressOf("histories of workflows read", open.length, limits.progressMs);
   await eachOf(open, AT_ONCE, async ({ agent, item }) => {
     const missing = (why: string) => {
       notRead.push({ agent: agent.agent, name: agent.name, id: item.id, why });
     };
     try {
       if (room.bytes < 0) return missing("the snapshot was cut");
+      if (Date.now() > room.until) return missing(late(limits));
       const history = await historyOf(client, agent, item.id);
       // It has ended in the meantime.
       if (history === null) return;
@@ -140,6 +164,8 @@ async function historiesOf(
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       missing(error.message);
+    } finally {
+      progress();
     }
   });
   return histories;

@@ -1,6 +1,6 @@
 /** What `check` makes of the answers of the running new code. */
 
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import type { Replay, WorkflowHistory } from "../../../../src/deploy/index.ts";
 import { NoAnswerError } from "../../../../src/operator/cli/deploy/new-code.ts";
 import { askRunning } from "../../../../src/operator/cli/deploy/running.ts";
@@ -180,4 +180,34 @@ it("a task without an open run may be removed, and one with an open run says how
   ]);
   expect(problems[0]?.text).toContain("the deploy pauses it");
   expect(problems[1]?.remedy).toMatch(/pause-task stops new ones.*remove-task/);
+});
+
+it("says how far it has come, and replays no further run after its time", async () => {
+  const notes = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const histories = Array.from({ length: 1_500 }, (_, nth) => historyOf("TICKETS", `w-${nth}`));
+  const agent = agentWork("Desk", "main", [], histories);
+  const questions = {
+    histories: histories.map((history) => ({ agent, history })),
+    classes: new Map(),
+  };
+  let replays = 0;
+  const code = {
+    replay: async () => {
+      // Those after it are late.
+      if (++replays === 1_000) await new Promise((resolve) => setTimeout(resolve, 400));
+      return FINE;
+    },
+    lacks: async () => [],
+  };
+  try {
+    const found = await askRunning(code, questions, { replaysMs: 300, progressMs: 0 });
+    expect(found.histories).toBe(1_000);
+    expect(found.notChecked).toHaveLength(500);
+    expect(found.notChecked.at(-1)).toMatchObject({
+      ...{ id: "w-1499", why: "it was not replayed: the replays of older runs took 0.005 minutes" },
+    });
+    expect(notes.mock.calls.flat()).toContain("700 of 1500 runs replayed...\n");
+  } finally {
+    notes.mockRestore();
+  }
 });

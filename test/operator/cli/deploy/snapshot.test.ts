@@ -2,7 +2,7 @@
 
 import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { takeSnapshot } from "../../../../src/operator/cli/deploy/snapshot.ts";
 import { OperatorClient } from "../../../../src/operator/client.ts";
 import {
@@ -141,6 +141,30 @@ it("says where it is cut: by items, by bytes, by agents", async () => {
   expect(small.isCut).toBe("it would have more than 300 bytes");
   const one = await takeSnapshot(client, { ...room, agents: 1 });
   expect(one.isCut).toBe("there are more than 1 agents");
+});
+
+it("says how far it has come, and names what it has no time for", async () => {
+  const notes = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const work = Array.from({ length: 40 }, (_, nth) => itemOf("workflow", `w-${nth}`));
+  const answers = working("a", work);
+  const slow = Object.entries(answers).map(([path, answer]): [string, Answer] => [
+    path,
+    path.includes("/workflow%2F")
+      ? (search, response) => void setTimeout(() => answer(search, response), 100)
+      : answer,
+  ]);
+  const url = await given({ agents: refs("a"), ...Object.fromEntries(slow) });
+  const client = new OperatorClient({ url, token: "t0ken" });
+  try {
+    const { agents, notRead } = await takeSnapshot(client, { ms: 250, progressMs: 0 });
+    const read = agents.flatMap(({ histories }) => histories);
+    expect(read.length).toBeGreaterThanOrEqual(8);
+    expect(read.length + notRead.length).toBe(40);
+    expect(notRead.at(-1)?.why).toMatch(/^reading the rest took 0\.00\d+ minutes$/);
+    expect(notes.mock.calls.flat()).toContain("8 of 40 histories of workflows read...\n");
+  } finally {
+    notes.mockRestore();
+  }
 });
 
 it.each([
