@@ -15,7 +15,7 @@ import type { TaskRow } from "./rows.ts";
 import { Firing } from "./runs/firing.ts";
 import { Runner } from "./runs/runner.ts";
 import { Store } from "./store.ts";
-import { Declarations, readDeclarations } from "./tasks/declarations.ts";
+import { Declarations, readDeclarations, readDefaultTimezone } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
 import { fireTime } from "./tasks/occurrences.ts";
 import { type ArmedOccurrence, planChanges } from "./tasks/reconcile.ts";
@@ -41,6 +41,8 @@ export class SchedulerEngine {
   /** The latest reconcile; undefined before the first. */
   #reconciling: Promise<void> | undefined;
   #hasReconciled = false;
+  /** The check of the default zone that is being made, which all verbs share. */
+  #checkingZone: Promise<void> | undefined;
   /** When the app's tasks are read again after a failure; null: not needed. */
   #readAgainAt: number | null = null;
   /** When they are read again for an omitted task; null: not needed. */
@@ -104,11 +106,33 @@ export class SchedulerEngine {
     return reconciling;
   }
 
-  /** Resolves when the declarations have been read since the start: now, or once more after a failure. */
+  /**
+   * Resolves when the declarations have been read since the start: now, once more after a failure, and again where the default
+   * zone has changed.
+   */
   reconciled(): Promise<void> {
-    if (this.#hasReconciled) return Promise.resolve();
+    if (this.#hasReconciled) {
+      this.#checkingZone ??= this.#checkZone().finally(() => {
+        this.#checkingZone = undefined;
+      });
+      return this.#checkingZone;
+    }
     const isRunning = this.#reconciling !== undefined && this.#readAgainAt === null;
     return isRunning && this.#reconciling ? this.#reconciling : this.reconcile();
+  }
+
+  /** An app may keep the zone of its user in its storage. Never rejects: a failure is reported, and the tasks stay as they are. */
+  async #checkZone(): Promise<void> {
+    const isFixed = this.#app.settings.defaultTimezone === undefined;
+    if (isFixed || this.declared.ids.length === 0 || this.#readAgainAt !== null) return;
+    try {
+      const zone = await readDefaultTimezone(this.#app);
+      if (zone === this.declared.defaultTimezone) return;
+    } catch (error) {
+      this.#unreadable(error);
+      return;
+    }
+    await this.reconcile().catch(() => {});
   }
 
   async #reconcile(): Promise<void> {
@@ -117,11 +141,15 @@ export class SchedulerEngine {
       const share = (taskId: string) => jitterShare(this.store.owner, taskId);
       this.#apply(await readDeclarations(this.#app, share));
     } catch (error) {
-      this.#readAgainAt = this.clock.now() + READ_AGAIN_MS;
-      this.#app.reportUnreadable(error);
-      this.#updateWake();
+      this.#unreadable(error);
       throw error;
     }
+  }
+
+  #unreadable(error: unknown): void {
+    this.#readAgainAt = this.clock.now() + READ_AGAIN_MS;
+    this.#app.reportUnreadable(error);
+    this.#updateWake();
   }
 
   #apply(declared: Declarations): void {

@@ -12,7 +12,7 @@ import type { ScheduledRun, ScheduledTasks } from "./types.ts";
 export type SchedulerSettings = {
   /** The tasks, read at each start and each `reconcile()`. */
   readonly tasks: () => ScheduledTasks | Promise<ScheduledTasks>;
-  /** The time zone of tasks that name none: an IANA name, or an offset such as `+02:00`. */
+  /** The time zone of tasks that name none: an IANA name, or an offset such as `+02:00`. Read at each verb and each wake. */
   readonly defaultTimezone?: () => string | undefined | Promise<string | undefined>;
   /**
    * Which agents run their tasks: `"root"` for agents that are no sub-agents, `"all"` for sub-agents too.

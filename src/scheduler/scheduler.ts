@@ -79,8 +79,8 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * Reads the declarations again, and updates the rows; unchanged declarations write nothing. It happens after each start:
-   * call it when what `tasks()` reads has changed. Inside the host's own `onStart` it replaces the one after the start.
+   * Reads the declarations again, and updates the rows; unchanged declarations write nothing. It happens after each start,
+   * and where the default zone has changed: call it when what `tasks()` reads has changed. Inside the host's own `onStart` it replaces the one after the start.
    *
    * @throws what `tasks()` throws, and a TimeoutError after 10 seconds; it is reported, and tried again after a minute
    */

@@ -29,6 +29,7 @@ export class Declarations {
 
   /** Tasks that a sub-agent declares and does not run, because its scope is "root". */
   outOfScope = 0;
+  defaultTimezone: string | undefined;
 
   /** @throws UnknownTaskError for an id that is not declared */
   check(taskId: string): void {
@@ -55,8 +56,7 @@ export async function readDeclarations(
     called = "getScheduledTasks()";
     const tasks = await settings.tasks();
     called = "getDefaultTimezone()";
-    const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
-    return { scope, tasks, defaultTimezone };
+    return { scope, tasks, defaultTimezone: await zoneFrom(app) };
   });
   const { scope, tasks, defaultTimezone } = await withTimeout(results, TIME_LIMIT_MS).catch(
     (error: unknown) => {
@@ -67,6 +67,7 @@ export async function readDeclarations(
     throw invalidOption("tasks()", tasks, "an object of tasks by their ids");
   }
   const declarations = new Declarations();
+  declarations.defaultTimezone = defaultTimezone;
   if (scope === "root" && isSubAgent) {
     declarations.outOfScope = Object.keys(tasks).length;
     return declarations;
@@ -83,6 +84,22 @@ export async function readDeclarations(
     }
   }
   return declarations;
+}
+
+async function zoneFrom({ settings }: App): Promise<string | undefined> {
+  return (await settings.defaultTimezone?.()) ?? undefined;
+}
+
+/**
+ * Reads the default zone alone.
+ *
+ * @throws what the app's function throws, TimeoutError after 10 seconds
+ */
+export async function readDefaultTimezone(app: App): Promise<string | undefined> {
+  const zone = app.loop.inHostContext(() => zoneFrom(app));
+  return withTimeout(zone, TIME_LIMIT_MS).catch((error: unknown) => {
+    throw error instanceof TimeoutError ? tooLong("getDefaultTimezone()") : error;
+  });
 }
 
 function tooLong(called: string): TimeoutError {

@@ -8,7 +8,7 @@ import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
-import { scheduledTasks } from "./tasks.ts";
+import { defaultTimezones, scheduledTasks } from "./tasks.ts";
 import { makeTools } from "./tools.ts";
 
 export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
@@ -35,6 +35,10 @@ export class AcceptanceChat extends DurableChatAgent<Cloudflare.Env> {
   }
   override getScheduledTasks() {
     return scheduledTasks(this.name);
+  }
+
+  override getDefaultTimezone() {
+    return defaultTimezones.get(this.name);
   }
   override getScheduledTasksScope() {
     return "all" as const;

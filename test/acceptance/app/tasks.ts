@@ -16,6 +16,9 @@ export function scheduledTasks(owner: string) {
   return deployedTasks.get(owner) ?? makeTasks(owner);
 }
 
+/** Default zones of single objects, by name. A test changes them as a user's setting does. */
+export const defaultTimezones = new Map<string, string>();
+
 /** Runs of `note` and `hourly` are received under the name of the object and the task. */
 export function makeTasks(owner: string, ofPrompt: Owner = {}) {
   return defineScheduledTasks({

@@ -8,7 +8,7 @@ import { AGENT_FEATURES, OPTIONS } from "./features.ts";
 import { remember } from "./messages.ts";
 import { HeldModel } from "./model.ts";
 import { receive } from "./receivers.ts";
-import { scheduledTasks } from "./tasks.ts";
+import { defaultTimezones, scheduledTasks } from "./tasks.ts";
 import { makeTools } from "./tools.ts";
 
 export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
@@ -29,6 +29,10 @@ export class AcceptanceThink extends DurableThink<Cloudflare.Env> {
   }
   override getScheduledTasks() {
     return scheduledTasks(this.name) as never;
+  }
+
+  override getDefaultTimezone() {
+    return defaultTimezones.get(this.name);
   }
   override getScheduledTasksScope() {
     return "all" as const;

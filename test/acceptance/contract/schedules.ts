@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { BOUND_MS, type GivenAgent, givenAgent, until } from "../app/given.ts";
 import type { Host } from "../app/hosts.ts";
 import { taskRuns } from "../app/receivers.ts";
-import { deployedTasks, makeTasks, SCHEDULED } from "../app/tasks.ts";
+import { defaultTimezones, deployedTasks, makeTasks, SCHEDULED } from "../app/tasks.ts";
 
 export function schedulesContract(host: Host): void {
   /** An agent whose tasks are armed. */
@@ -54,6 +54,20 @@ export function schedulesContract(host: Host): void {
     const { items } = await schedules.runs("note");
     expect(items).toMatchObject([{ status: "completed", attempts: 1, cause: "trigger" }]);
     expect(taskRuns.count(`${agent.name} note`)).toBe(1);
+  });
+
+  it("S5: the key of a trigger names its run behind 110 newer ones", async () => {
+    const agent = await given();
+    const { schedules } = await agent.capabilities();
+    const { idempotencyKey } = await schedules.trigger("note", { key: "k" });
+    await until(async () => (await schedules.runs("note")).items[0]?.status === "completed");
+    for (let newer = 0; newer < 110; newer++) await schedules.trigger("note");
+    expect(await schedules.trigger("note", { key: "k" })).toMatchObject({
+      idempotencyKey,
+      status: "completed",
+    });
+    const ran = taskRuns.get(`${agent.name} note`).filter((key) => key === idempotencyKey);
+    expect(ran).toHaveLength(1);
   });
 
   it("S2: a daily task fires at the first instant after a gap, and once in a fold", async () => {
@@ -162,6 +176,32 @@ export function schedulesContract(host: Host): void {
     expect(await last.remove("omitted")).toBe(true);
     expect(await last.remove("omitted")).toBe(false);
   });
+
+  it.runIf(host.entry !== "perdure/object")(
+    "S4: a changed getDefaultTimezone() moves the next occurrence without a restart",
+    async () => {
+      using clock = virtualClock({ at: "2027-01-11T00:00:00Z", patience: BOUND_MS });
+      const agent = await given();
+      const { note } = makeTasks(agent.name);
+      defaultTimezones.set(agent.name, "Asia/Tokyo");
+      deployedTasks.set(agent.name, {
+        note: { ...note, schedule: "every day at 12:00" },
+      } as never);
+      await agent.crash();
+      const { schedules } = await agent.capabilities();
+      const next = async () => new Date((await schedules.inspect("note"))?.next ?? 0).toISOString();
+      expect(await next()).toBe("2027-01-11T03:00:00.000Z");
+      defaultTimezones.set(agent.name, "America/New_York");
+      expect(await next()).toBe("2027-01-11T17:00:00.000Z");
+      await clock.advance("18 hours", agent.root);
+      await untilDone(clock, agent, () => taskRuns.count(`${agent.name} note`) === 1);
+      // A wake reads it, too.
+      defaultTimezones.set(agent.name, "Asia/Tokyo");
+      await clock.advance("24 hours", agent.root);
+      await untilDone(clock, agent, () => taskRuns.count(`${agent.name} note`) === 2);
+      expect(await next()).toBe("2027-01-13T03:00:00.000Z");
+    },
+  );
 
   it("S4: an invalid task of a deploy is a problem of that task only", async () => {
     using clock = virtualClock({ patience: BOUND_MS });

@@ -675,6 +675,90 @@ describe("tasks() that never resolves", () => {
   });
 });
 
+describe("a default zone that changes while the object runs", () => {
+  const nine = { schedule: "every day at 09:00" };
+
+  function givenZones(zones: { now: string | (() => never) }) {
+    const record = recorder();
+    let reads = 0;
+    const stage = new TestScheduler({
+      defaultTimezone: () => (typeof zones.now === "string" ? zones.now : zones.now()),
+      tasks: () => {
+        reads++;
+        return { t: task(record.note, nine) };
+      },
+    });
+    return { stage, record, reads: () => reads };
+  }
+
+  it("S4: it moves the next occurrence at the next verb, and an unchanged one reads and writes nothing", async () => {
+    const zones = { now: "Asia/Tokyo" };
+    const { stage, reads } = givenZones(zones);
+    expect(at((await stage.info()).next ?? 0)).toBe(24 * 60);
+    const before = reads();
+    const written = await stage.in(async ({ scheduler, meter }) => {
+      meter.reset();
+      await scheduler.inspect("t");
+      await scheduler.list();
+      return meter.rowsWrittenBy((query) => query.includes("perdure_"));
+    });
+    expect([written, reads()]).toEqual([0, before]);
+    zones.now = "America/New_York";
+    expect(at((await stage.info()).next ?? 0)).toBe(14 * 60);
+    expect((await stage.info()).timezone).toBe("America/New_York");
+    expect(await stage.wakesIn()).toBe(14 * HOUR);
+  });
+
+  it("S3 S4: a wake reads it before it fires, and what is due runs once", async () => {
+    const zones = { now: "UTC" };
+    const { stage, record } = givenZones(zones);
+    await stage.start();
+    zones.now = "America/New_York";
+    await stage.pass(9 * HOUR);
+    await stage.pass(5 * HOUR);
+    expect(record.occurrences).toEqual([9 * 60, 14 * 60]);
+  });
+
+  it("S4: if it cannot be read, the zone that was read before stays, and it is read again after a minute", async () => {
+    const logged = complaints("error");
+    const zones: { now: string | (() => never) } = { now: "Asia/Tokyo" };
+    const { stage } = givenZones(zones);
+    await stage.start();
+    zones.now = () => {
+      throw new Error("no database");
+    };
+    expect(at((await stage.info()).next ?? 0)).toBe(24 * 60);
+    await stage.info();
+    expect(logged().filter((text) => text.includes("no database"))).toHaveLength(1);
+    expect(await stage.wakesIn()).toBe(MINUTE);
+    zones.now = "America/New_York";
+    await stage.pass(MINUTE);
+    expect(at((await stage.info()).next ?? 0)).toBe(14 * 60);
+  });
+
+  it("S4: getDefaultTimezone() that waits for its own scheduler does not hold its verbs forever", async () => {
+    complaints("error");
+    let object: { readonly scheduler: Scheduler } | undefined;
+    let isWaiting = false;
+    const stage = new TestScheduler({
+      born: (born) => {
+        object = born;
+      },
+      defaultTimezone: async () => {
+        if (isWaiting) await object?.scheduler.list();
+        return "UTC";
+      },
+      tasks: () => ({ t: task(noop, nine) }),
+    });
+    await stage.start();
+    const timeouts = hastened(10_000);
+    isWaiting = true;
+    expect((await stage.info()).state).toBe("active");
+    expect(timeouts()).toBeGreaterThan(0);
+    isWaiting = false;
+  });
+});
+
 describe("the first reconcile", () => {
   it("S4: the first reconcile follows the host's own start", async () => {
     const found: ScheduledTasks = { t: task(noop) };
