@@ -1,4 +1,4 @@
-/** Schedules against a model: time, pauses, triggers, backfills, skipped occurrences and crashes. */
+/** Schedules against a model: time, pauses, triggers, backfills, skipped occurrences, deploys that omit the task, and crashes. */
 
 import fc from "fast-check";
 import { capabilitiesOf } from "perdure/agent";
@@ -11,12 +11,13 @@ import { deployedTasks, type makeTasks, SCHEDULED } from "../app/tasks.ts";
 import { playSequences, type Subject } from "./sequences.ts";
 
 type Command =
-  | { readonly op: "pause" | "resume" | "skip" | "crash" }
+  | { readonly op: "pause" | "resume" | "skip" | "crash" | "omit" | "declare" }
   | { readonly op: "trigger"; readonly key: number }
   | { readonly op: "pass" | "backfill"; readonly hours: number };
 
 const commands: fc.Arbitrary<Command> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ op: fc.constantFrom("pause", "resume", "skip", "crash") }) },
+  { weight: 2, arbitrary: fc.record({ op: fc.constantFrom("omit", "declare", "declare") }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("trigger"), key: fc.nat({ max: 3 }) }) },
   {
     weight: 4,
@@ -36,6 +37,8 @@ class ScheduleModel {
   readonly triggers = new Set<number>();
   /** The next occurrence; null while the task is paused. */
   next: number | null;
+  /** Whether the last deploy has omitted the task. */
+  isOmitted = false;
 
   constructor(
     private readonly first: number,
@@ -54,6 +57,14 @@ class ScheduleModel {
     this.#leaveKnown();
   }
 
+  /** Occurrences that passed while the task was omitted do not run. */
+  declare(now: number): void {
+    if (!this.isOmitted) return;
+    this.isOmitted = false;
+    if (this.next === null) return;
+    this.next = Math.max(this.next, this.#after(now));
+  }
+
   skip(): number | null {
     const skipped = this.next;
     if (skipped === null) return null;
@@ -64,7 +75,7 @@ class ScheduleModel {
 
   pass(now: number): void {
     this.now = now;
-    while (this.next !== null && this.next <= now) {
+    while (!this.isOmitted && this.next !== null && this.next <= now) {
       this.runs.set(this.next, "completed");
       this.next += HOUR;
     }
@@ -94,13 +105,16 @@ class ScheduleModel {
 class ScheduleSubject implements Subject<Command> {
   readonly #agent: GivenAgent;
   readonly #model: ScheduleModel;
+  readonly #tasks: ReturnType<typeof makeTasks>;
 
   private constructor(
     agent: GivenAgent,
     first: number,
+    tasks: ReturnType<typeof makeTasks>,
     private readonly clock: VirtualClock,
   ) {
     this.#agent = agent;
+    this.#tasks = tasks;
     this.#model = new ScheduleModel(first, clock.now());
   }
 
@@ -113,14 +127,24 @@ class ScheduleSubject implements Subject<Command> {
       handler: ({ idempotencyKey }: { idempotencyKey: string }) =>
         taskRuns.receive(name, idempotencyKey),
     };
-    deployedTasks.set(name, { [TASK]: task } as unknown as ReturnType<typeof makeTasks>);
+    const tasks = { [TASK]: task } as unknown as ReturnType<typeof makeTasks>;
+    deployedTasks.set(name, tasks);
     const found = await capabilitiesOf(await agent.verbs()).schedules.inspect(TASK);
-    return new ScheduleSubject(agent, Number(found?.next), clock);
+    return new ScheduleSubject(agent, Number(found?.next), tasks, clock);
   }
 
   async perform(command: Command): Promise<void> {
     const { schedules } = capabilitiesOf(await this.#agent.verbs());
+    const isOfObject = ["omit", "declare", "pass", "crash"].includes(command.op);
+    if (this.#model.isOmitted && !isOfObject) return;
     switch (command.op) {
+      case "omit":
+        await this.#deploy({} as never);
+        this.#model.isOmitted = true;
+        return;
+      case "declare":
+        await this.#deploy(this.#tasks);
+        return this.#model.declare(this.clock.now());
       case "pause":
         await schedules.pause(TASK);
         return this.#model.pause();
@@ -151,6 +175,12 @@ class ScheduleSubject implements Subject<Command> {
     }
   }
 
+  async #deploy(tasks: ReturnType<typeof makeTasks>): Promise<void> {
+    deployedTasks.set(this.#agent.name, tasks);
+    await this.#agent.crash();
+    await capabilitiesOf(await this.#agent.verbs()).schedules.list();
+  }
+
   look = (): Promise<object> =>
     afterRestart(async () => {
       const { schedules } = capabilitiesOf(await this.#agent.verbs());
@@ -161,7 +191,7 @@ class ScheduleSubject implements Subject<Command> {
         .filter(({ status }) => status === "completed")
         .map(({ idempotencyKey }) => idempotencyKey);
       return {
-        next: task?.next,
+        next: task ? task.next : "omitted",
         runs: items
           .filter(({ cause }) => cause !== "trigger")
           .map(({ scheduledFor, status }) => [scheduledFor, status])
@@ -173,7 +203,7 @@ class ScheduleSubject implements Subject<Command> {
     });
 
   expected = (): object => ({
-    next: this.#model.next,
+    next: this.#model.isOmitted ? "omitted" : this.#model.next,
     runs: [...this.#model.runs].toSorted(([one], [other]) => one - other),
     triggers: [...this.#model.triggers].map(() => "completed"),
     hasEachEffectOnce: true,
