@@ -8,6 +8,8 @@ import type { Action, FINDINGS } from "./catalog.ts";
 
 /** Shorter waits are what a limit is for. */
 const LONG_MS = 5 * 60_000;
+/** A pause that was forgotten. */
+const FORGOTTEN_MS = 7 * 86_400_000;
 /** A person who waits for an answer has given up by then. */
 const LATE_MS = 60 * 60_000;
 /** Money is nearly used. */
@@ -125,7 +127,7 @@ const limitPaused: Rule = ({ states, waits }, now) => {
     return {
       code: "limit-paused",
       ...of(state),
-      severity: own.length > 0 ? "warning" : "info",
+      severity: own.length > 0 || now - pausedAt >= FORGOTTEN_MS ? "warning" : "info",
       title: `The ${nameOf(state)} is paused since ${at(pausedAt, now)}: ${line(reason)}`,
       evidence: { count: Math.max(1, ids.length), since: pausedAt, ids },
       cause: "An operator or the app has paused it for all agents.",

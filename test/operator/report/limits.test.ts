@@ -76,6 +76,8 @@ describe("limits", () => {
     const paused = { ...acme, pausedAt: NOW - MINUTE, reason: "a\nloop" };
     const own = { ...waits, why: "paused" } as const;
     expect(found({ states: [paused] })).toMatchObject([{ is: "limit-paused info" }]);
+    const forgotten = { ...paused, pausedAt: NOW - 7 * 24 * 60 * MINUTE };
+    expect(found({ states: [forgotten] })).toMatchObject([{ is: "limit-paused warning" }]);
     expect(found({ states: [paused], waits: [own] })).toMatchObject([
       {
         is: "limit-paused warning",
