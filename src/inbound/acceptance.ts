@@ -90,6 +90,7 @@ export class Acceptor {
     const known = store.find(arrival.source, arrival.id);
     const attempt = { ...request, replay, known, writes: store.writes };
     if (request.ended) return this.#end(attempt);
+    if (request.held !== undefined) return this.#hold(attempt, request.held);
     if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
     if (!call) {
       if (known?.verdict === "accepted") return this.#repeat(attempt, undefined);
@@ -130,6 +131,21 @@ export class Acceptor {
       ...(result !== undefined && { result }),
       ...(known.error && !hasOtherBody(attempt) && { isUnfinished: true }),
     };
+  }
+
+  /** (new) → held. An arrival that a replay has accepted or filtered stays so. No wait gets it. */
+  #hold(attempt: Attempt, reason: string): Acceptance {
+    const { known } = attempt;
+    const error = handlerFailure(reason);
+    if (known) this.store().repeat(known.seq, hasOtherBody(attempt));
+    else {
+      const failure = { name: error.name.slice(0, 200), message: error.message };
+      this.#write(attempt, known, { verdict: "held", calls: [], error: failure });
+    }
+    if (known?.verdict === "accepted" || known?.verdict === "filtered")
+      return { verdict: "duplicate" };
+    this.#announce("held", attempt, failureOf(error));
+    return { verdict: "held" };
   }
 
   /** The handler has called nothing. */

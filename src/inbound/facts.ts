@@ -35,7 +35,10 @@ type Repeats = {
 };
 
 export type InboundFacts = {
-  readonly counts: Readonly<Record<StoredVerdict, number>>;
+  /** `held` is left out where there are none. */
+  readonly counts: Readonly<Record<Exclude<StoredVerdict, "held">, number>> & {
+    readonly held?: number;
+  };
   /** Newest first. */
   readonly failed: readonly FailedArrival[];
   readonly repeats: readonly Repeats[];
@@ -53,7 +56,11 @@ type Row = {
 };
 
 export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
-  const counts = { accepted: 0, filtered: 0, refused: 0 };
+  const counts: Record<Exclude<StoredVerdict, "held">, number> & { held?: number } = {
+    accepted: 0,
+    filtered: 0,
+    refused: 0,
+  };
   const failed: FailedArrival[] = [];
   // The tables are made with the first arrival, and those that a new version adds with the first one after it.
   const query =
@@ -69,7 +76,7 @@ export function inboundFacts(sql: SqlStorage, now: number): InboundFacts {
   );
   for (const row of rows) {
     const { source, id, verdict, storedAt, error } = row;
-    counts[verdict]++;
+    counts[verdict] = (counts[verdict] ?? 0) + 1;
     if (now - storedAt < REPEATED_MS) count(repeats, row);
     const acceptedSince = accepted.get(source) ?? 0;
     if (verdict === "accepted" && error === null) accepted.set(source, acceptedSince + 1);

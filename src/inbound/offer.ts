@@ -33,7 +33,7 @@ export type Offered = {
 export const handlers = new Map<string, Handler>();
 
 /** Of several calls, the arrival has the first of these. */
-const VERDICTS = ["accepted", "filtered", "duplicate", "refused"] as const;
+const VERDICTS = ["accepted", "filtered", "duplicate", "held", "refused"] as const;
 
 /**
  * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the arrival is accepted if

@@ -71,6 +71,7 @@ const REQUEST = optionsOf<AcceptRequest>()({
     args: list(z.unknown(), { max: 100 }),
   }).optional(),
   refusal: text({ empty: true }).optional(),
+  held: text({ empty: true }).optional(),
   ended: z.literal(true).optional(),
 });
 
@@ -87,6 +88,7 @@ export type Request = {
   readonly text: string | undefined;
   readonly call: AcceptRequest["call"];
   readonly refusal: string | undefined;
+  readonly held: string | undefined;
   readonly ended: true | undefined;
 };
 
@@ -99,12 +101,12 @@ export function readRefused(request: RefusedRequests): RefusedRequests {
 
 /** @throws InvalidArrivalError */
 export function readRequest(request: unknown): Request {
-  const { arrival, call, refusal, ended } = readOptions(REQUEST, request, "request", make);
-  if ([call, refusal, ended].filter((one) => one !== undefined).length > 1) {
-    const problem = "expected one of call, refusal and ended, or none";
+  const { arrival, call, refusal, held, ended } = readOptions(REQUEST, request, "request", make);
+  if ([call, refusal, held, ended].filter((one) => one !== undefined).length > 1) {
+    const problem = "expected one of call, refusal, held and ended, or none";
     throw make("request", invalidMessage("request", "with more than one of them", problem));
   }
-  return { arrival: arrival as RawArrival, text: textOf(arrival.body), call, refusal, ended };
+  return { arrival: arrival as RawArrival, text: textOf(arrival.body), call, refusal, held, ended };
 }
 
 function textOf(body: Json | undefined): string | undefined {

@@ -35,6 +35,8 @@ export type AcceptRequest = {
   };
   /** Why the handler failed: the arrival is stored as refused. */
   readonly refusal?: string;
+  /** Why nothing shows who sent it: the arrival is stored, and neither its handler nor a waiting workflow gets it. */
+  readonly held?: string;
   /** The handler has ended: sent where an answer had `isUnfinished`. */
   readonly ended?: true;
 };
@@ -43,9 +45,10 @@ export type AcceptRequest = {
  * - `accepted`: it has started something, or a workflow waited for it;
  * - `duplicate`: it was accepted before, and nothing was run again;
  * - `filtered`: its handler has called nothing, and no workflow waits for it;
- * - `refused`: the agent or the handler refused it. The sender may send it again.
+ * - `refused`: the agent or the handler refused it. The sender may send it again;
+ * - `held`: nothing shows who sent it. It is stored, and only a replay runs its handler.
  */
-export type Verdict = "accepted" | "duplicate" | "filtered" | "refused";
+export type Verdict = "accepted" | "duplicate" | "filtered" | "refused" | "held";
 
 /** The agent's answer. What the call has thrown is a value: an RPC that throws has not reached the agent. */
 export type Acceptance =

@@ -10,6 +10,7 @@ export const NEXT = {
   filtered: ["refused", "accepted"],
   refused: ["filtered", "accepted"],
   accepted: [],
+  held: ["filtered", "refused", "accepted"],
 } as const satisfies Record<StoredVerdict, readonly StoredVerdict[]>;
 
 export const VERDICTS = Object.keys(NEXT) as StoredVerdict[];

@@ -237,7 +237,7 @@ export class InboundStore {
     const { first, last } = this.#range({ since, until: undefined });
     const { sql } = this.storage;
     const query = sql.exec<{ seq: number }>(
-      `SELECT seq FROM perdure_inbound WHERE seq BETWEEN ? AND ? AND +source = ifnull(?, source) AND body_bytes > 0
+      `SELECT seq FROM perdure_inbound WHERE seq BETWEEN ? AND ? AND +source = ifnull(?, source) AND body_bytes > 0 AND verdict <> 'held'
        ORDER BY seq DESC LIMIT ?`,
       first,
       last,
@@ -276,7 +276,7 @@ export class InboundStore {
     if (source !== undefined) only("+source = ?", source);
     if (verdicts) only("verdict IN (SELECT value FROM json_each(?))", JSON.stringify(verdicts));
     if (type !== undefined) only("type = ?", type);
-    if (isUnfinished) where.push("error IS NOT NULL");
+    if (isUnfinished) where.push("error IS NOT NULL AND verdict <> 'held'");
     const query = `SELECT ${COLUMNS} FROM perdure_inbound WHERE ${where.join(" AND ")} ORDER BY seq ${order}`;
     return this.storage.sql.exec<Row>(query, ...values);
   }

@@ -215,6 +215,7 @@ describe("verdicts", () => {
     accepted: note,
     refused: refuse,
     filtered: (sent) => ({ arrival: sent }),
+    held: (sent) => ({ arrival: sent, held: "UnauthenticatedError: no results" }),
   };
   const verdicts = Object.keys(steps) as StoredVerdict[];
 

@@ -44,6 +44,51 @@ const listed = (stub: InboundStub, source: string) =>
 
 afterEach(() => handlers.clear());
 
+describe("a held arrival", () => {
+  const held = "UnauthenticatedError: it has no results of the server mx";
+  const match = { waitId: "w1", workflow: { name: "W", id: "1" } };
+
+  it("I7: runs nothing and closes no wait before a replay, which runs it once", async () => {
+    const { source, stub, of } = given((arrival, agent) => agent.note(arrival.id), {
+      matchWaits: () => [match],
+    });
+    const arrival = of("d1");
+    for (let attempt = 0; attempt < 2; attempt++)
+      expect(await accept(stub, { arrival, held })).toEqual({ verdict: "held" });
+    expect(await notesOf(stub)).toEqual([]);
+    expect(await inspect(stub, "d1", source)).toMatchObject({
+      verdict: "held",
+      duplicates: 1,
+      calls: [],
+      error: { name: "UnauthenticatedError", message: "it has no results of the server mx" },
+    });
+    const recent = () =>
+      inside(stub, ({ inbound }) => [...inbound.recent({ since: 0, source, limit: 9 }).arrivals]);
+    expect(await recent()).toEqual([]);
+    // Only a replay that names it.
+    expect(await replayMany(stub, { source })).toMatchObject({ replayed: 0 });
+    expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
+    expect(await notesOf(stub)).toEqual(["d1"]);
+    expect((await inspect(stub, "d1", source))?.calls).toMatchObject([
+      { kind: "wait", waitId: "w1" },
+      { kind: "method", verb: "note" },
+    ]);
+    // The sender's own retry.
+    expect(await accept(stub, { arrival, held })).toEqual({ verdict: "duplicate" });
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I2: runs when it comes again with results, and is replayed with others of its verdict", async () => {
+    const { source, stub, of } = given((arrival, agent) => agent.note(arrival.id));
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, { arrival: of(id), held });
+    const again = await accept(stub, call(of("d1"), "note", ["with results"]));
+    expect(again).toMatchObject({ verdict: "accepted" });
+    const page = await replayMany(stub, { source, verdict: "held" });
+    expect(page).toMatchObject({ replayed: 2, accepted: 2 });
+    expect(await notesOf(stub)).toEqual(["with results", "d2", "d3"]);
+  });
+});
+
 describe("inbound.replay()", () => {
   it("I7: a refused arrival is offered under its own id, and accepted once", async () => {
     const { source, stub, of } = given((arrival, agent) => agent.note(JSON.stringify(arrival)));

@@ -6,6 +6,7 @@ import type { InboundFilter } from "../types.ts";
 export const FINDINGS = {
   "inbound-refused": "starts",
   "inbound-unfinished": "starts",
+  "inbound-held": "starts",
   "inbound-poison": "starts",
   "inbound-duplicates": "starts",
   "inbound-requests-refused": "starts",

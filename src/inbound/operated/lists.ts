@@ -30,7 +30,7 @@ export const LISTS: {
     },
     filters: {
       source: "text",
-      verdict: ["accepted", "filtered", "refused"],
+      verdict: ["accepted", "filtered", "refused", "held"],
       type: "text",
       since: "time",
       until: "time",

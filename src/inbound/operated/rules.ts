@@ -22,7 +22,8 @@ const WINDOW_MS = 24 * 3_600_000;
 type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
 type Rule = operated.Rule<InboundFacts, Finding>;
 
-const isPoison = ({ acceptedSince }: FailedArrival) => acceptedSince >= POISON_AFTER;
+const isPoison = ({ acceptedSince, verdict }: FailedArrival) =>
+  acceptedSince >= POISON_AFTER && verdict !== "held";
 
 /** Why arrivals have failed. */
 type Failure = {
@@ -51,11 +52,21 @@ const FAILURES = {
   },
   "inbound-unfinished": {
     isOf: (one, now) =>
-      one.verdict !== "refused" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
+      one.verdict === "accepted" && !isPoison(one) && now - one.storedAt >= UNFINISHED_MS,
     what: (_, __, since) => ["The handler of ", `has not ended since ${since}`],
     cause: "Some of its calls are done, and a later one has failed or was interrupted",
     fix: "First correct what the error names, then replay them: the calls that are done are not run again.",
     link: ({ source }) => ({ filter: `source:${source}` }),
+  },
+  "inbound-held": {
+    isOf: ({ verdict }) => verdict === "held",
+    what: (_, count, since) => [
+      "",
+      `${verb(count, "is", "are")} held since ${since}: nothing shows who sent ${verb(count, "it", "them")}`,
+    ],
+    cause: "The receiving server has not said whether From is genuine",
+    fix: "Correct authenticationServer of email() if the server has another name. Look at them before you replay them: From may be forged.",
+    link: ({ source }) => ({ filter: `source:${source} verdict:held` }),
   },
   "inbound-poison": {
     isOf: isPoison,

@@ -22,7 +22,7 @@ import { readAlerts, writeAlerts } from "./store.ts";
 /** An app's getScheduledTasks() that hangs must not hold the alarm. */
 const CHECK_TIMEOUT_MS = 20_000;
 const FAILED =
-  /^(submission:(error|retry)|outbox:dead|scheduler:(failed|invalid)|inbound:refused|workflow:errored)$/;
+  /^(submission:(error|retry)|outbox:dead|scheduler:(failed|invalid)|inbound:(refused|held)|workflow:errored)$/;
 
 export class Alerts extends Capability {
   /** Whether a finding was announced and is not over. */

@@ -53,6 +53,28 @@ describe("findings of arrivals", () => {
     await gone(agent, "inbound-unfinished", later);
   });
 
+  it("inbound-held: arrivals of unknown senders are found until they are replayed", async () => {
+    const agent = givenAgent();
+    const held = "UnauthenticatedError: it has no results of the server mx";
+    for (const id of ["d1", "d2"])
+      await agent.callKernel("acceptArrival", { arrival: arrival(id), held });
+    const finding = await found(agent, "inbound-held");
+    expect(finding.title).toMatch(
+      /^2 arrivals of github are held since \d\d:\d\d UTC: nothing shows who sent them\.$/,
+    );
+    expect(finding).toMatchObject({
+      severity: "error",
+      evidence: { count: 2, ids: ["github/d2", "github/d1"] },
+      fix: { action: { do: "replay", filter: { source: "github", verdict: "held" } } },
+    });
+    const report = await reportOf(agent);
+    expect(codesIn(report)).toEqual(["inbound-held"]);
+    expect(report.counts.inbound).toEqual({ accepted: 0, filtered: 0, refused: 0, held: 2 });
+    for (const id of ["d1", "d2"])
+      await agent.callKernel("acceptArrival", call(arrival(id), "submitMessages", hello()));
+    await gone(agent, "inbound-held");
+  });
+
   it("inbound-poison: one that fails while later ones of its source succeed is found apart", async () => {
     const agent = givenAgent();
     await agent.callKernel("acceptArrival", call(arrival("bad"), "notThere"));

@@ -13,6 +13,8 @@ export type AuthenticationResults = {
 export type Authentication = AuthenticationResults & {
   /** Whether the domain of From has sent the e-mail: DMARC passes; without a DMARC policy, an aligned DKIM or SPF. */
   readonly isAuthentic: boolean;
+  /** Set where the server has no result of SPF, DKIM or DMARC. */
+  readonly isUnverified?: true;
 };
 
 const NONE: Authentication = { spf: "none", dkim: "none", dmarc: "none", isAuthentic: false };
@@ -41,9 +43,9 @@ export function authenticationOf(
 ): Authentication {
   const header = headerOf(headers, "authentication-results");
   const found = header === undefined ? undefined : parseResults(header);
-  if (!found || found.server !== server.toLowerCase() || !PLAIN_SENDER.test(envelopeFrom)) {
-    return NONE;
-  }
+  // Such a sender can have changed or hidden what the server wrote.
+  if (!PLAIN_SENDER.test(envelopeFrom)) return NONE;
+  if (found?.server !== server.toLowerCase()) return { ...NONE, isUnverified: true };
   const of = (method: string) => found.results.filter((each) => each.method === method);
   const dkim = of("dkim");
   const passed = dkim.filter(({ result }) => result === "pass");
@@ -56,6 +58,8 @@ export function authenticationOf(
     dkim: passed[0]?.result ?? dkim[0]?.result ?? "none",
     dmarc: policy?.result ?? "none",
   };
+  // Of a server that has only sealed or forwarded it.
+  if (dmarc.length + dkim.length + of("spf").length === 0) return { ...NONE, isUnverified: true };
   const isFrom = policy?.properties.get("header.from") === fromDomain?.toLowerCase();
   if (fromDomain === undefined || !policy || !isFrom) return { ...results, isAuthentic: false };
   if (policy.result !== "none") return { ...results, isAuthentic: policy.result === "pass" };

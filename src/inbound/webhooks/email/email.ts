@@ -60,6 +60,14 @@ export type EmailOptions<Body, Target> = SourceOptions<Body, Target> &
      */
     readonly authenticationServer?: string;
     /**
+     * What happens to an e-mail of which `authenticationServer` has said nothing, as no header of it is there. `"hold"`: the
+     * agent stores it, its handler does not run, a finding of the health report says so, and `inbound.replay()` runs the
+     * handler. The sending server gets a temporary error: if it tries again when there are results, the e-mail is handled.
+     * `"refuse"`: as `refused` says.
+     * @default "hold"
+     */
+    readonly unverified?: "hold" | "refuse";
+    /**
      * What happens to an e-mail that can never be accepted: not authenticated, too large, malformed, or not as the schema
      * expects it. `"reject"` lets its sender know, `"drop"` does not. It is logged in both cases.
      * @default "reject"
@@ -88,7 +96,15 @@ export type EmailOptions<Body, Target> = SourceOptions<Body, Target> &
   };
 
 const NAMES = [
-  ...["schema", "binding", "from", "authentication", "authenticationServer", "refused"],
+  ...[
+    "schema",
+    "binding",
+    "from",
+    "authentication",
+    "authenticationServer",
+    "unverified",
+    "refused",
+  ],
   ...["automatic", "maxBytes", "maxAttachmentBytes", "timeout"],
 ];
 /** https://developers.cloudflare.com/email-routing/limits/ */
@@ -103,6 +119,11 @@ const MAX_HOPS = 50;
 const MAX_REFERENCE_CHARS = 8_000;
 
 type Settings = Omit<EmailOptions<never, unknown>, "agent" | "handle" | "schema">;
+
+/** It is stored. */
+class HeldError extends Error {
+  override readonly name = "HeldError";
+}
 
 /** Nothing proves that the domain of From has sent the e-mail. */
 class UnauthenticatedError extends Error {
@@ -136,15 +157,19 @@ export function email<Target, Body = EmailBody>(options: EmailOptions<Body, Targ
   return async (message, env) => {
     let arrival: RawArrival | undefined;
     try {
-      arrival = await arrivalIn(message, settings);
-      if (arrival === undefined) return;
-      const { verdict, error } = await receive(arrival, env, timeoutMs);
+      const received = await arrivalIn(message, settings);
+      if (received === undefined) return;
+      arrival = received.arrival;
+      const { held } = received;
+      const { verdict, error } = await receive(arrival, env, timeoutMs, { held });
       if (verdict === "refused") throw error;
+      if (verdict === "held") throw new HeldError(held);
     } catch (error) {
       logRefused(name, arrival?.id ?? "", error);
       const reason = reasonOf(error);
       if (reason === undefined) {
-        const text = "The e-mail was not accepted now. The sending server tries again.";
+        const end = error instanceof HeldError ? "stored, and not handled" : "not accepted";
+        const text = `The e-mail was ${end} now. The sending server tries again.`;
         throw new Error(text, { cause: error });
       }
       if (settings.isRejecting) message.setReject(reason);
@@ -179,6 +204,7 @@ function settingsOf(options: Settings) {
     sender: from,
     server: authenticationServer,
     isStrict: oneOf("authentication", "dmarc", "none", options.authentication),
+    isHolding: oneOf("unverified", "hold", "refuse", options.unverified),
     isRejecting: oneOf("refused", "reject", "drop", options.refused),
     isIgnoring: oneOf("automatic", "ignore", "accept", options.automatic),
     maxBytes: countOf("maxBytes", maxBytes, MAX_BYTES),
@@ -196,6 +222,12 @@ function reasonOf(error: unknown): string | undefined {
   return error instanceof InvalidBodyError ? "Message was not accepted" : undefined;
 }
 
+type Received = {
+  readonly arrival: RawArrival;
+  /** Why nothing shows who sent it. */
+  readonly held: string | undefined;
+};
+
 /**
  * The arrival, or undefined for an e-mail that is ignored.
  *
@@ -204,7 +236,7 @@ function reasonOf(error: unknown): string | undefined {
 async function arrivalIn(
   message: ForwardableEmailMessage,
   settings: ReturnType<typeof settingsOf>,
-): Promise<RawArrival | undefined> {
+): Promise<Received | undefined> {
   const raw = await rawOf(message, settings.maxBytes);
   const email = parseMime(raw);
   const { headers } = email;
@@ -213,12 +245,13 @@ async function arrivalIn(
   const isLoop = from !== undefined && own.includes(from);
   if (isLoop || hopsOf(headers) > MAX_HOPS) return undefined;
   if (settings.isIgnoring && isAutomatic(message.from, from, headers)) return undefined;
-  const { isAuthentic, ...authentication } = authenticationOf(headers, {
+  const { isAuthentic, isUnverified, ...authentication } = authenticationOf(headers, {
     server: settings.server,
     envelopeFrom: message.from,
     fromDomain: from?.slice(from.lastIndexOf("@") + 1),
   });
-  if (settings.isStrict && !isAuthentic) {
+  const isHeld = settings.isStrict && settings.isHolding && isUnverified === true;
+  if (settings.isStrict && !isAuthentic && !isHeld) {
     const { spf, dkim, dmarc } = authentication;
     throw new UnauthenticatedError(`spf=${spf}, dkim=${dkim}, dmarc=${dmarc}`);
   }
@@ -226,7 +259,12 @@ async function arrivalIn(
   const id = await sha256Hex([messageId, from, message.to].join("\n"));
   const { maxAttachmentBytes } = settings;
   const body = bodyOf(email, message, authentication, { maxAttachmentBytes, thread: id });
-  return rawArrivalOf({ source: settings.name, id, type: "" }, body as unknown as Json, raw);
+  const about = { source: settings.name, id, type: "" };
+  const arrival = await rawArrivalOf(about, body as unknown as Json, raw);
+  // The headers of servers differ in each attempt of the sending server.
+  const hash = await sha256Hex(JSON.stringify({ ...body, authentication: null }));
+  const held = `UnauthenticatedError: it has no results of the server ${settings.server}`;
+  return { arrival: { ...arrival, hash }, held: isHeld ? held : undefined };
 }
 
 /** @throws EmailTooLargeError as soon as there are more bytes */

@@ -108,7 +108,7 @@ export function channel<Target>(
     const waitUntil = (work: Promise<unknown>) => ctx.waitUntil(work);
     const work = events.map(async ({ event }) => {
       const arrival = await arrivalIn(name, event);
-      const offered = await receive(arrival, env, timeoutMs, waitUntil);
+      const offered = await receive(arrival, env, timeoutMs, { waitUntil });
       if (offered.verdict === "refused") logRefused(name, arrival.id, offered.error);
       return offered;
     });

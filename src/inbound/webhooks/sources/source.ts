@@ -49,13 +49,17 @@ export type SenderParts = Pick<Arrival, "reply" | "click">;
  * Offers an arrival to its agent. Never rejects.
  *
  * @param timeoutMs after this, the agent counts as unreachable. It may still accept the arrival: a later one is a duplicate
- * @param waitUntil gets the work, which continues after the time limit
+ * @param options.waitUntil gets the work, which continues after the time limit
+ * @param options.held why nothing shows who sent it: its handler does not run
  */
 export type Receive = (
   received: RawArrival,
   env: object,
   timeoutMs: number,
-  waitUntil?: (work: Promise<unknown>) => void,
+  options?: {
+    readonly waitUntil?: (work: Promise<unknown>) => void;
+    readonly held?: string | undefined;
+  },
 ) => Promise<Offered>;
 
 /**
@@ -79,7 +83,11 @@ export function sourceOf<Body, Target>(
     handle: async (received, agent) =>
       options.handle?.(await arrivalOf(received), agent as NonNullable<Awaited<Target>>),
   });
-  const receive = async (received: RawArrival, env: object): Promise<Offered> => {
+  const receive = async (
+    received: RawArrival,
+    env: object,
+    held: string | undefined,
+  ): Promise<Offered> => {
     let arrival: Arrival<Body>;
     try {
       arrival = await arrivalOf(received);
@@ -93,17 +101,28 @@ export function sourceOf<Body, Target>(
       return { verdict: "refused", error, isUnreachable: true };
     }
     if (agent === null || agent === undefined) return { verdict: "filtered" };
+    if (held !== undefined) return hold(received, held, agent as unknown as AcceptsArrivals);
     const handle = async (_: RawArrival, caller: object) =>
       options.handle?.(arrival, caller as NonNullable<Awaited<Target>>);
     return offer({ handle }, received, agent as unknown as AcceptsArrivals);
   };
-  return async (received, env, timeoutMs, waitUntil) => {
-    const work = receive(received, env);
+  return async (received, env, timeoutMs, { waitUntil, held } = {}) => {
+    const work = receive(received, env, held);
     waitUntil?.(work);
     return withTimeout(work, timeoutMs).catch((error: unknown) => {
       return { verdict: "refused", error, isUnreachable: true };
     });
   };
+}
+
+async function hold(arrival: RawArrival, held: string, agent: AcceptsArrivals): Promise<Offered> {
+  try {
+    const { verdict } = await agent.callKernel("acceptArrival", { arrival, held });
+    // A duplicate was accepted by a replay.
+    return { verdict: verdict === "duplicate" ? verdict : "held" };
+  } catch (error) {
+    return { verdict: "refused", error, isUnreachable: true };
+  }
 }
 
 async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Json): Promise<Body> {

@@ -113,15 +113,67 @@ describe("email()", () => {
 
 describe("refusals of email()", () => {
   it.each([
-    ["no results", ""],
     ["DMARC fails", results({ dmarc: "fail" })],
     ["another domain", results({ from: "other.example" })],
-    ["another server", results().replace("mx.cloudflare.net", "mx.evil.example")],
+    ["no DMARC", "Authentication-Results: mx.cloudflare.net; spf=pass smtp.mailfrom=a@example.org"],
     ["a forged header below", `${results({ dmarc: "fail" })}\n${results()}`],
   ])("rejects an e-mail that is not authenticated: %s", async (_, authentication) => {
     const { rejected } = await receive(emailOf({ authentication }));
     expect(rejected).toBe("Message could not be authenticated");
     expect(agent.requests).toEqual([]);
+  });
+
+  const unverified: [string, string][] = [
+    ["no header", ""],
+    ["the seal of a list alone", "ARC-Authentication-Results: i=1; mx.cloudflare.net; arc=none"],
+    ["no method but arc", "Authentication-Results: mx.cloudflare.net; arc=none"],
+    ["another server", results().replace("mx.cloudflare.net", "mx2.cloudflare.net")],
+    ["a header that is malformed", "Authentication-Results: mx.cloudflare.net (; dmarc=pass"],
+  ];
+  it.each(unverified)(
+    "holds an e-mail without results, and asks for another attempt: %s",
+    async (_, authentication) => {
+      const text = emailOf({ authentication });
+      await expect(receive(text)).rejects.toThrow("was stored");
+      expect(agent.requests).toEqual([
+        {
+          arrival: expect.objectContaining({
+            source: "email",
+            body: expect.objectContaining({ from: "ann@example.org" }),
+          }),
+          held: "UnauthenticatedError: it has no results of the server mx.cloudflare.net",
+        },
+      ]);
+      expect(logged.join()).toContain("HeldError");
+      // The sending server tries again, and the header is back.
+      const { rejected } = await receive(emailOf());
+      expect(rejected).toBeUndefined();
+      const [held, accepted] = agent.requests.map(({ arrival }) => [arrival.id, arrival.hash]);
+      expect(accepted).toEqual(held);
+      expect(agent.accepted.size).toBe(1);
+    },
+  );
+
+  it("lets an e-mail without results go that a replay has accepted", async () => {
+    agent.next.push({ verdict: "duplicate" });
+    const { rejected } = await receive(emailOf({ authentication: "" }));
+    expect(rejected).toBeUndefined();
+  });
+
+  it.each(unverified)("rejects it where the option says so: %s", async (_, authentication) => {
+    const { rejected } = await receive(emailOf({ authentication }), { unverified: "refuse" });
+    expect(rejected).toBe("Message could not be authenticated");
+    expect(agent.requests).toEqual([]);
+    expect(() => receiver({ unverified: "keep" as never })).toThrow(/"hold" or "refuse"/);
+  });
+
+  it("rejects an e-mail whose sender could have hidden the results", async () => {
+    const { rejected } = await receive(
+      emailOf({ authentication: "" }),
+      {},
+      { from: '"a;b"@example.org' },
+    );
+    expect(rejected).toBe("Message could not be authenticated");
   });
 
   it("accepts every sender with authentication `none`, and still reports the results", async () => {
@@ -133,7 +185,7 @@ describe("refusals of email()", () => {
 
   it("drops what it refuses where the option says so, and logs it without its text", async () => {
     const text = emailOf({ authentication: "", body: "SECRET" });
-    const { rejected } = await receive(text, { refused: "drop" });
+    const { rejected } = await receive(text, { refused: "drop", unverified: "refuse" });
     expect(rejected).toBeUndefined();
     expect(logged.join()).toContain("UnauthenticatedError: spf=none");
     expect(logged.join()).not.toContain("SECRET");
