@@ -32,6 +32,9 @@ export type Offered = {
 /** All sources of this Worker by name, for replays. A later one replaces an earlier one of the same name. */
 export const handlers = new Map<string, Handler>();
 
+/** The names of the secrets of this Worker's receivers, by the names of their endpoints, for health reports. */
+export const receiverSecrets = new Map<string, readonly string[]>();
+
 /** Of several calls, the arrival has the first of these. */
 const VERDICTS = ["accepted", "filtered", "duplicate", "held", "refused"] as const;
 

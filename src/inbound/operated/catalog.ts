@@ -10,6 +10,7 @@ export const FINDINGS = {
   "inbound-poison": "starts",
   "inbound-duplicates": "starts",
   "inbound-requests-refused": "starts",
+  "inbound-secret-missing": "starts",
 } as const satisfies FindingCatalog;
 
 export const COUNTS = { inbound: { accepted: 0, filtered: 0, refused: 0 } };

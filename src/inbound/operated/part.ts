@@ -9,17 +9,21 @@ import {
   type ItemVerb,
   operatedPart,
 } from "../../core/operated/part.ts";
+import { secretIn } from "../../core/secrets.ts";
+import { withTimeout } from "../../core/timeout.ts";
 import type { Kernel } from "../../kernel/index.ts";
 import type { InstalledInbound } from "../feature.ts";
 import type { Inbound } from "../inbound.ts";
+import { receiverSecrets } from "../offer.ts";
 import { INBOUND_FILTER } from "../options.ts";
 import type { ACTIONS, Filters } from "./catalog.ts";
-import { INBOUND_RULES } from "./rules.ts";
+import { INBOUND_RULES, type LockedEndpoint } from "./rules.ts";
 
 /** The agent as these actions see it. */
 type Operated = {
   readonly agent: { readonly inbound: Pick<Inbound, "inspect" | "replay"> };
   readonly capabilities: Pick<Kernel, "features">;
+  readonly env: object;
 };
 
 /** Arrivals that are replayed before the time is looked at again. */
@@ -28,6 +32,20 @@ const REPLAYED_AT_A_TIME = 10;
 /** @throws FeatureNotInstalledError */
 function logOf({ capabilities }: Operated): Inbound {
   return (capabilities.features.get("inbound", "The action replay") as InstalledInbound).log;
+}
+
+/** A Secrets Store that hangs must not hold the report. */
+const SECRET_TIMEOUT_MS = 2_000;
+
+/** The receivers of this Worker that have none of their secrets: the modules that make them run where the agent runs, too. */
+async function lockedEndpoints(env: object): Promise<LockedEndpoint[]> {
+  const read = (name: string) =>
+    withTimeout(secretIn(env, name), SECRET_TIMEOUT_MS).catch(() => "unknown");
+  const all = Array.from(receiverSecrets, async ([source, secrets]) => {
+    const values = await Promise.all(secrets.map(read));
+    return values.some((value) => value !== undefined) ? [] : [{ source, secrets }];
+  });
+  return (await Promise.all(all)).flat();
 }
 
 const replay: ItemVerb<Operated, OnOne<typeof ACTIONS>> = {
@@ -92,7 +110,9 @@ export const PARTS = {
   inbound: operatedPart({
     answers: ["starts"],
     facts: async (operated: Operated, now) =>
-      operated.capabilities.features.has("inbound") ? logOf(operated).facts(now) : undefined,
+      operated.capabilities.features.has("inbound")
+        ? { ...(await logOf(operated).facts(now)), locked: await lockedEndpoints(operated.env) }
+        : undefined,
     rules: INBOUND_RULES,
     summary: ({ counts }) => ({
       counts: { inbound: counts },

@@ -2,6 +2,7 @@
 
 import type * as operated from "../../core/operated/part.ts";
 import { at, line, plural, verb } from "../../core/operated/text.ts";
+import { shownName } from "../../core/secrets.ts";
 import type { FailedArrival, InboundFacts } from "../facts.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
 
@@ -20,7 +21,9 @@ const FEW_REFUSED = 5;
 const WINDOW_MS = 24 * 3_600_000;
 
 type Finding = operated.Finding<keyof typeof FINDINGS, Action>;
-type Rule = operated.Rule<InboundFacts, Finding>;
+/** An endpoint of a receiver without any of its secrets. */
+export type LockedEndpoint = { readonly source: string; readonly secrets: readonly string[] };
+type Rule = operated.Rule<InboundFacts & { readonly locked: readonly LockedEndpoint[] }, Finding>;
 
 const isPoison = ({ acceptedSince, verdict }: FailedArrival) =>
   acceptedSince >= POISON_AFTER && verdict !== "held";
@@ -170,4 +173,27 @@ const requestsRefused: Rule = ({ refused }, now) =>
       };
     });
 
-export const INBOUND_RULES: readonly Rule[] = [...failures, inboundDuplicates, requestsRefused];
+const secretMissing: Rule = ({ locked }) =>
+  locked.map(({ source, secrets }): Finding => {
+    const names = secrets.map((name) => shownName(name) ?? "(not shown)").join(", ");
+    const [first = ""] = secrets;
+    return {
+      code: "inbound-secret-missing",
+      about: source,
+      severity: "error",
+      title: `The endpoint ${line(source)} answers 503 to each request: this Worker has no secret ${names}.`,
+      evidence: { count: secrets.length, ids: [] },
+      cause: "The secret was never set, was deleted, is empty, or has another name.",
+      fix: {
+        text: `Set it (wrangler secret put ${shownName(first) ?? "<its name>"}), then let the sender send them again.`,
+      },
+      link: { view: "inbound", filter: `source:${source}` },
+    };
+  });
+
+export const INBOUND_RULES: readonly Rule[] = [
+  ...failures,
+  inboundDuplicates,
+  requestsRefused,
+  secretMissing,
+];

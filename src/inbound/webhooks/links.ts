@@ -53,6 +53,7 @@ export function links(options: LinksOptions): SelfAnswering {
   return {
     name: "links",
     path,
+    bindings: secrets,
     respond: async (request, env) => {
       const answer = await answerTo(request, env, { secrets, clock }).catch(answerOfError);
       if (answer.status === 403 || answer.status >= 500) {

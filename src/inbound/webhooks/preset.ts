@@ -146,6 +146,8 @@ export type Endpoint = {
   readonly maxBytes: number;
   readonly timeLimit: number;
   readonly tolerance: number;
+  /** Tells an agent how many requests were refused, where no other one is told. Set once the requests are counted. */
+  tell?(agent: object, ctx: Incoming["ctx"]): void;
   readonly options: EndpointOptions<Json, object | null | undefined> & {
     /** Of senders with buttons. */
     readonly approvals?: ApprovalClicks;
@@ -156,6 +158,7 @@ export type Endpoint = {
 export type SelfAnswering = {
   readonly name: string;
   readonly path: string;
+  readonly bindings: readonly string[];
   /** Never rejects. */
   respond(request: Request, env: object): Promise<Response>;
 };

@@ -3,7 +3,7 @@
 import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
-import { handlers, isNameless, offer } from "../offer.ts";
+import { handlers, isNameless, offer, receiverSecrets } from "../offer.ts";
 import type { AcceptsArrivals, RawArrival, Verdict } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
@@ -17,6 +17,7 @@ import {
   type SelfAnswering,
 } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
+import { countedByAny } from "./refusals.ts";
 import { misconfigured, unavailable } from "./secrets.ts";
 import { type Bytes, sha256Hex, type Verified } from "./verify.ts";
 
@@ -47,13 +48,15 @@ const FILTERED = { status: 200, verdict: "filtered" } as const;
 export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): Receiver {
   // Paths begin with "/", and names do not.
   const byKey = new Map<string, Endpoint | SelfAnswering>();
-  for (const endpoint of endpoints) {
-    if (!endpoint?.path)
-      throw invalid("endpoint", endpoint, "what a preset returns, each as an argument");
+  for (const given of endpoints) {
+    if (!given?.path)
+      throw invalid("endpoint", given, "what a preset returns, each as an argument");
+    const endpoint = "respond" in given || given.tell ? given : countedByAny(given);
     for (const key of [endpoint.name, endpoint.path]) {
       if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
       byKey.set(key, endpoint);
     }
+    receiverSecrets.set(endpoint.name, endpoint.bindings);
     if ("respond" in endpoint) continue;
     handlers.set(endpoint.name, {
       ...endpoint,
@@ -172,6 +175,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   reception.arrival = arrival;
   const agent = await options.agent(arrival, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
+  reception.tell?.(agent, reception.ctx);
   const handle = async (_: RawArrival, calls: object) => run(reception, received, arrival, calls);
   const offered = await offer({ handle }, received, agent as AcceptsArrivals);
   const { verdict, result, error, retryAfter } = offered;

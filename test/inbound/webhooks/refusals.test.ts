@@ -9,7 +9,7 @@ import {
   links,
   webhooks,
 } from "../../../src/inbound/webhooks/index.ts";
-import { FakeContext, hmacHex, post } from "./fakes.ts";
+import { FakeAgent, FakeContext, hmacHex, post } from "./fakes.ts";
 
 const SECRET = "It's a Secret to Everybody";
 const bindings = { SECRET };
@@ -116,6 +116,54 @@ describe("refused requests", () => {
     await vi.advanceTimersByTimeAsync(10_000);
     await Promise.all(ctx.works);
     expect(told).toEqual([]);
+  });
+
+  const find: readonly [string, (arrival: { readonly body: unknown }) => unknown][] = [
+    ["the arrival's", () => keeper],
+    ["the arrival's, as a promise", async () => keeper],
+  ];
+  it.each(find)(
+    "H7: without a wrapper, the agent that needs no arrival counts: %s",
+    async (_, agent) => {
+      const hooks = webhooks(
+        github({ secret: "SECRET", name, path: "/hooks/x", agent: agent as () => typeof keeper }),
+      );
+      await refuse(hooks, 7);
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(told).toEqual([{ source: name, reason: "signature", count: 7 }]);
+      await Promise.all(ctx.works);
+    },
+  );
+
+  it("H1, H7: a refused request selects no agent, and the agent of the next arrival counts", async () => {
+    const selected: unknown[] = [];
+    const agent = new FakeAgent();
+    const counting = Object.assign(agent, {
+      callKernel: async (verb: string, request: never) => {
+        if (verb === "countRefused") told.push(request);
+        else return FakeAgent.prototype.callKernel.call(agent, "acceptArrival", request);
+      },
+    });
+    const hooks = webhooks(
+      github({
+        secret: "SECRET",
+        name,
+        path: "/hooks/x",
+        agent: ({ body }) => {
+          selected.push(body);
+          return counting as unknown as FakeAgent;
+        },
+      }),
+    );
+    await refuse(hooks, 6);
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect([selected, told]).toEqual([[], []]);
+    const signature = `sha256=${await hmacHex(SECRET, "{}")}`;
+    const headers = { "x-hub-signature-256": signature, "x-github-delivery": "1" };
+    await hooks(post("/hooks/x", "{}", headers), bindings, ctx);
+    await Promise.all(ctx.works);
+    expect(selected).toEqual([{}]);
+    expect(told).toEqual([{ source: name, reason: "signature", count: 6 }]);
   });
 
   it("refuses what is no endpoint, and no function", () => {

@@ -1,6 +1,10 @@
 /** What the report finds wrong with arrivals. */
 
-import { describe, expect, it } from "vitest";
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { receiverSecrets } from "../../../src/inbound/offer.ts";
+import { custom, webhooks } from "../../../src/inbound/webhooks/index.ts";
 import { message, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { codesIn, found, givenAgent, gone, HOUR, inside, MINUTE, reportOf } from "./support.ts";
@@ -73,6 +77,33 @@ describe("findings of arrivals", () => {
     for (const id of ["d1", "d2"])
       await agent.callKernel("acceptArrival", call(arrival(id), "submitMessages", hello()));
     await gone(agent, "inbound-held");
+  });
+
+  it("inbound-secret-missing: a receiver of this Worker without its secret is found", async () => {
+    const agent = givenAgent();
+    const receiver = (name: string, secret: string | string[]) =>
+      webhooks(custom({ name, secret, scheme: "token", header: "x-token", agent: () => null }));
+    receiver("shut", ["SHUT_NEW", "SHUT_OLD"]);
+    receiver("open", ["SHUT_NEW", "HOOK_SECRET"]);
+    const request = new Request("https://x.example/hooks/shut", {
+      method: "POST",
+      body: "{}",
+      headers: { "content-type": "application/json", "x-token": "a" },
+    });
+    const hooks = receiver("shut", ["SHUT_NEW", "SHUT_OLD"]);
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expect((await hooks(request, env, createExecutionContext()))?.status).toBe(503);
+    const finding = await found(agent, "inbound-secret-missing");
+    expect(finding).toMatchObject({
+      about: "shut",
+      severity: "error",
+      title:
+        "The endpoint shut answers 503 to each request: this Worker has no secret SHUT_NEW, SHUT_OLD.",
+      fix: { text: expect.stringContaining("wrangler secret put SHUT_NEW") },
+    });
+    expect(codesIn(await reportOf(agent))).toEqual(["inbound-secret-missing"]);
+    receiverSecrets.clear();
+    await gone(agent, "inbound-secret-missing");
   });
 
   it("inbound-poison: one that fails while later ones of its source succeed is found apart", async () => {

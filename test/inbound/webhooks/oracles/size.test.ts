@@ -8,9 +8,9 @@ import { minified } from "../../../../bench/bundle.ts";
 
 const SRC = path.join(import.meta.dirname, "../../../../src");
 const PRESETS = path.join(SRC, "inbound/webhooks/presets");
-const LIMIT = 5_400;
+const LIMIT = 5_900;
 /** Above the limit: three schemes, and the URLs that are signed with forms. A little more than what they have. */
-const LIMITS: Readonly<Record<string, number>> = { custom: 5_600, twilio: 5_550 };
+const LIMITS: Readonly<Record<string, number>> = { custom: 6_100, twilio: 6_100 };
 
 /** The exported functions of each preset, e.g. `github`. */
 const presets = readdirSync(PRESETS).flatMap((file) => {
