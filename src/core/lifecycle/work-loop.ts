@@ -9,12 +9,14 @@
  */
 
 import {
+  getCurrentAgent,
   LifecycleCapability,
   type LifecycleJobContext,
   type LifecycleRouteContext,
   type LifecycleServices,
 } from "agents/lifecycle";
 import { type Clock, earliest } from "../clock.ts";
+import { InvalidOptionError, invalidMessage } from "../options/options.ts";
 import { type AgentPath, type AlarmState, Wake, type WakesVerb } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */
@@ -134,6 +136,20 @@ export class WorkLoop {
 }
 
 /** Gives a module its work loop, and passes jobs and routed messages to its wake. */
+/** The Lifecycle installs its `alarm` unless the object has one, and then no wake arrives. That of an Agent drives the Lifecycle. */
+function refuseOwnAlarm(object: object | undefined): void {
+  if (!object || "keepAlive" in object) return;
+  const own = Object.getOwnPropertyDescriptor(object, "alarm");
+  // The Lifecycle's is not enumerable, as no field of a class is.
+  if (own ? !own.enumerable : !("alarm" in object)) return;
+  const problem =
+    "it replaces that of the Lifecycle, and no wake of Perdure arrives. Rename it to onAlarm(), or use Scheduler of agents/schedules";
+  throw new InvalidOptionError(
+    "alarm",
+    invalidMessage("alarm()", `of ${object.constructor.name}`, problem),
+  );
+}
+
 export abstract class Capability extends LifecycleCapability {
   protected readonly loop: WorkLoop;
 
@@ -156,7 +172,9 @@ export abstract class Capability extends LifecycleCapability {
     return this.loop.wake;
   }
 
+  /** @throws InvalidOptionError for a plain object with an `alarm()` of its own */
   override async onStart(): Promise<void> {
+    await this.lifecycle.runInHostContext(() => refuseOwnAlarm(getCurrentAgent().agent));
     await this.wake.restore();
   }
 
