@@ -98,7 +98,8 @@ export abstract class AgentVerbs {
   /**
    * Accepts a turn durably, and returns when `onSubmissionStatus()` has returned for `pending`. The same idempotency key is
    * accepted once.
-   * @param options.output a schema: the submission ends with an `output` that matches it. Over RPC pass `jsonSchemaOf(schema)`
+   * @param options.output a schema: the submission ends with an `output` that matches it. Over RPC pass
+   *   `jsonSchemaOf(schema)`: a schema of Zod is a bare DataCloneError of the platform there
    * @example
    * const { submissionId } = await this.submitMessages([message], { output: z.object({ city: z.string() }) });
    * const ended = await this.waitForSubmission(submissionId);
