@@ -115,11 +115,14 @@ type LifecycleEvent = { readonly agent: string; readonly name: string } & (
 function listen(): void {
   if (isListening) return;
   isListening = true;
-  subscribe("agents:lifecycle", (message) => {
-    const event = message as LifecycleEvent;
-    const known = byAddress.get(`${event.agent}/${event.name}`);
-    if (known) observe(event, known.instance, known.instances.observer);
-  });
+  // The SDK chooses the channel by the type of the event: statuses of submissions are those of messages.
+  for (const channel of ["agents:lifecycle", "agents:message"]) {
+    subscribe(channel, (message) => {
+      const event = message as LifecycleEvent;
+      const known = byAddress.get(`${event.agent}/${event.name}`);
+      if (known) observe(event, known.instance, known.instances.observer);
+    });
+  }
 }
 
 function observe({ type, payload }: LifecycleEvent, instance: Instance, observer: Observer): void {

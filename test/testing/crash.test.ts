@@ -120,6 +120,14 @@ describe("a planted defect is found, and only where it has an effect", () => {
     });
   });
 
+  it("L2: a status that follows an end is found", async () => {
+    const report = await crashAtEveryWrite(scenario("revives"));
+    const problems = report.wrong.flatMap((point) => point.problems);
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^L2 .*: completed was followed by running$/),
+    );
+  });
+
   it("L1: a submission that never ends is found", async () => {
     // The time of a play is over as soon as its turn hangs. Others have a minute, also on a busy machine.
     const realNow = performance.now.bind(performance);

@@ -3,6 +3,7 @@
  * word of the object's name says. The crash kit has to find each of them.
  */
 
+import type { LifecycleServices } from "agents/lifecycle";
 import type { Destination } from "../../src/kernel/outbox/index.ts";
 import { metered, type StorageObserver } from "../../src/testing/index.ts";
 import { LedgerObject } from "../support/objects/ledger-object.ts";
@@ -42,6 +43,7 @@ export class PlantedObject extends LedgerObject {
       this.#sql(`UPDATE perdure_submissions SET output = '"late"' WHERE settled_at IS NOT NULL`);
     }
     if (this.#defect === "renames") this.#putAgain();
+    if (this.#defect === "revives") this.#reportAgain();
     if (this.#defect === "endless" && this.#sql("SELECT 1 FROM perdure_submissions").length > 0) {
       this.turns.run = () => {
         hanging.add(this.ctx.id.name ?? "");
@@ -59,6 +61,16 @@ export class PlantedObject extends LedgerObject {
     const say = this.turns.say.bind(this.turns);
     this.turns.say = (thread, id, text) => say(thread, `${id}~${this.#life}`, text);
     this.turns.inspectConversation = async () => ({ applied: "none", hasEffects: false });
+  }
+
+  /** Ended submissions run again, as their events say. */
+  #reportAgain(): void {
+    const { lifecycle } = this.submissions as unknown as { lifecycle: LifecycleServices };
+    const ended =
+      "SELECT submission_id AS id FROM perdure_submissions WHERE settled_at IS NOT NULL";
+    for (const { id } of this.#sql(ended))
+      for (const status of ["completed", "running"])
+        lifecycle.events.emit("submission:status", { submissionId: String(id), status });
   }
 
   #putAgain(): void {
