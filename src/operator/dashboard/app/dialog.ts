@@ -12,12 +12,10 @@ import type { ActionButton } from "./views.ts";
 type Running = {
   readonly ref: AgentRef;
   readonly button: ActionButton;
-  /** For a filter: how many a dry run has counted; undefined while it counts. */
+  /** How many a dry run has counted: items of a filter, or steps that a restart runs again. Undefined while it counts. */
   readonly expected?: number | undefined;
   /** The first of them. */
   readonly rows?: NonNullable<OperateResult["rows"]>;
-  /** What a restart runs again. */
-  readonly runsAgain?: OperateResult["runsAgain"];
   readonly isBulk: boolean;
   readonly state: "asking" | "working" | "ended";
   readonly count: number;
@@ -58,14 +56,15 @@ export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
 /** For a restart: lists what runs again. */
 async function previewOne(mine: number, ref: AgentRef, action: Action): Promise<void> {
   if (!definitionOf(action.do).repeats) return;
-  change(mine, { runsAgain: undefined, error: undefined });
+  change(mine, { expected: undefined, error: undefined });
   await attempt(mine, async () => {
     const { runsAgain, failed } = await client.act(ref, {
       action,
       reason: "Dry run",
       dryRun: true,
     });
-    change(mine, { runsAgain, error: failed[0]?.error });
+    const rows = runsAgain?.steps.map(({ name, kind }) => ({ id: name, error: kind })) ?? [];
+    change(mine, { expected: runsAgain?.count, rows, error: failed[0]?.error });
   });
 }
 
@@ -191,8 +190,7 @@ export function ActionDialog() {
     <form onSubmit=${submit} onChange=${changed}>
       <h2 id="dialog-title">${button.label}</h2>
       <div class="target"><p><b>${verb}</b> in ${ref.agent}/${ref.name}. ${definitionOf(verb).does}</p><${Value} of=${target} isOwn /></div>
-      ${isBulk && state === "asking" && html`<${Preview} of=${running} />`}
-      ${!isBulk && state === "asking" && definitionOf(verb).repeats && html`<${Again} of=${running} />`}
+      ${(isBulk || definitionOf(verb).repeats) && state === "asking" && html`<${Preview} of=${running} />`}
       ${state !== "ended" && html`<${Fields} ...${button} />`}
       ${state !== "ended" && html`<label>Reason<textarea name="reason" required maxlength="500" rows="2" autofocus></textarea></label>`}
       ${state === "working" && html`<p role="status">${isBulk ? `${count} of ${expected ?? "?"} done…` : "Working…"}</p>`}
@@ -209,22 +207,13 @@ export function ActionDialog() {
 }
 
 /** What would change, and a warning where that is not what the finding has counted. */
-function Preview({ of: { button, expected, rows = [], count, error } }: { of: Running }) {
-  const { expects = expected } = button;
+function Preview({ of: { button, isBulk, expected, rows = [], count, error } }: { of: Running }) {
+  const { expects = expected } = isBulk ? button : {};
   if (expected === undefined)
     return html`<p role="status">${error ? "" : `Counting… ${count}`}</p>`;
-  return html`<p role="status">${expected} would change.</p>
+  return html`<p role="status">${expected} ${isBulk ? "would change" : "steps run again"}.</p>
     ${expected !== expects && html`<p class="problem" role="alert">The finding has counted ${expects}. Look at what would change, or load the report again.</p>`}
     <ul class="messages">${rows.map((each) => html`<li key=${each.id}>${each.id}${each.error && `: ${each.error.slice(0, MAX_TEXT)}`}</li>`)}${expected > rows.length && html`<li>and ${expected - rows.length} more</li>`}</ul>`;
-}
-
-/** What a restart runs again, before it is done. */
-function Again({ of: { runsAgain, error } }: { of: Running }) {
-  if (!runsAgain) return html`<p role="status">${error ? "" : "Looking at its steps…"}</p>`;
-  const { from, steps, count, isComplete } = runsAgain;
-  const where = from === null ? "From its beginning" : `From ${from}`;
-  return html`<p role="status">${where}, ${count === 0 ? "no step runs again" : `${count} run again`}.${isComplete ? "" : " The platform has not listed its steps: others may run again."}</p>
-    <ul class="messages">${steps.map(({ name, kind }) => html`<li key=${name}>${name} (${kind})</li>`)}</ul>`;
 }
 
 function outcomeText(outcome: string | undefined, count: number): string {
