@@ -86,6 +86,8 @@ export type WorkflowHistory = {
   /** The Workflow's binding. */
   readonly workflow: string;
   readonly workflowId: string;
+  /** The Workflow's name on the platform, where a step of Perdure has recorded it. Under another name the run is not found. */
+  readonly deployedAs?: string | undefined;
   readonly version: Version;
   readonly status: string;
   readonly startedAt: number;

@@ -69,10 +69,12 @@ export function versions<const Classes extends Readonly<Record<string, WorkflowC
       const { instanceId: workflowId } = event;
       const inAgent = agentOf(ctx, env, event);
       const begun = { workflowId, version: newest, changes };
-      const begin = () =>
-        inAgent((agent, workflowName) =>
+      const begin = async () => ({
+        ...(await inAgent((agent, workflowName) =>
           agent.callKernel("deployments.begin", { ...begun, workflowName }),
-        );
+        )),
+        deployedAs: event.workflowName,
+      });
       const start = await durably(step, "perdure:version", begin);
       const kept = await repeated(() =>
         inAgent((agent, name) => agent.callKernel("deployments.continues", name, workflowId)),

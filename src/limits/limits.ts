@@ -4,7 +4,12 @@ import { monotonic, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Feature, Kernel } from "../kernel/index.ts";
-import { installGate, limitWaits, startedTurns, waitInMemory } from "../kernel/submissions/internal.ts";
+import {
+  installGate,
+  limitWaits,
+  startedTurns,
+  waitInMemory,
+} from "../kernel/submissions/internal.ts";
 import { Capacity } from "./capacity.ts";
 import { LimitControls } from "./controls.ts";
 import {

@@ -69,12 +69,13 @@ export abstract class DurableWorkflow<
     if (!isOrigin(given)) throw notStarted(this, given);
     const { perdure: origin, params } = given;
     this.#origin = origin;
-    const { instanceId } = event;
+    const { instanceId, workflowName: deployedAs } = event;
     const agent = () => this.agent as unknown as StepAgent;
     const steps = withSteps(this.env, step, {
       agent,
       workflowName: origin.workflow,
       workflowId: instanceId,
+      deployedAs,
       run: runOf(step),
     });
     const work = () => run.call(this, { ...event, payload: params as Params }, steps);

@@ -190,10 +190,12 @@ async function submitChunks(
   const submissionIds: (string | null)[] = [];
   for (let chunk = 0; submissionIds.length < count; chunk++) {
     const request = () => requestFrom(submissionIds.length);
-    const open = async () =>
-      (await agent()).callKernel("openWait", { ...asked, request: request() });
+    const open = async () => {
+      const opened = (await agent()).callKernel("openWait", { ...asked, request: request() });
+      return { ...((await opened) as BatchReceipt), deployedAs: prompts.deployedAs };
+    };
     const receipt = await durably(step, batchStepName(name, batch, `submit-${chunk}`), open);
-    submissionIds.push(...(receipt as BatchReceipt).submissionIds);
+    submissionIds.push(...receipt.submissionIds);
   }
   return submissionIds;
 }

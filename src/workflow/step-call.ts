@@ -20,6 +20,8 @@ export type StepCall<Agent = StepAgent> = {
   readonly starter?: StepCall["agent"];
   readonly workflowName: string;
   readonly workflowId: string;
+  /** The Workflow's name on the platform. Receipts hold it, so that a check finds a Workflow that was renamed. */
+  readonly deployedAs: string;
   /** Identifies this run of the workflow for a kind of wait, see {@link runOf}. */
   readonly run: (kind: string) => Promise<string>;
   readonly name: string;

@@ -68,7 +68,7 @@ export class ThinkWorkflow<
 
   protected override extendStep(
     step: AgentWorkflowStep,
-    _event: AgentWorkflowEvent<Params>,
+    { workflowName: deployedAs }: AgentWorkflowEvent<Params>,
   ): ThinkWorkflowStep {
     this.#stub = super.agent;
     const run = runOf(step, () => this.#locate(step));
@@ -76,6 +76,7 @@ export class ThinkWorkflow<
       agent: () => this.agent as unknown as StepAgent,
       workflowName: this.workflowName,
       workflowId: this.workflowId,
+      deployedAs,
       run,
     });
   }

@@ -62,7 +62,7 @@ export async function openWait<Receipt extends object = WaitReceipt>(
       ...(again && { refuses: again.refuses }),
     });
     const receipt = plain(await opening) as Receipt | null;
-    return receipt && { ...receipt, at: Date.now() };
+    return receipt && { ...receipt, at: Date.now(), deployedAs: call.deployedAs };
   };
   const undo = async (receipt: Timed<Receipt> | null) => {
     if (receipt && "waitId" in receipt) await rollback?.(String(receipt.waitId));

@@ -5,12 +5,32 @@ import { z } from "zod";
 import { Budget } from "../../src/deploy/history/budget.ts";
 import { platformHistory } from "../../src/deploy/history/platform.ts";
 import { ask } from "../../src/testing/index.ts";
+import type { ThinkWorkflowStep } from "../../src/workflow/index.ts";
+import { until } from "../support/given.ts";
 import { historyAt, historyIn } from "../support/workflows/histories.ts";
 import { givenScriptedWorkflow } from "../support/workflows/scripted-workflow.ts";
 
 const Ticket = z.object({ title: z.string() });
 
 describe("the history of a run", () => {
+  it.each<[string, (step: ThinkWorkflowStep) => Promise<unknown>, string]>([
+    ["an approval", (step) => step.approval("apply"), "apply:approval-wait"],
+    ["a prompt", (step) => step.prompt("file", { prompt: ask({ delayMs: 60_000 }) }), "file:wait"],
+    [
+      "a batch",
+      (step) => step.promptAll("files", ["a"], { prompt: () => ask({ delayMs: 60_000 }) }),
+      "wait",
+    ],
+  ])("has the name of its Workflow on the platform, recorded by %s", async (_, body, name) => {
+    await using workflow = await givenScriptedWorkflow(body);
+    await workflow.start();
+    const history = await until(async () => {
+      const found = await historyIn(workflow.agent, workflow.id);
+      return found.platform.some((each) => each.name.endsWith(name)) && found;
+    });
+    expect(history.deployedAs).toBe("scripted");
+  });
+
   it("has the steps of the platform with their outputs, and what they have asked of the agent", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       await step.do("load", async () => ({ rows: [1, 2] }));

@@ -2,7 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
-import type { WorkflowClass } from "../../src/deploy/index.ts";
+import type { CallsKernel } from "../../src/core/calls.ts";
+import type { WorkflowClass, WorkflowHistory } from "../../src/deploy/index.ts";
 import { outputOf, pauseAndResume, reached } from "../support/engine.ts";
 import { until } from "../support/given.ts";
 import { agentOf, classOf, deploy, deployed, objectClass, ticket, versions } from "./deployed.ts";
@@ -75,6 +76,19 @@ describe("a run", () => {
     expect(await old.output()).toEqual(by("seven"));
     expect(await young.output()).toEqual(by("eight"));
     expect(await young.steps(3)).toEqual(["perdure:version-1", "first-1", "second-1"]);
+  });
+
+  test("records the name of its Workflow with its version, of which its history has no other record", async () => {
+    deploy("a", router({ "7": SEVEN }));
+    const run = await given();
+    await run.start();
+    const calls = run.agent() as unknown as CallsKernel<{
+      "deployments.history"(id: string): Promise<WorkflowHistory>;
+    }>;
+    const history = await calls.callKernel("deployments.history", run.id);
+    expect(history).toMatchObject({ workflow: "DEPLOYED_WORKFLOW", deployedAs: "deployed" });
+    await run.go();
+    expect(await run.output()).toEqual(by("seven"));
   });
 
   test("that began before its class had a version continues by `unversioned`", async () => {

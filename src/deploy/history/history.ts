@@ -29,10 +29,12 @@ export async function historyOf(
   const { steps: recorded, params = null, status } = await platformHistory(find, budget);
   const steps = [...recorded.values()].slice(0, MOST_STEPS);
   const asked = await askedSteps(kernel, steps, budget);
+  const names = steps.map(({ output }) => (Object(output) as { deployedAs?: unknown }).deployedAs);
   const start = steps.find(({ name }) => name === VERSION_STEP)?.output;
   return {
     workflow: workflowName,
     workflowId,
+    deployedAs: names.find((name) => typeof name === "string"),
     version: (start as RunStart | undefined)?.version ?? null,
     status: status ?? tracked.status,
     startedAt: tracked.createdAt.getTime(),

@@ -52,7 +52,7 @@ export async function play({ Class, record, env, answers, deadline }: PlayOption
     payload: fromTypedJson(history.params, (type) => step.note(`the params (${type})`)),
     timestamp: new Date(history.startedAt),
     instanceId: history.workflowId,
-    workflowName: history.workflow,
+    workflowName: history.deployedAs ?? history.workflow,
   };
   let end: Play["end"] | undefined;
   // Also for code that imports `env`.

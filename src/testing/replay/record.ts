@@ -37,6 +37,7 @@ const HISTORY = z.looseObject(
   {
     workflow: text(),
     workflowId: text(),
+    deployedAs: text().optional(),
     version: text().nullable(),
     status: text(),
     startedAt: TIME,

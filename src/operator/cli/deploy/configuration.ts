@@ -1,6 +1,7 @@
 /** What the configuration and the sources of the new code cannot take of open work: classes, bindings, migrations. Without I/O. */
 
 import path from "node:path";
+import { preview } from "../../../core/json.ts";
 import { isPlainObject } from "../../../core/options/options.ts";
 import type { OpenItem } from "../../../deploy/index.ts";
 import { isClass } from "../project/classes.ts";
@@ -29,6 +30,7 @@ export function checkConfiguration(
   const problems: Problem[] = [];
   const notChecked: NotChecked[] = [];
   const bound = boundNames(project.settings);
+  const names = deployedNames(snapshot);
   for (const agent of snapshot.agents) {
     if (agent.work.length === 0) continue;
     const found = agents.classOf(agent.agent);
@@ -46,6 +48,7 @@ export function checkConfiguration(
     notChecked.push(...workflowsElsewhere(project, agent, bound));
     problems.push(...bindingProblems(project, agent, bound));
     problems.push(...raceProblems(project, agent));
+    problems.push(...renamedWorkflows(project, agent, names));
   }
   return { problems, notChecked };
 }
@@ -169,6 +172,39 @@ function raceProblems(project: NewProject, { agent, name, histories }: AgentWork
     const about = { agent, name, kind: "workflow", id, version, severity: "warning" } as const;
     const text = `${file}:${line} calls ${call}: a replay of the run may take another branch.`;
     return [{ ...about, problem: "race", text, remedy: RACE_REMEDY }];
+  });
+}
+
+/** The name of each Workflow, by its binding, as the latest run has recorded it. */
+function deployedNames({ agents }: Snapshot): ReadonlyMap<string, string> {
+  const histories = agents.flatMap((each) => each.histories);
+  return new Map(
+    histories
+      .toSorted((one, other) => one.startedAt - other.startedAt)
+      .flatMap(({ workflow, deployedAs }): [string, string][] =>
+        deployedAs === undefined ? [] : [[workflow, deployedAs]],
+      ),
+  );
+}
+
+/** Runs belong to the name of their Workflow: under another one, the agent finds none of them. */
+function renamedWorkflows(
+  { settings, file }: NewProject,
+  { agent, name, histories }: AgentWork,
+  names: ReadonlyMap<string, string>,
+): Problem[] {
+  const config = path.basename(file);
+  const configured = new Map(
+    recordsOf(settings.workflows).map((each) => [each.binding, each.name]),
+  );
+  return histories.flatMap(({ workflow, workflowId: id, version, deployedAs }): Problem[] => {
+    const was = deployedAs ?? names.get(workflow);
+    const is = configured.get(workflow);
+    if (was === undefined || typeof is !== "string" || is === was) return [];
+    const text = `The Workflow ${workflow} was named ${preview(was)}, and is ${preview(is)} in ${config}: the platform has its runs under the old name, so nothing reaches them.`;
+    const remedy = `Keep "name": ${JSON.stringify(was)} for the binding ${workflow}, or give the new name a binding of its own until the old runs have ended.`;
+    const about = { agent, name, kind: "workflow", id, version } as const;
+    return [{ ...about, problem: "workflow-renamed", severity: "error", text, remedy }];
   });
 }
 

@@ -44,6 +44,36 @@ it("finds nothing where all that open work needs is there", () => {
   expect(found(CONFIG)).toEqual({ problems: [], texts: "", notChecked: [] });
 });
 
+it("finds a Workflow whose name has changed, also for a run that has not recorded it", () => {
+  const changed = { ...CONFIG, workflows: [{ ...CONFIG.workflows[0], name: "help-tickets" }] };
+  const foundIn = (config: object, names: readonly (string | undefined)[]) => {
+    const folder = project({ "wrangler.jsonc": JSON.stringify(config), "src/index.ts": SOURCE });
+    const code = newProject(folder, undefined);
+    const histories = names.map((deployedAs, nth) =>
+      historyOf("TICKETS", `w-${nth}`, { params: {}, startedAt: nth, deployedAs }),
+    );
+    const work = histories.map(({ workflowId }) => itemOf("workflow", workflowId));
+    const snapshot = snapshotOf([agentWork("Desk", "main", work, histories)]);
+    return checkConfiguration(code, newAgents(code), snapshot).problems;
+  };
+  const names = [undefined, "tickets", undefined];
+  expect(foundIn(CONFIG, names)).toEqual([]);
+  const found = foundIn(changed, names);
+  expect(found.map(({ problem, severity, id }) => `${severity} ${problem} ${id}`)).toEqual([
+    "error workflow-renamed w-0",
+    "error workflow-renamed w-1",
+    "error workflow-renamed w-2",
+  ]);
+  expect(found[0]).toMatchObject({
+    text: 'The Workflow TICKETS was named "tickets", and is "help-tickets" in wrangler.jsonc: the platform has its runs under the old name, so nothing reaches them.',
+    remedy: expect.stringContaining('Keep "name": "tickets"'),
+  });
+  // Of a binding elsewhere, the name counts as well. Without a record nothing is known.
+  const elsewhere = { ...changed, workflows: [{ ...changed.workflows[0], script_name: "other" }] };
+  expect(foundIn(elsewhere, names)).toHaveLength(3);
+  expect(foundIn(changed, [undefined])).toEqual([]);
+});
+
 it("finds a class that is no longer exported, and that of a Workflow", () => {
   expect(found(CONFIG, "export class Tickets {}").problems).toEqual(["class-gone class Desk"]);
   expect(found(CONFIG, "export class Desk {}").problems).toEqual(["class-gone workflow w-1"]);
