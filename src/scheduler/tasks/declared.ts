@@ -17,7 +17,6 @@ import {
   readOptions,
 } from "../../core/options/option-schemas.ts";
 import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
-import { digest } from "../../core/text.ts";
 import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";
