@@ -5,10 +5,11 @@
 
 import type { RunWorkflowOptions, WorkflowCallback } from "agents/workflows";
 import { because, type Failure } from "../core/failures.ts";
-import { preview, shorten } from "../core/json.ts";
+import { shorten } from "../core/json.ts";
 import { emit } from "../core/lifecycle/work-loop.ts";
 import { flag, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { checkNames } from "../core/options/options.ts";
+import { problemOfAgentBinding } from "./agent-binding.ts";
 import type { HostAgent } from "./host-agent.ts";
 import {
   type CreateInstance,
@@ -24,17 +25,9 @@ import {
   workflow,
   workflowEvent,
 } from "./outbox/index.ts";
-import {
-  bindingOf,
-  bindingsOf,
-  hasEnded,
-  isAlike,
-  NAMESPACE,
-  problemOfBinding,
-  remedyOf,
-  WORKFLOW,
-} from "./outbox/internal.ts";
-import { invalidSubmission, type OwnerOptions, type Submissions } from "./submissions/internal.ts";
+import { hasEnded, remedyOf, WORKFLOW } from "./outbox/internal.ts";
+import { INHERITED, ownerIn, runMetadata } from "./run-owner.ts";
+import type { OwnerOptions, Submissions } from "./submissions/internal.ts";
 import type { RunRef, Waits } from "./waits/index.ts";
 
 /** Options of `runWorkflow()`: those of agents, what happens if the id exists, and options that its prompts inherit. */
@@ -44,11 +37,7 @@ export type RunWorkflow = RunWorkflowOptions &
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
-/** Options that the prompts of a run inherit beside its metadata. */
-const INHERITED = ["priority", "concurrency", "rate"] as const;
 const RUN_OPTIONS = ["id", "metadata", "agentBinding", "retention", "ifExists", ...INHERITED];
-/** Key of {@link INHERITED} in the metadata of a run: what the agent tracks of a run outlives restarts, and no more columns do. */
-const OWN_KEY = "perdure";
 const WORKFLOW_ID = text({ empty: true });
 const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default(false) });
 
@@ -108,7 +97,12 @@ export class Workflows {
     const invalid = (_: string, message: string) => new InvalidDestinationError(message);
     checkNames("options of runWorkflow()", options, RUN_OPTIONS, invalid);
     const { id = `wf_${crypto.randomUUID()}`, priority, concurrency, rate, ...given } = options;
-    const start = workflow(name, { ...given, ...this.#metadataOf(options), id, params });
+    const start = workflow(name, {
+      ...given,
+      ...runMetadata(this.submissions, options),
+      id,
+      params,
+    });
     if (!Reflect.get(this.#agent.env, name)) {
       // Begins like the message of agents.
       throw new InvalidDestinationError(
@@ -138,20 +132,6 @@ export class Workflows {
     return { id, isDead, end: () => this.#end(key, start.destination, isDead, again) };
   }
 
-  /** The metadata of a run with what its prompts inherit. */
-  #metadataOf({ metadata, ...options }: RunWorkflow): Pick<RunWorkflow, "metadata"> {
-    const entries = INHERITED.map((name) => [name, options[name]] as const);
-    const inherited = Object.fromEntries(entries.filter(([, value]) => value !== undefined));
-    this.submissions.checkOwner({ ...(metadata && { metadata }), ...inherited });
-    if (metadata && OWN_KEY in metadata)
-      throw invalidSubmission(
-        "metadata",
-        `Invalid key ${JSON.stringify(OWN_KEY)} in metadata: it has the options of the run. Use another key.`,
-      );
-    if (Object.keys(inherited).length === 0) return {};
-    return { metadata: { ...metadata, [OWN_KEY]: inherited } };
-  }
-
   /** Options that the prompts of a run inherit. The same over restarts of the run. */
   async ownerOf({ name, id }: RunRef): Promise<OwnerOptions> {
     const tracked = () => this.#agent.getWorkflow(id);
@@ -162,8 +142,7 @@ export class Workflows {
         | WorkflowStartEvent
         | undefined;
     const found = tracked() ?? (await starting()) ?? tracked();
-    const { [OWN_KEY]: inherited, ...metadata } = found?.metadata ?? {};
-    return { ...(inherited as OwnerOptions | undefined), metadata };
+    return ownerIn(found?.metadata);
   }
 
   /** The start that has not succeeded. It may be that of another Workflow, because ids are unique over all of them. */
@@ -174,31 +153,9 @@ export class Workflows {
     return { state, lastError, workflow: (destination as WorkflowStartDestination).workflow };
   }
 
-  /**
-   * For the outbox: what is wrong with the binding by which the workflow will call this agent, as a text after "The workflow".
-   * A workflow that cannot call its agent fails in its first step and cannot report it.
-   */
+  /** For the outbox: see {@link problemOfAgentBinding}. */
   problemOf({ agentBinding }: { agentBinding?: string | undefined }): string | undefined {
-    const [root] = this.#agent.selfPath;
-    const { env } = this.#agent;
-    if (root === undefined) return undefined;
-    if (agentBinding === undefined) {
-      if (this.#agent.ownBinding?.() !== undefined) return undefined;
-      if (bindingsOf(env, NAMESPACE).some(([name]) => isAlike(name, root.className)))
-        return undefined;
-      return `has no agentBinding, and no Durable Object binding is named like its agent's class ${root.className}. ${remedyOf(env, NAMESPACE)}, or pass agentBinding to runWorkflow().`;
-    }
-    const problem = problemOfBinding(env, NAMESPACE, "agentBinding", agentBinding);
-    if (problem)
-      return `has ${problem.given} as agentBinding; ${problem.expected}, or pass another.`;
-    const { ctx, parentPath } = this.#agent;
-    const { id } = ctx;
-    // For a sub-agent only the root agent knows its id. In a jurisdiction one name has several ids.
-    const isKnown =
-      parentPath.length === 0 && id.name === root.name && id.jurisdiction === undefined;
-    if (!isKnown || bindingOf(env, NAMESPACE, agentBinding).idFromName(root.name).equals(id))
-      return undefined;
-    return `has ${preview(agentBinding)} as agentBinding; expected a binding of ${root.className}.`;
+    return problemOfAgentBinding(this.#agent, agentBinding);
   }
 
   /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
@@ -409,13 +366,13 @@ export class Workflows {
     const of = { workflow, instance };
     const cancel = () => this.waits.cancelFor(of, "The workflow that waited for it was terminated");
     // Rejects if the workflow is not tracked, or its binding has another name now.
-    const isGone = async () => this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+    const endOf = async () => this.outbox.endOf(workflowEvent({ ...of, eventType: "none" }));
     try {
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await this.own.terminateWorkflow.call(this.#agent, instance);
     } catch (error) {
       // The caller gets this error, whatever goes wrong here.
-      if (await isGone().catch(() => false)) await cancel();
+      if ((await endOf().catch(() => null)) === "gone") await cancel();
       throw error;
     }
     await cancel();

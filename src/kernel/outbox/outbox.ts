@@ -219,19 +219,9 @@ export class Outbox extends Capability {
   }
 
   /**
-   * Whether the receiver was terminated or deleted: a Workflow instance. False for all other kinds.
-   *
-   * @throws the platform's error, or an Error after 5 seconds without an answer
-   * @internal
-   */
-  async isGone(destination: Destination): Promise<boolean> {
-    return (await this.endOf(destination)) === "gone";
-  }
-
-  /**
    * How a receiver has ended, or null: a Workflow instance that has completed or failed, or that was terminated or deleted.
    *
-   * @throws as {@link isGone}
+   * @throws the platform's error, or an Error after 5 seconds without an answer
    * @internal
    */
   async endOf(destination: Destination): Promise<"ended" | "gone" | null> {

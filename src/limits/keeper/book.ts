@@ -361,7 +361,7 @@ export class Book {
     const forMs = this.#leaseMs(account, amounts, queue.size > 0, start);
     const until = start + forMs;
     account.lend(ask, amounts, until, now);
-    const isWanted = Boolean(amounts.slots) && isWantedByOthers(queue, ask.ticket);
+    const isWanted = Boolean(amounts.slots) && queue.isWantedByOthers(ask.ticket);
     const lease = { lent: amounts, inMs: start - now, forMs, lease: until };
     return { outcome: "lent", ...lease, ...(isWanted && { isWanted }) };
   }
@@ -402,11 +402,4 @@ export class Book {
     const used = part({ ...one.used, slots });
     desk.queue.served(one.share.key, one.share.weight, used - part(one.lent));
   }
-}
-
-/** Whether another agent has work that waits. A ticket begins with the id of its agent. */
-function isWantedByOthers(queue: FairQueue, ticket: string): boolean {
-  const [agent] = ticket.split("/", 1);
-  for (const { id } of queue.tickets) if (!id.startsWith(`${agent}/`)) return true;
-  return false;
 }

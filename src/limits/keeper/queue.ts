@@ -80,6 +80,13 @@ export class FairQueue {
     return this.#tickets.size;
   }
 
+  /** Whether another agent has work that waits. A ticket begins with the id of its agent. */
+  isWantedByOthers(ticket: string): boolean {
+    const [agent] = ticket.split("/", 1);
+    for (const id of this.#tickets.keys()) if (!id.startsWith(`${agent}/`)) return true;
+    return false;
+  }
+
   get tickets(): Iterable<Ticket> {
     return this.#tickets.values();
   }

@@ -24,7 +24,7 @@ export class WorkflowLiveness {
    * @param cancelFor cancels everything that a workflow instance waits for
    */
   constructor(
-    private readonly outbox: Pick<Outbox, "isGone">,
+    private readonly outbox: Pick<Outbox, "endOf">,
     private readonly clock: Pick<Clock, "now">,
     private readonly waiterOf: (batch: string) => InstanceOf | undefined,
     private readonly cancelFor: (of: InstanceOf) => Promise<void>,
@@ -62,7 +62,7 @@ export class WorkflowLiveness {
 
   async #ask(to: WorkflowDestination): Promise<void> {
     // Without an answer, the next check asks again.
-    const isGone = await this.outbox.isGone(to).catch(() => false);
+    const isGone = (await this.outbox.endOf(to).catch(() => null)) === "gone";
     if (!isGone) return;
     try {
       await this.cancelFor(to);

@@ -126,9 +126,9 @@ it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
   const asked: string[] = [];
   const liveness = new WorkflowLiveness(
     {
-      isGone: async (to) => {
+      endOf: async (to) => {
         asked.push(to.kind === "workflow" ? to.instance : "");
-        return false;
+        return null;
       },
     },
     { now: () => now },
