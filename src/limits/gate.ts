@@ -87,8 +87,8 @@ export class LimitGate implements Gate {
   #last: { readonly model: string; readonly tokens: Tokens } | undefined;
   /** Clients' turns that call a model now. */
   readonly #clients = new Set<Work>();
-  /** Whether a client's turn has called a model since the start. */
-  hasClients = false;
+  /** Steps of clients' turns since the start. */
+  clientSteps = 0;
 
   constructor(private readonly uses: GateUses) {
     const { settings, capacity, clock, heartbeat, onWaiting, onWaited } = uses;
@@ -288,7 +288,7 @@ export class LimitGate implements Gate {
   }
 
   #clientWork(): Work {
-    this.hasClients = true;
+    this.clientSteps++;
     return {
       ...newWork({ ...this.uses.subject, thread: MAIN, metadata: {} }),
       seq: undefined,

@@ -103,7 +103,7 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   const health = (now: number) => {
     const { sql } = kernel.storage;
     const turns = startedTurns(sql, now);
-    const unkeyed = unkeyedLimits(settings.limits, subject, turns, gate.hasClients);
+    const unkeyed = unkeyedLimits(settings.limits, subject, turns, gate.clientSteps);
     return limitsHealth(kept, controls, { waits: limitWaits(sql), unkeyed }, now);
   };
   return { controls, health };

@@ -126,7 +126,7 @@ const STYLES: Readonly<Record<string, readonly Style[]>> = {
 };
 
 /** The spans of one line. */
-export function parseSpans(line: string): Span[] {
+function parseSpans(line: string): Span[] {
   const spans: Span[] = [];
   /** Marks that may begin a style, with the index of their span. */
   const open = new Map<string, number>();

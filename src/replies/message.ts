@@ -36,7 +36,7 @@ export type MessageRules = {
   readonly repair?: (text: string) => string;
 };
 
-export type RenderOptions = {
+type RenderOptions = {
   /** Otherwise it is JSON, or the app has written it in the provider's own markup. */
   readonly isMarkdown: boolean;
   readonly extras: Readonly<Record<string, unknown>>;

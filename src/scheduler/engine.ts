@@ -23,7 +23,7 @@ import type { Turns } from "./types.ts";
 
 /** When the app's tasks could not be read, they are read again after this time. */
 const READ_AGAIN_MS = 60_000;
-/** How often tasks are read while one is omitted: on its first day, and later. A deploy does not start a sleeping object. */
+/** How often tasks are read while accepted runs of one wait: on its first day, and later. A deploy starts no sleeping object. */
 const OMITTED_MS = { soon: 3_600_000, later: 86_400_000 } as const;
 /** Tasks fired before other work gets a turn: a task with a long past can take a tenth of a second. */
 const FIRED_AT_A_TIME = 16;
@@ -194,13 +194,10 @@ export class SchedulerEngine {
     );
   }
 
-  /** For tasks that would run if they were declared. A sub-agent out of scope declares its tasks, and does not run them. */
+  /** For accepted runs of omitted tasks. A sub-agent out of scope declares its tasks, and does not run them. */
   #nextOmittedRead(now: number): number | null {
     if (this.declared.outOfScope > 0) return null;
-    const waiting = this.omitted.filter(
-      ({ taskId, nextAt, pausedAt }) =>
-        (nextAt !== null && pausedAt === null) || this.store.runs.open(taskId).length > 0,
-    );
+    const waiting = this.omitted.filter(({ taskId }) => this.store.runs.open(taskId).length > 0);
     if (waiting.length === 0) return null;
     const youngest = Math.max(...waiting.map(({ omittedAt }) => omittedAt ?? now));
     return now + (now - youngest < OMITTED_MS.later ? OMITTED_MS.soon : OMITTED_MS.later);

@@ -39,7 +39,7 @@ export type TaskFacts = Pick<ScheduledTaskInfo, "taskId" | "state" | "paused"> &
 };
 
 /** A task that is stored, and no longer declared. */
-export type OmittedTask = {
+type OmittedTask = {
   readonly taskId: string;
   readonly since: number;
   /** Its open runs. */

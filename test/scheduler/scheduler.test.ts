@@ -140,7 +140,6 @@ describe("each occurrence fires once", () => {
     await stage.declare({ t: task(() => {}) });
     expect(await stage.wakesIn()).toBe(10 * MINUTE);
     await stage.declare({});
-    await stage.in(({ scheduler }) => scheduler.remove("t"));
     await until(async () => (await stage.inside((_, ctx) => ctx.storage.getAlarm())) === null);
   });
 });

@@ -194,14 +194,12 @@ export class Outbox extends Capability {
    * What is wrong with a destination, as a sentence; undefined for a valid one.
    *
    * @param name what the message calls it
+   * @param isOfForm whether only its form counts, and neither `env` nor the outbox's options
    */
-  problemOf(destination: unknown, name = "destination"): string | undefined {
-    return this.#destinations.problemOf(destination, name);
-  }
-
-  /** @internal As `problemOf`, without what depends on `env` and on options of the outbox. */
-  problemOfForm(destination: unknown, name = "destination"): string | undefined {
-    return this.#destinations.problemOfForm(destination, name);
+  problemOf(destination: unknown, name = "destination", isOfForm = false): string | undefined {
+    return isOfForm
+      ? this.#destinations.problemOfForm(destination, name)
+      : this.#destinations.problemOf(destination, name);
   }
 
   /** @internal The delivery id of a start of this host. */

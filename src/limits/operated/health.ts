@@ -17,6 +17,8 @@ const MOST_LIMITS = 50;
 /** Characters of an error. */
 const MOST_ERROR = 500;
 const MAX_IDS = 10;
+/** Turns without a key before a limit counts as one that does not apply: one or two may have a reason. */
+const MIN_TURNS = 3;
 
 /** @param own of the submissions of this agent */
 export async function limitsHealth(
@@ -46,17 +48,18 @@ export async function limitsHealth(
  * Limits whose key returned undefined for all of these turns. A key that throws has ended its turn.
  *
  * @param turns newest first
- * @param hasClients whether chat clients have called a model
+ * @param clientSteps of turns of chat clients, which all have the same key
  */
 export function unkeyedLimits(
   limits: readonly Pick<DeclaredLimit, "name" | "keyOf">[],
   agent: Pick<LimitSubject, "agent" | "className">,
   turns: readonly StartedTurn[],
-  hasClients: boolean,
+  clientSteps: number,
 ): UnkeyedLimit[] {
+  if (turns.length + clientSteps < MIN_TURNS) return [];
   const oldest = turns.at(-1);
+  const hasClients = clientSteps > 0;
   const subjects = [...turns, ...(hasClients ? [{ thread: MAIN, metadata: {} }] : [])];
-  if (subjects.length === 0) return [];
   return limits.flatMap(({ name: limit, keyOf }) => {
     if (!keyOf || subjects.some((of) => hasKey(keyOf, { ...agent, ...of }))) return [];
     const ids = turns.slice(0, MAX_IDS).map(({ submissionId }) => submissionId);

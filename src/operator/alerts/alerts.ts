@@ -46,7 +46,7 @@ export class Alerts extends Capability {
     if (!declared) return;
     const { to } = declared;
     const { outbox } = agent.capabilities;
-    const form = outbox.problemOfForm(to, "alerts.to") ?? problemOfKind(to);
+    const form = outbox.problemOf(to, "alerts.to", true) ?? problemOfKind(to);
     const problem = form ?? outbox.problemOf(to, "alerts.to");
     if (problem) {
       alertProblems.set(agent.storage, problem);

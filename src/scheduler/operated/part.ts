@@ -21,7 +21,8 @@ export const PARTS = {
       const counts: typeof COUNTS.tasks = { active: 0, paused: 0, finished: 0, invalid: 0 };
       for (const { state } of tasks) counts[state]++;
       const isWaiting = omitted.some(({ open, isArmed }) => isArmed || open > 0);
-      const isBusy = isWaiting || tasks.some(({ firesAt }) => firesAt !== null);
+      const isBusy =
+        omitted.some(({ open }) => open > 0) || tasks.some(({ firesAt }) => firesAt !== null);
       return {
         counts: { tasks: counts },
         judges: tasks.length > 0 || isWaiting ? ["onTime"] : [],

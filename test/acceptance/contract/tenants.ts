@@ -190,13 +190,14 @@ export function tenantsContract(host: Host): void {
       return findings.filter(({ code }) => code === "limit-not-applied");
     };
     expect(await read()).toEqual([]);
-    const first = await agent.submit("plain");
-    await agent.untilEnded(first);
+    const ids: string[] = [];
+    for (const text of ["one", "two", "three"]) ids.unshift(await agent.submit(text));
+    for (const id of ids) await agent.untilEnded(id);
     await agent.restart();
     const found = await read();
     expect(found.find(({ about }) => about === "money")).toMatchObject({
-      title: expect.stringContaining("1 turn"),
-      evidence: { count: 1, ids: [first] },
+      title: expect.stringContaining("3 turns"),
+      evidence: { count: 3, ids },
     });
     const metadata = { money: crypto.randomUUID() };
     await agent.untilOutput(await agent.start({ step: "text", prompt }, undefined, { metadata }));
@@ -207,9 +208,10 @@ export function tenantsContract(host: Host): void {
     "M4: the report of an agent names a limit whose key no turn of its chat clients has had",
     async () => {
       const agent = given();
-      await runInDurableObject(agent.root, (object) =>
-        (object as unknown as ChatClient).saveMessages([message("Hello")]),
-      );
+      for (const text of ["one", "two", "three"])
+        await runInDurableObject(agent.root, (object) =>
+          (object as unknown as ChatClient).saveMessages([message(text)]),
+        );
       const { operations } = await agent.capabilities();
       const { findings } = await operations.healthReport();
       expect(findings).toContainEqual(

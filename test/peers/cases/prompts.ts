@@ -144,7 +144,7 @@ const triage = scenario({
       shows: "the metadata of a prompt's submission",
       see: ({ submission }) => Object.keys(submission?.metadata ?? {}),
       is: ["__thinkWorkflowPrompt"],
-      differs: { by: "Metadata of prompts", perdure: ["workflow"] },
+      differs: { by: "Metadata of prompts", perdure: ["issueNumber", "workflow"] },
     },
     {
       says: '`step.do("<name>:submit", ...)` creates or finds an idempotent Think submission.',
