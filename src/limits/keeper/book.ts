@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { Account, MAX_CLOSED_MS, type StoredKey } from "./account.ts";
+import { expectedWaitMs, freeForecastMs } from "./forecast.ts";
 import {
   ALL_KEYS,
   type Amounts,
@@ -31,8 +32,11 @@ export type BookStore = {
  */
 const NEXT_MS = 2_000;
 const NEXT_PART = 0.25;
-/** The same where slots are short: when the next one will be free is not known. */
-const NEXT_BY_SLOTS_MS = 300;
+/**
+ * Work that goes first and is told to come within this time gets what is free now: it is held for it. In a short window, a quarter
+ * of it.
+ */
+const HELD_MS = 10_000;
 /** A lease while others wait, or a window that is shorter. It must be longer than a call to the keeper takes. */
 const SHORT_LEASE_MS = 2_000;
 const LONG_LEASE_MS = 60_000;
@@ -48,8 +52,9 @@ const MOST_CALENDAR_WAIT_MS = 3_600_000;
 const PAUSED_WAIT_MS = 30_000;
 /** After the time at which it was to ask again, its place is kept for this long. */
 const GRACE_MS = 30_000;
-/** Asks of work that waits for the same moment come this far apart. */
+/** Asks of work that waits for the same moment come this far apart, and up to this much later. */
 const APART_MS = 20;
+const SPREAD_MS = 1_000;
 /** How long a piece of work holds a slot, until the first has ended. */
 const FIRST_HOLD_MS = 5_000;
 
@@ -269,17 +274,17 @@ export class Book {
 
   /** When all that it needs is free, after work that goes before it and can start soon. */
   #freeAt({ account, queue }: Desk, need: Amounts, ticket: Ticket, now: number) {
-    const isBySlots = (need.slots ?? 0) / account.allowed("slots", now) >= ticket.part;
-    const nextMs = isBySlots ? NEXT_BY_SLOTS_MS : account.shortest(NEXT_MS, NEXT_PART);
+    const nextMs = account.shortest(NEXT_MS, NEXT_PART);
+    const heldMs = Math.max(nextMs, account.shortest(HELD_MS, NEXT_PART));
     // Work that is late by more than that may have been cancelled: capacity is not held for it.
     const before = queue.before(
       ticket,
-      ({ comesAt }) => comesAt <= now + nextMs && comesAt >= now - NEXT_MS,
+      ({ comesAt }) => comesAt <= now + heldMs && comesAt >= now - NEXT_MS,
     );
     // Those before it need as much of each dimension, in proportion, as it does itself.
     const times = ticket.part > 0 ? 1 + before / ticket.part : 1;
     const needs = Object.fromEntries(DIMENSIONS.map((name) => [name, (need[name] ?? 0) * times]));
-    return { ...account.freeAt(needs, now), needs };
+    return account.freeAt(needs, now);
   }
 
   /** When it can start: now or within {@link NEXT_MS}. Otherwise, what it waits for. */
@@ -289,14 +294,15 @@ export class Book {
       const { reason } = account.paused;
       return { outcome: "wait", waitMs: this.#spread(PAUSED_WAIT_MS), why: "paused", reason };
     }
-    const before = queue.before(ticket);
+    const times = queue.before(ticket) / ticket.part || 0;
     const closedMs = account.closedFor(now);
-    const expectedMs = this.#expectedMs(desk, ask.need, before / ticket.part || 0, now);
+    const expectedMs = expectedWaitMs(desk, ask.need, times, now);
     if (closedMs > 0) {
-      const waitMs = this.#spread(Math.min(closedMs + expectedMs, MOST_CALENDAR_WAIT_MS));
+      const longMs = Math.min(closedMs + expectedMs, MOST_CALENDAR_WAIT_MS);
+      const waitMs = this.#spread(longMs, SPREAD_MS);
       return { outcome: "wait", waitMs: Math.max(closedMs, waitMs), why: "closed" };
     }
-    const { at, needs, dimension } = this.#freeAt(desk, ask.need, ticket, now);
+    const { at, dimension } = this.#freeAt(desk, ask.need, ticket, now);
     const nextMs = account.shortest(NEXT_MS, NEXT_PART);
     if (at <= now + nextMs && dimension !== "slots") return at;
     // The app is told when it is free.
@@ -305,43 +311,24 @@ export class Book {
     const isCalendar =
       dimension && dimension !== "slots" && "calendar" in (ask.rules[dimension] as Rule).window;
     const most = isCalendar ? MOST_CALENDAR_WAIT_MS : MOST_WAIT_MS;
-    const likelyAt = account.freeAt(needs, now, true).at;
-    const freeMs = Number.isFinite(likelyAt) ? likelyAt - now - nextMs / 2 : 0;
-    const place = isCalendar ? queue.size * APART_MS : 0;
-    const waitMs = Math.max(freeMs + place, 0.5 * expectedMs, LEAST_WAIT_MS);
+    const place = isCalendar ? Math.min(queue.size, times) * APART_MS : 0;
+    const waitMs = Math.max(
+      freeForecastMs(desk, ask.need, times, nextMs / 2, now) + place,
+      // When a slot is free is known least.
+      dimension === "slots" ? 0.25 * expectedMs : nextMs / 2,
+      LEAST_WAIT_MS,
+    );
     const wait = {
       outcome: "wait",
-      waitMs: this.#spread(Math.min(waitMs, most)),
+      waitMs: this.#spread(Math.min(waitMs, most), SPREAD_MS),
       why: "full",
     } as const;
     return { ...wait, ...(dimension && { dimension }) };
   }
 
-  /**
-   * How long it takes until those before it have had what they need, and a slot is free for it.
-   * @param times how often its own need goes before it
-   */
-  #expectedMs(
-    { account, holdMs, usedPart }: Desk,
-    need: Amounts,
-    times: number,
-    now: number,
-  ): number {
-    const all = DIMENSIONS.map((name) => {
-      const amount = need[name] ?? 0;
-      if (amount === 0) return 0;
-      const own = amount / account.allowed(name, now);
-      if (name === "slots") return (times + 1) * own * holdMs;
-      const { window } = account.rules[name] ?? {};
-      if (!window || "calendar" in window) return 0;
-      return times * own * (name === "requests" ? 1 : usedPart) * window.ms;
-    });
-    return Math.max(...all);
-  }
-
   /** Work that waits for the same never comes together. */
-  #spread(ms: number): number {
-    return Math.round(ms * (1 + 0.1 * this.clock.random()));
+  #spread(ms: number, mostMs = 0.1 * ms): number {
+    return Math.round(ms + Math.min(0.1 * ms, mostMs) * this.clock.random());
   }
 
   #withAhead(account: Account, { need, ahead = {} }: Ask, now: number): Amounts {

@@ -102,7 +102,13 @@ export class Charges {
    * @param isGuess no report is lost, and no request is late
    */
   freeAt(rule: Rule, amount: number, allowed: number, now: number, isGuess: boolean): number {
-    if (amount > allowed) return Number.POSITIVE_INFINITY;
+    if (amount > allowed) {
+      if (!isGuess || !("ms" in rule.window)) return Number.POSITIVE_INFINITY;
+      // What goes before it fills whole windows.
+      const windows = Math.ceil(amount / allowed) - 1;
+      const rest = amount - windows * allowed;
+      return this.freeAt(rule, rest, allowed, now, true) + windows * rule.window.ms;
+    }
     let counted = this.at(rule, now);
     if (counted + amount <= allowed) return now;
     const leaving = [

@@ -24,6 +24,8 @@ export type World = {
   /** Milliseconds from the end of a turn to the next one of the same agent, by the time of the simulation. */
   readonly idleMsOf: (random: () => number, now: number) => number;
   readonly weightOf: (key: number) => number;
+  /** @default 0 */
+  readonly priorityOf?: (random: () => number) => number;
   /** The key of an agent. @default the agents go round the keys */
   readonly keyOf?: (agent: number) => number;
   /** The chance that an agent crashes in a call: it reports nothing. */
@@ -35,6 +37,14 @@ export type World = {
   /** The provider allows this part of the requests from this minute on, and says so in its headers. */
   readonly halvesAt?: number;
   readonly moneyOf?: (used: number) => number;
+};
+
+/** A turn that has started: when it asked first, and when it was lent what it needs. */
+export type Start = {
+  readonly key: number;
+  readonly priority: number;
+  readonly since: number;
+  readonly at: number;
 };
 
 /** What was seen in one minute. */
@@ -58,6 +68,8 @@ export type Seen = {
   readonly turns: number;
   /** By key. */
   readonly longestWaitMs: number[];
+  /** First calls of turns, in the order of their starts. */
+  readonly starts: Start[];
   readonly nanodollars: number;
   readonly saves: number;
 };
@@ -166,6 +178,7 @@ class Provider {
 type Turn = {
   readonly agent: number;
   readonly key: number;
+  readonly priority: number;
   calls: number;
   since: number;
   readonly started: number;
@@ -196,6 +209,7 @@ export function simulate(world: World): Seen {
   const provider = new Provider(world.rules);
   const minutes: Minute[] = [];
   const longestWaitMs = Array<number>(world.keys).fill(0);
+  const starts: Start[] = [];
   const counts = { asks: 0, lends: 0, turns: 0, nanodollars: 0 };
   let waiting = 0;
 
@@ -230,6 +244,7 @@ export function simulate(world: World): Seen {
     const turn = {
       agent,
       key: world.keyOf?.(agent) ?? agent % world.keys,
+      priority: world.priorityOf?.(random) ?? 0,
       calls: world.callsOf(random),
       since: now,
       started: now,
@@ -258,6 +273,7 @@ export function simulate(world: World): Seen {
         need,
         share,
         hasBegun: turn.hasBegun,
+        priority: turn.priority,
         waitedMs: now - turn.since,
       };
       const answer = book.ask(asked);
@@ -268,6 +284,8 @@ export function simulate(world: World): Seen {
       }
       counts.lends++;
       waiting--;
+      const { key, priority, since, hasBegun } = turn;
+      if (!hasBegun) starts.push({ key, priority, since, at: now + answer.inMs });
       const waitedMs = now + answer.inMs - turn.since;
       longestWaitMs[turn.key] = Math.max(longestWaitMs[turn.key] ?? 0, waitedMs);
       const receivedAt = now + latencyMs();
@@ -402,5 +420,5 @@ export function simulate(world: World): Seen {
     now = next.at;
     next.run();
   }
-  return { minutes, over: provider.over, longestWaitMs, ...counts, saves };
+  return { minutes, over: provider.over, longestWaitMs, starts, ...counts, saves };
 }
