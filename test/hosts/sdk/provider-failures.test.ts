@@ -76,6 +76,25 @@ describe("failures of the provider", () => {
       expect(transientOf(cause, 0)).toEqual({ retryAfterMs: 1 });
     }));
 
+  it("L8: an account without credit is not asked again by the AI SDK's own retries", () =>
+    inside(async (object) => {
+      let calls = 0;
+      class BrokeModel extends ScriptedModel {
+        override async doStream(): Promise<never> {
+          calls++;
+          throw new APICallError({
+            ...{ message: "no credit", url: "http://model.test", requestBodyValues: {} },
+            ...{ statusCode: 429, isRetryable: true },
+            data: { error: { code: "insufficient_quota" } },
+          });
+        }
+      }
+      object.lent = { model: new BrokeModel(), maxRetries: 2 };
+      const end = await object.run({ messages: [message("hello")] });
+      expect(end).toMatchObject({ outcome: "error" });
+      expect(calls).toBe(1);
+    }));
+
   it("L7: an error in the middle of a reply ends the turn, whatever comes after it", () =>
     inside(async (object) => {
       object.lent = { model: new FaultyModel() };
