@@ -16,7 +16,7 @@ export type HostAgent = Pick<
   | "getWorkflows"
   | "getWorkflowStatus"
 > &
-  Partial<Pick<Agent, "getMcpServers">> & {
+  Partial<Pick<Agent, "getMcpServers" | "mcp">> & {
     env: object;
     readonly ctx: DurableObjectState;
     /** The binding that leads to the object, for a host that finds it by the object's id. The SDK finds it by the name of the class. */

@@ -3,7 +3,8 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { MCP_URL, serveMcp } from "../../contract/hosts/mcp-server.ts";
 import { until } from "../../support/given.ts";
-import { codesIn, found, givenAgent, inside, MINUTE, reportOf } from "./support.ts";
+import { type Agent, again } from "../../support/think.ts";
+import { codesIn, crashed, found, givenAgent, gone, inside, MINUTE, reportOf } from "./support.ts";
 
 const SECRET_URL = `${MCP_URL}?token=hidden`;
 
@@ -21,6 +22,14 @@ function givenConnecting() {
   const connect = () =>
     inside(agent, (object) => void object.addMcpServer("weather", SECRET_URL).catch(() => {}));
   return { agent, connect };
+}
+
+/** Crashes it. Its first call starts it, which connects to the servers again. */
+async function restarted(agent: Agent): Promise<Agent> {
+  // Its own stub is broken after a crash.
+  const next = await crashed(again(agent));
+  await next.submissionStats();
+  return next;
 }
 
 afterEach(() => vi.restoreAllMocks());
@@ -50,6 +59,32 @@ describe("findings of MCP servers", () => {
     expect(finding.title).toMatch(
       /^The MCP server weather \(mcp\.example\.com\) has been connecting since \d\d:\d\d UTC\.$/,
     );
+  });
+
+  it("mcp-server-fails: stays while the SDK connects again, also after restarts, until the server answers", async () => {
+    let answer: () => Response | Promise<Response> = () => new Response("no", { status: 503 });
+    answerMcp(() => answer());
+    const { agent, connect } = givenConnecting();
+    await connect();
+    const first = await found(agent, "mcp-server-fails");
+    answer = () => new Promise(() => {});
+    for (let restarts = 0; restarts < 3; restarts++) {
+      const next = await restarted(agent);
+      const states = await inside(next, (object) =>
+        Object.values(object.getMcpServers().servers).map(({ state }) => state),
+      );
+      expect(states).toEqual(["connecting"]);
+      const { findings } = await reportOf(next);
+      expect(findings).toMatchObject([
+        { code: "mcp-server-fails", title: first.title, evidence: { since: first.evidence.since } },
+      ]);
+    }
+    vi.restoreAllMocks();
+    serveMcp();
+    await gone(await restarted(agent), "mcp-server-fails");
+    vi.restoreAllMocks();
+    answerMcp(() => new Promise(() => {}));
+    expect(codesIn(await reportOf(await restarted(agent)))).toEqual([]);
   });
 
   it("mcp-server-fails: a server that answers is healthy", async () => {
