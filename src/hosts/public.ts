@@ -14,8 +14,10 @@ export * from "../kernel/submissions/index.ts";
 export {
   type Approval,
   type ApprovalDecisionResult,
+  type ApprovalLink,
   type ApprovalMessage,
   type ApprovalRefusal,
+  type ApprovalRequestEvent,
   type ApprovalStatus,
   type ApprovalSummary,
   type GrantApprovalOptions,

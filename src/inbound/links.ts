@@ -22,6 +22,7 @@ import {
   checkPayload,
   InvalidApprovalError,
   type LinkApprovalOptions,
+  type Wait,
 } from "../kernel/waits/index.ts";
 import type { InstalledInbound } from "./feature.ts";
 import type { InboundCalls, LinkAnswer, LinkCall } from "./protocol.ts";
@@ -123,8 +124,7 @@ export class Links implements Pick<Approvals, "link"> {
   ): Promise<string> {
     const invalid = (field: string, message: string) => new InvalidApprovalError(field, message);
     const decision = readOptions(DECISION, given, "decision", invalid);
-    const read = readOptions(OPTIONS, options, "options of approvals.link()", invalid);
-    const { expiresIn, by, payload } = read;
+    readOptions(OPTIONS, options, "options of approvals.link()", invalid);
     await this.check();
     readOptions(text(), approvalId, "approvalId", invalid);
     const wait = await this.kernel.waits.find(approvalId);
@@ -132,6 +132,17 @@ export class Links implements Pick<Approvals, "link"> {
       const problem = "expected an approval of this agent that is there";
       throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));
     }
+    return this.sign(wait, decision, options);
+  }
+
+  /** A link for an approval that may not be stored yet. @throws InvalidApprovalError, InvalidOptionError */
+  async sign(
+    wait: Pick<Wait, "waitId" | "request">,
+    decision: "grant" | "reject",
+    options: LinkApprovalOptions,
+  ): Promise<string> {
+    const invalid = (field: string, message: string) => new InvalidApprovalError(field, message);
+    const { expiresIn, by, payload } = readOptions(OPTIONS, options, "link", invalid);
     if (decision === "grant") checkPayload(payload, wait);
     else if (payload !== undefined) {
       const problem = "expected no payload, because a rejection takes none";
@@ -143,7 +154,7 @@ export class Links implements Pick<Approvals, "link"> {
       throw invalid("payload", invalidMessage("payload", `of ${bytes} bytes`, problem));
     }
     const content = {
-      ...({ what: "approval", id: approvalId, decision, by } as const),
+      ...({ what: "approval", id: wait.waitId, decision, by } as const),
       ...(payload !== undefined && { payload }),
     };
     return this.urlOf(content, this.kernel.clock.now() + expiresIn);

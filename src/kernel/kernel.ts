@@ -139,8 +139,13 @@ export function kernelOf<Turns extends HostTurns>(
     return host.onApproval(approval);
   };
   const ownerOfRun: KindUses["ownerOfRun"] = (workflow) => workflows.ownerOf(workflow);
+  const linkOf: KindUses["linkOf"] = async (...args) => {
+    type Signs = { readonly sign: KindUses["linkOf"] };
+    const links = features.get("signedLinks", "notify of step.approval()") as Signs;
+    return links.sign(...args);
+  };
   for (const [name, kindOf] of WAIT_KINDS)
-    waits.install(name, kindOf({ waits, submissions, ownerOfRun, onApproval }));
+    waits.install(name, kindOf({ waits, submissions, ownerOfRun, onApproval, outbox, linkOf }));
   const approvals = new Approvals(waits, async (...args) => {
     const links = features.get("signedLinks", "approvals.link()") as Pick<Approvals, "link">;
     return links.link(...args);

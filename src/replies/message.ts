@@ -1,8 +1,8 @@
 /**
  * The message of a reply: the text of an event, within the provider's limit, and what else the provider takes.
  *
- * An event is a text, `{ text, ... }` with fields of the provider, or the event of a submission's end: then the text is the
- * output, or one sentence where there is none.
+ * An event is a text, `{ text, ... }` with fields of the provider, the event of a submission's end (the text is the output, or
+ * one sentence where there is none), or that of a requested approval (the text is the title, with the links).
  */
 
 import { preview } from "../core/json.ts";
@@ -64,7 +64,7 @@ export function problemOfMessage(event: unknown, { fields }: MessageRules): stri
   if (!isPlainObject(event)) {
     return invalidMessage("event", preview(event), "expected a text, or an object with text");
   }
-  if (isEnd(event)) return undefined;
+  if (isEnd(event) || isRequest(event)) return undefined;
   const unknown = Object.keys(event).find((name) => name !== "text" && !fields.includes(name));
   const valid = ["text", ...fields].join(", ");
   if (unknown !== undefined) return unknownOptionMessage(unknown, "event", valid);
@@ -121,6 +121,7 @@ function contentOf(event: string | Record<string, unknown>) {
     const { data } = event;
     return { text: textOfEnd(data), extras: {}, isMarkdown: typeof data.output === "string" };
   }
+  if (isRequest(event)) return { text: textOfRequest(event.data), extras: {}, isMarkdown: false };
   const { text, ...extras } = event;
   return { text: text as string, extras, isMarkdown: true };
 }
@@ -139,6 +140,26 @@ function isEnd(event: Record<string, unknown>): event is Record<string, unknown>
   return (
     typeof type === "string" && isPlainObject(data) && type === `submission.${String(data.status)}`
   );
+}
+
+type Request = {
+  readonly data: {
+    readonly title: string | null;
+    readonly refusal?: { readonly problem: string };
+    readonly links?: { readonly grant: string; readonly reject: string };
+  };
+};
+
+/** Whether it is an `ApprovalRequestEvent`. */
+function isRequest(event: Record<string, unknown>): event is Record<string, unknown> & Request {
+  return event.type === "approval.requested" && isPlainObject(event.data);
+}
+
+function textOfRequest({ title, refusal, links }: Request["data"]): string {
+  const parts = [title ?? "An approval is requested."];
+  if (refusal) parts.push(`The last answer was refused: ${refusal.problem}`);
+  if (links) parts.push(`Approve: ${links.grant}\nReject: ${links.reject}`);
+  return parts.join("\n\n");
 }
 
 function textOfEnd({ status, output, isPartial = false }: End["data"]): string {

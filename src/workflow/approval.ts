@@ -4,9 +4,15 @@ import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
 import { type Json, preview } from "../core/json.ts";
 import type { Duration } from "../core/options/duration.ts";
-import { optionsOf, text } from "../core/options/option-schemas.ts";
+import { duration, optionsOf, text } from "../core/options/option-schemas.ts";
 import { type AnySchema, type InputOf, type OutputOf, validated } from "../core/schema/schema.ts";
-import type { Approval, ApprovalRequest } from "../kernel/waits/index.ts";
+import type { Destination } from "../kernel/outbox/index.ts";
+import type {
+  Approval,
+  ApprovalLink,
+  ApprovalRequest,
+  LinkApprovalOptions,
+} from "../kernel/waits/index.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
   jsonFor,
@@ -42,6 +48,18 @@ export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = 
    * @default "throw"
    */
   onTimeout?: ApprovalOnTimeout<Schema>;
+  /**
+   * Destinations that are notified when the approval is requested, with links that decide it: up to 10, each a delivery of
+   * the outbox with an {@link ApprovalRequestEvent}; `email()`, `slack()` and other replies get its text. It is stored with
+   * the request, so a crash loses none, and a request that a restarted run takes over is not sent again.
+   */
+  notify?: Destination | readonly Destination[];
+  /**
+   * Options of the links in `notify`, which need `signedLinks()`: who decides (`by`), `expiresIn`, and with a `schema` the
+   * `payload` of an approval. `false` for none.
+   * @default by "link", for as long as `timeout`
+   */
+  link?: ApprovalLink;
   /** Tells repeated uses of one step name apart, e.g. in a loop. */
   key?: string;
 };
@@ -151,6 +169,12 @@ function approvedBy(onTimeout: unknown): unknown {
   return (onTimeout as { readonly approve?: unknown } | null)?.approve;
 }
 
+const LINK = optionsOf<LinkApprovalOptions>()({
+  by: text({ maxLength: 200 }).optional(),
+  expiresIn: duration({ max: "365 days" }).optional(),
+  payload: z.unknown().optional(),
+});
+
 const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
   title: text({ maxBytes: MOST_TITLE_BYTES, remedy: "Put it into data" })
     .refine((title) => title.trim() !== "", { error: "expected a non-empty string" })
@@ -159,6 +183,8 @@ const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
   schema: z.unknown().optional(),
   timeout: TIMEOUT,
   onTimeout: z.unknown().optional(),
+  notify: z.unknown().optional(),
+  link: z.union([z.literal(false), LINK], { error: "expected false, or an object" }).optional(),
   key: text().optional(),
 });
 
@@ -175,10 +201,31 @@ async function checkedAsk<Schema extends AnySchema | undefined>(
     title,
     data: data === undefined ? null : jsonFor("data", data, MOST_BYTES, refuse),
     ...(schema === undefined ? { schema: null } : await formsFor(schema, refuse)),
+    ...notified(read, refuse),
   };
   await checkOnTimeout(schema, onTimeout, refuse);
   const closing = { status: "expired", result: timedOut(onTimeout) } as const;
   return { kind: "approval", key, request, timeoutMs, closing };
+}
+
+/** What the agent notifies with the request. */
+function notified(
+  { notify, link, schema, timeout }: z.output<typeof APPROVAL>,
+  refuse: Refuse,
+): Pick<ApprovalRequest, "notify" | "link"> {
+  if (notify === undefined) {
+    if (link === undefined) return {};
+    throw refuse("Invalid link: there is no notify, to which it is sent.");
+  }
+  const list = jsonFor("notify", [notify].flat(), MOST_BYTES, refuse) as Json[];
+  if (link === false) return { notify: list, link: false };
+  const { by, expiresIn = timeout, payload } = (link ?? {}) as z.output<typeof LINK>;
+  if (schema !== undefined && payload === undefined) {
+    const remedy = "Pass link: { payload }, or link: false and decide by a form of your own";
+    throw refuse(`Invalid link: a link that approves needs the payload of the schema. ${remedy}.`);
+  }
+  const given = { ...(by !== undefined && { by }), ...(payload !== undefined && { payload }) };
+  return { notify: list, link: { ...(given as { by?: string; payload?: Json }), expiresIn } };
 }
 
 /** The result of an approval that was not decided in time, as people at the agent see it. */

@@ -33,6 +33,21 @@ const TEXT_OF: Record<Name, (body: Record<string, string>) => string | undefined
 };
 
 describe("A message", () => {
+  it.each(["slack", "discord", "telegram", "github"] as const)(
+    "O2: %s gets the title and the links of a requested approval",
+    async (name) => {
+      const links = {
+        grant: "https://app.example/l?token=g",
+        reject: "https://app.example/l?token=r",
+      };
+      const data = { approvalId: "a", title: "Ship 17?", links };
+      const { body } = await sentBy(name, { type: "approval.requested", timestamp: "", data });
+      const text = TEXT_OF[name](body as never) ?? "";
+      for (const part of ["Ship 17?", links.grant, links.reject])
+        expect(text.replaceAll("\\", "")).toContain(part);
+    },
+  );
+
   it("O2: Slack gets the channel, the thread and the token of the bot", async () => {
     const { method, path, headers, body, marks } = await sentBy("slack", { text: "done" });
     expect([method, path, marks]).toEqual(["POST", "/chat.postMessage", 1]);

@@ -7,9 +7,9 @@ import type { AgentPathStep } from "agents";
 import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Part } from "../../core/text.ts";
-import type { InstanceOf } from "../outbox/index.ts";
+import type { InstanceOf, Outbox } from "../outbox/index.ts";
 import type { OwnerOptions, Submissions } from "../submissions/internal.ts";
-import type { Approval } from "./kinds/approval-types.ts";
+import type { Approval, LinkApprovalOptions } from "./kinds/approval-types.ts";
 import type { Waits } from "./waits.ts";
 
 /** How a wait can end. */
@@ -138,6 +138,12 @@ export interface WaitKind {
 export interface StoredKind {
   /** Checks what the agent needs for a wait, before anything is stored. @throws InvalidOptionError if it is missing */
   check?(request: Json): Promise<void>;
+  /**
+   * Prepares what is stored with a new wait. What it returns is called in the transaction that opens the wait.
+   *
+   * @throws for a request that the agent cannot take; nothing is stored then
+   */
+  opening?(waitId: string, request: Json): Promise<((wait: Wait) => void) | undefined>;
   /** Whether a closed wait answers a later run of the workflow, too, instead of a new wait. */
   answersLaterRuns(wait: Wait): boolean;
   /** Whether an open wait is cancelled when its run ends: nobody decides or sends what no workflow waits for. */
@@ -179,6 +185,13 @@ export type KindUses = {
   readonly ownerOfRun: (workflow: RunRef) => Promise<OwnerOptions>;
   /** An approval was opened, decided, expired or cancelled. */
   readonly onApproval: (approval: Approval) => void | Promise<void>;
+  readonly outbox: Outbox;
+  /** Signs a link for an approval that is not stored yet. @throws FeatureNotInstalledError, InvalidApprovalError */
+  readonly linkOf: (
+    wait: Pick<Wait, "waitId" | "request">,
+    decision: "grant" | "reject",
+    options: LinkApprovalOptions,
+  ) => Promise<string>;
 };
 
 /** A wait that has a row. */

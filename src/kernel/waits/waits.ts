@@ -130,6 +130,8 @@ export class Waits extends Capability implements WaitKind {
     checkRequest(kind, request);
     const own = this.#driver.kinds.get(kind) as StoredKind;
     await own.check?.(request);
+    const waitId = crypto.randomUUID();
+    const store = await own.opening?.(waitId, request);
     const now = this.#now();
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
@@ -146,7 +148,6 @@ export class Waits extends Capability implements WaitKind {
     const topic = own.topicOf?.(request, old);
     if (known?.status === "open")
       this.#settlement.settle(known.waitId, REPLACED, { isForced: true });
-    const waitId = crypto.randomUUID();
     const [opened, closed] = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.waitId);
       if (isRefused) this.#store.refuse(known.waitId);
@@ -164,9 +165,11 @@ export class Waits extends Capability implements WaitKind {
         },
         now,
       );
+      store?.(wait);
       const end = own.endAtOpen?.(wait, old);
       return [wait, end && this.#settlement.closeBy(waitId, end, { isForced: true, now })[0]];
     });
+    if (store) this.#outbox.flush();
     const refused = isRefused ? this.#store.find(known.waitId) : undefined;
     if (refused) this.#settlement.announce(refused);
     if (!closed) await this.#startOpened(opened, expiresAt);

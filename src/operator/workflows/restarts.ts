@@ -88,7 +88,7 @@ const FAILED: ReadonlySet<string> = new Set([
   ...["error", "aborted", "skipped"],
 ]);
 
-/** The step at which a run stopped: the one that failed it, one that has not ended, or the last one. */
+/** The step at which a run stopped: the one that failed it, one that has not ended, or the last one. @internal */
 export function stopOf(steps: readonly WorkflowStep[]): WorkflowStep | undefined {
   const inOrder = steps.toSorted((one, other) => one.startedAt - other.startedAt);
   // What the end of the run has cancelled has not failed it.

@@ -51,11 +51,21 @@ export function refuse(key: string): void {
   throw new Error(`Refused: ${left - 1} refusals left`);
 }
 
-type AppEvent = { readonly data: { readonly submissionId?: string; readonly key?: string } };
+type AppEvent = {
+  readonly data: {
+    readonly submissionId?: string;
+    readonly approvalId?: string;
+    readonly key?: string;
+  };
+};
 
 /** The method `receive()` of every object. A delivery whose key is the id of a hold waits there. */
 export async function receive(delivery: Delivery): Promise<void> {
-  const { submissionId, key = submissionId } = (delivery.event as AppEvent).data;
+  const {
+    submissionId,
+    approvalId,
+    key = submissionId ?? approvalId,
+  } = (delivery.event as AppEvent).data;
   if (key === undefined) throw new Error(`A delivery without a key: ${JSON.stringify(delivery)}`);
   refuse(key);
   await findHold(key)?.pass();

@@ -1,6 +1,6 @@
 /** The receiver of arrivals, for the agents of every host. */
 
-import { custom, webhooks } from "perdure/webhooks";
+import { custom, links, webhooks } from "perdure/webhooks";
 import { z } from "zod";
 import { findHost } from "./hosts.ts";
 import { message } from "./messages.ts";
@@ -23,6 +23,7 @@ export type ArrivalBody = z.infer<typeof body>;
 export const SOURCE = "shop";
 
 export const receiveWebhook = webhooks(
+  links({ secret: "HOOK_SECRET" }),
   custom({
     name: SOURCE,
     secret: "HOOK_SECRET",

@@ -2,6 +2,7 @@
 
 import type { WorkflowEvent } from "cloudflare:workers";
 import { AgentWorkflow, type AgentWorkflowEvent, type AgentWorkflowStep } from "agents/workflows";
+import { method } from "perdure/outbox";
 import type { Duration } from "perdure/testing";
 import {
   DurableWorkflow,
@@ -27,7 +28,7 @@ export type Plan =
       readonly measures?: boolean;
       readonly options?: Owner & Pick<ThinkPromptOptions, "agent">;
     }
-  | { readonly step: "approval"; readonly timeout?: Duration }
+  | { readonly step: "approval"; readonly timeout?: Duration; readonly notifies?: boolean }
   | { readonly step: "webhook"; readonly source: string }
   /** An approval against an arrival, and then a pause at an event. */
   | { readonly step: "race"; readonly source: string; readonly isApprovalFirst: boolean }
@@ -105,6 +106,10 @@ async function play(instanceId: string, plan: Plan, step: Steps): Promise<unknow
         title: "Pay?",
         schema: amount,
         timeout: plan.timeout ?? "3 days",
+        ...(plan.notifies && {
+          notify: method("receive"),
+          link: { by: "ann", payload: { amount: 7 } },
+        }),
       });
     case "webhook":
       return step.webhook("paid", { from: plan.source, timeout: "3 days" });

@@ -1,10 +1,15 @@
 /** W1 to W5: workflows that wait for a person. */
 
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { ApprovalRequestEvent } from "perdure/agent";
+import type { Delivery } from "perdure/outbox";
 import { expect, it } from "vitest";
 import { type GivenAgent, givenAgent, refusal, until } from "../app/given.ts";
 import type { Host } from "../app/hosts.ts";
 import { forgePayloads, interceptEvents } from "../app/intercept.ts";
-import { workflowRuns } from "../app/receivers.ts";
+import { deliveries, workflowRuns } from "../app/receivers.ts";
+import { receiveWebhook } from "../app/webhooks.ts";
 
 const PAYLOAD = { payload: { amount: 5 } };
 
@@ -55,6 +60,35 @@ export function approvalsContract(host: Host): void {
     await approvals.grant(approvalId, PAYLOAD);
     expect(await agent.untilOutput(id)).toMatchObject({ approved: true });
     expect((await approvals.list({ status: ["pending", "approved"] })).items).toHaveLength(1);
+  });
+
+  it("O1 W3: a request notifies with a link that decides it, once, also after a crash and a restart", async () => {
+    const agent = given();
+    const id = await agent.start({ step: "approval", notifies: true });
+    const approvalId = await untilRequested(agent);
+    await agent.crash();
+    const [{ event }] = await until(async () => {
+      await (await agent.verbs()).submissionStats();
+      const found = deliveries.get(approvalId);
+      return found.length > 0 && (found as [Delivery, ...Delivery[]]);
+    });
+    const runs = workflowRuns.count(id);
+    await (await agent.verbs()).restartWorkflow(id);
+    await until(() => workflowRuns.count(id) > runs);
+    const { type, data } = event as ApprovalRequestEvent;
+    expect({ type, title: data.title }).toEqual({ type: "approval.requested", title: "Pay?" });
+    const request = new Request(data.links?.grant ?? "", {
+      method: "POST",
+      headers: { accept: "application/json" },
+    });
+    const { approvals } = await agent.capabilities();
+    await until(async () => (await approvals.inspect(approvalId))?.status === "pending");
+    const response = await receiveWebhook(request, env, createExecutionContext());
+    expect(response?.status).toBe(200);
+    expect(await agent.untilOutput(id)).toMatchObject({
+      ...{ approved: true, by: "ann", payload: { amount: 7 } },
+    });
+    expect(new Set(deliveries.get(approvalId).map((one) => one.id)).size).toBe(1);
   });
 
   it("W1: a restart after the decision asks again, and the new decision counts", async () => {

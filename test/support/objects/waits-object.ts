@@ -71,7 +71,11 @@ export class WaitsObject extends MeteredObject {
       },
     };
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
-    const approval = KINDS.approval({ onApproval: (one) => script?.onApproval?.(one) });
+    const approval = KINDS.approval({
+      onApproval: (one) => script?.onApproval?.(one),
+      outbox: this.outbox,
+      linkOf: async ({ waitId }, decision) => `https://app.example/${decision}/${waitId}`,
+    });
     const none = { answersLaterRuns: () => false };
     this.waits = new Waits({ outbox: this.outbox, clock, ofFeatures: STEP_KINDS });
     const kinds = { approval, "agent-tool": none, ...script?.kinds?.(this, this.waits) };

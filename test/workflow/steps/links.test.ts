@@ -216,3 +216,41 @@ describe("the URL of a step", () => {
     expect(await workflow.agent.webhookStatuses()).toEqual([]);
   });
 });
+
+const TO = { kind: "method", method: "onEnd" } as never;
+const NOTIFYING: [string, WorkflowBody, RegExp][] = [
+  [
+    "a schema without the payload of its link",
+    (step) => step.approval("pay", { schema: z.object({ amount: z.number() }), notify: TO }),
+    /a link that approves needs the payload of the schema\. Pass link: \{ payload \}, or link: false/,
+  ],
+  [
+    "a payload that the schema refuses",
+    (step) =>
+      step.approval("pay", {
+        schema: z.object({ amount: z.number() }),
+        notify: TO,
+        link: { payload: { amount: "all" } },
+      }),
+    /amount/,
+  ],
+  ["a link without notify", (step) => step.approval("pay", { link: {} }), /there is no notify/],
+  [
+    "a destination that there is not",
+    (step) => step.approval("pay", { notify: { kind: "pigeon" } as never }),
+    /notify\[0\].*pigeon/,
+  ],
+  [
+    "eleven destinations",
+    (step) => step.approval("pay", { notify: Array.from({ length: 11 }, () => TO) }),
+    /at most 10 destinations/,
+  ],
+];
+
+it.each(NOTIFYING)("a request refuses %s, and nothing is stored", async (_, body, message) => {
+  await using given = await givenScriptedWorkflow(body);
+  linkSettings.set(given.agent.name ?? "", settings);
+  await given.start();
+  expect((await given.error()).message).toMatch(message);
+  expect((await capabilitiesOf(given.agent).approvals.list()).items).toEqual([]);
+});

@@ -50,8 +50,28 @@ export type ApprovalRefusal = {
   readonly problem: string;
 };
 
+/** The links in the notification of a request: options of `approvals.link()`. `false` for none. */
+export type ApprovalLink = false | LinkApprovalOptions;
+
+/** The event that the destinations of `notify` receive when an approval is requested. */
+export type ApprovalRequestEvent = {
+  readonly type: "approval.requested";
+  /** When it was requested, ISO 8601. */
+  readonly timestamp: string;
+  readonly data: Pick<
+    Approval,
+    "approvalId" | "title" | "data" | "refusal" | "workflow" | "expiresAt"
+  > & {
+    /** Signed URLs that decide it once; left out with `link: false`. */
+    readonly links?: { readonly grant: string; readonly reject: string };
+  };
+};
+
 /** The request of a wait of kind `approval`. */
 export type ApprovalRequest = {
+  /** Destinations notified when it is requested. */
+  readonly notify?: Json[];
+  readonly link?: false | { by?: string; expiresIn: number; payload?: Json };
   readonly title: string | null;
   readonly data: Json;
   /** JSON Schema of the payload; null where approving takes none. */

@@ -19,6 +19,7 @@ import {
 import { invalidMessage } from "../../../core/options/options.ts";
 import type { Page } from "../../../core/page.ts";
 import { mismatchesOf } from "../../../core/schema/json-schema.ts";
+import { type Destination, InvalidDestinationError } from "../../outbox/index.ts";
 import { InvalidApprovalError } from "../errors.ts";
 import type { Closing, KindUses, StoredKind, Wait } from "../protocol.ts";
 import { GRACE_MS, type Waits } from "../waits.ts";
@@ -26,6 +27,7 @@ import type {
   Approval,
   ApprovalDecisionResult,
   ApprovalRequest,
+  ApprovalRequestEvent,
   ApprovalStatus,
   GrantApprovalOptions,
   LinkApprovalOptions,
@@ -34,6 +36,7 @@ import type {
 } from "./approval-types.ts";
 
 const MOST_DECISION_BYTES = 1_000_000;
+const MOST_NOTIFIED = 10;
 
 /** The statuses of a wait, in the words of an approval. */
 export const STATUS_OF = {
@@ -62,7 +65,7 @@ export function approvalRequest({
 
 export const KINDS = {
   /** A later run asks the person again. */
-  approval: ({ onApproval }: Pick<KindUses, "onApproval">): StoredKind => ({
+  approval: (uses: Pick<KindUses, "onApproval" | "outbox" | "linkOf">): StoredKind => ({
     answersLaterRuns: () => false,
     endsWithRun: true,
     // A person who was shown one request has not agreed to another.
@@ -70,9 +73,48 @@ export const KINDS = {
     check: async (request) => {
       readOptions(REQUEST, request, "request of an approval", invalid);
     },
-    announce: (wait) => onApproval(approvalOf(wait)),
+    opening: async (waitId, request) => notifying(uses, { waitId, request }),
+    announce: (wait) => uses.onApproval(approvalOf(wait)),
   }),
 };
+
+/**
+ * Signs the links of a request that has destinations. What it returns stores a delivery for each of them.
+ *
+ * @throws InvalidDestinationError, InvalidApprovalError, FeatureNotInstalledError
+ */
+async function notifying(
+  { outbox, linkOf }: Pick<KindUses, "outbox" | "linkOf">,
+  wait: Pick<Wait, "waitId" | "request">,
+): Promise<((wait: Wait) => void) | undefined> {
+  const { notify, link = {} as LinkApprovalOptions } = wait.request as ApprovalRequest;
+  if (notify === undefined || notify.length === 0) return undefined;
+  const destinations = notify as unknown as readonly Destination[];
+  for (const [index, to] of destinations.entries()) {
+    const problem = outbox.problemOf(to, `notify[${index}]`);
+    if (problem) throw new InvalidDestinationError(problem);
+  }
+  const { payload: _, ...ofReject } = link || {};
+  const links = link && {
+    grant: await linkOf(wait, "grant", link),
+    reject: await linkOf(wait, "reject", ofReject),
+  };
+  return (opened) => {
+    const { approvalId, title, data, refusal, workflow, createdAt, expiresAt } = approvalOf(opened);
+    const event: ApprovalRequestEvent = {
+      type: "approval.requested",
+      timestamp: new Date(createdAt).toISOString(),
+      data: {
+        ...{ approvalId, title, data, workflow, expiresAt },
+        ...(refusal && { refusal }),
+        ...(links && { links }),
+      },
+    };
+    const payload = JSON.stringify(event);
+    for (const [index, to] of destinations.entries())
+      outbox.enqueue(`approval:${approvalId}/${index}`, to, payload);
+  };
+}
 
 function approvalOf(wait: Wait): Approval {
   const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;
@@ -190,6 +232,11 @@ const REQUEST = z.looseObject({
   title: text({ empty: true }).nullable(),
   schema: z.looseObject({}, { error: "expected a JSON Schema, or null" }).nullable(),
   isOptional: flag().optional(),
+  notify: z
+    .custom<Json[]>((list) => Array.isArray(list) && list.length <= MOST_NOTIFIED, {
+      error: `expected a list of at most ${MOST_NOTIFIED} destinations`,
+    })
+    .optional(),
 });
 const LIST = optionsOf<ListApprovalsOptions>()({
   status: someOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))], { min: 0 }).default([
@@ -211,7 +258,10 @@ function invalid(field: string, message: string): InvalidApprovalError {
  * The workflow has the schema itself, and checks again: what only it can know is found there.
  * @throws InvalidApprovalError
  */
-export function checkPayload(payload: Json | undefined, wait: Wait): void {
+export function checkPayload(
+  payload: Json | undefined,
+  wait: Pick<Wait, "waitId" | "request">,
+): void {
   const { schema, check = schema, isOptional } = wait.request as ApprovalRequest;
   const refuse = (problem: string) =>
     invalid("payload", invalidMessage("payload", preview(payload), problem));

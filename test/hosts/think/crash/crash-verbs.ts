@@ -69,6 +69,7 @@ const STOPS =
 
 /** The reason for each. */
 export const HARMLESS: Readonly<Record<string, string>> = {
+  "step.race": "It stores the winner in the workflow, and nothing at the agent.",
   "step.version": "reads what the run has recorded at its start",
   inspectSubmission: READS,
   listSubmissions: READS,
