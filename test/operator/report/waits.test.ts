@@ -23,7 +23,7 @@ import {
 const HOURS_48 = 48 * HOUR;
 
 describe("findings of approvals", () => {
-  it("approval-waits-long: an approval is an information after a minute, and a warning after an hour", async () => {
+  it("approval-waits-long: an approval is an information after a minute, and a warning after half of its time", async () => {
     const workflow = await givenWorkflow([{ name: "refund", timeout: HOURS_48 }]);
     const agent = workflow.agent as unknown as Agent;
     const { approvalId } = await workflow.pending();
@@ -34,7 +34,9 @@ describe("findings of approvals", () => {
       /^1 approval of the step "refund" of APPROVAL_WORKFLOW waits since \d\d:\d\d UTC\.$/,
     );
     expect((await reportOf(agent, { later: 2 * MINUTE })).verdicts.onTime).toBe(true);
-    const late = { later: 2 * HOUR };
+    const given = await found(agent, "approval-waits-long", { later: 2 * HOUR });
+    expect(given.severity).toBe("info");
+    const late = { later: 25 * HOUR };
     const finding = await found(agent, "approval-waits-long", late);
     expect(finding).toMatchObject({
       severity: "warning",
@@ -46,6 +48,17 @@ describe("findings of approvals", () => {
     expect(report.counts.approvals).toBe(1);
     await capabilitiesOf(agent).approvals.grant(approvalId);
     await gone(agent, "approval-waits-long", late);
+  });
+
+  it("approval-waits-long: one with a short time is no warning before an hour", async () => {
+    const workflow = await givenWorkflow([{ name: "refund", timeout: 2 * HOUR - 10 * MINUTE }]);
+    const agent = workflow.agent as unknown as Agent;
+    const { approvalId } = await workflow.pending();
+    const early = await found(agent, "approval-waits-long", { later: HOUR - MINUTE });
+    expect(early.severity).toBe("info");
+    const late = await found(agent, "approval-waits-long", { later: HOUR + MINUTE });
+    expect(late.severity).toBe("warning");
+    await capabilitiesOf(agent).approvals.grant(approvalId);
   });
 
   it("approval-expires-soon: an approval near its timeout is found once, with the time", async () => {

@@ -7,8 +7,9 @@ import type { Action, FINDINGS } from "./catalog.ts";
 
 /** A person who is at work decides sooner. */
 const OLD_MS = 60_000;
-/** A workflow that waits for an hour is late. */
+/** A workflow that waits for an hour, and for half of the time that it gave, is late. */
 const LATE_MS = 3_600_000;
+const LATE_SHARE = 0.5;
 /** Before it expires, a person needs some time; an approval with a short timeout has less. */
 const SOON_MS = 3_600_000;
 const SOON_SHARE = 0.25;
@@ -33,6 +34,9 @@ function isExpiring({ createdAt, expiresAt }: OpenApproval, now: number): boolea
   return left <= Math.min(SOON_MS, SOON_SHARE * (expiresAt - createdAt));
 }
 
+const isLate = ({ createdAt, expiresAt }: OpenApproval, now: number) =>
+  now - createdAt >= Math.max(LATE_MS, LATE_SHARE * (expiresAt - createdAt));
+
 /** The common part of findings about approvals of one step. */
 function aboutStep(approvals: readonly Asked[]) {
   const count = approvals.length;
@@ -56,7 +60,7 @@ const approvalWaitsLong: Rule = ({ pending }, now) =>
       return {
         code: "approval-waits-long",
         about,
-        severity: now - since >= LATE_MS ? "warning" : "info",
+        severity: approvals.some((one) => isLate(one, now)) ? "warning" : "info",
         title: `${what} ${verb(count, "waits", "wait")} since ${at(since, now)}.`,
         evidence,
         cause: "No person has decided, perhaps because none was notified.",
