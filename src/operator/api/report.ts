@@ -72,7 +72,10 @@ async function asked(answer: Promise<AgentReport>, timeoutMs: number) {
   }
 }
 
-function notAnswered(asked: AgentRef & { unreachable: string; errorName?: string }): Finding {
+/** The finding of an agent that did not answer. */
+export function notAnswered(
+  asked: AgentRef & { unreachable: string; errorName?: string },
+): Finding {
   const { name, unreachable: lastError, errorName } = asked;
   const [title, cause, fix] =
     name === ""

@@ -189,3 +189,32 @@ it("report --watch prints a report when its findings change, and ends with the c
     expect(refused.err).toContain(`Invalid --watch "${seconds}"`);
   }
 });
+
+it.each([
+  ["fails at its start", failing(400, "InvalidOptionError", 'Invalid keeper "LIMIT_KEEPER".')],
+  ["has an internal error", failing(500, "InternalError", "The request failed.")],
+  ["does not answer", silent],
+])(
+  "report --agent has an agent that %s as a finding, as the report of all has",
+  async (_, answer) => {
+    const url = await given({ agents: agents("a"), "agents/Shop/a/report": answer });
+    const { code, out, err } = await run(url, ["report", "--agent", "Shop/a", "--json"]);
+    expect(code, err).toBe(1);
+    expect(JSON.parse(out)).toMatchObject({
+      ...{ verdict: "findings", agents: [{ agent: "Shop", name: "a" }] },
+      findings: [{ code: "agent-unreachable", severity: "error", agent: "Shop", name: "a" }],
+    });
+  },
+);
+
+it("report --agent ends with the code of what is wrong with the call or the deployment", async () => {
+  const report = (answer: Answer) => ({ agents: agents("a"), "agents/Shop/a/report": answer });
+  for (const [answer, expected] of [
+    [failing(401, "NoToken", "Send a token."), 3],
+    [failing(404, "NotFound", "The agent was not found."), 5],
+  ] as const) {
+    const { code } = await run(await given(report(answer)), ["report", "--agent", "Shop/a"]);
+    expect(code).toBe(expected);
+  }
+  expect((await run("http://127.0.0.1:9/perdure", ["report", "--agent", "Shop/a"])).code).toBe(4);
+});

@@ -2,6 +2,8 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import { plural } from "../../../core/operated/text.ts";
+import { notAnswered } from "../../api/report.ts";
+import { type OperatorClient, OperatorError } from "../../client.ts";
 import { commandOf, quoted } from "../../command-line.ts";
 import type { AgentRef, Finding, Report } from "../../protocol.ts";
 import { agentOf } from "../agents.ts";
@@ -117,19 +119,31 @@ function showOf({ agent, name }: AgentRef, { view, id }: Finding["link"]): strin
   return `npx perdure show ${view} ${quoted(id)} --agent ${quoted(`${agent}/${name}`)}`;
 }
 
+/** As the report of all agents has it: an agent that fails is a finding. */
+async function reportOfOne(client: OperatorClient, ref: AgentRef): Promise<Report> {
+  try {
+    const report = await client.agentReport(ref);
+    const findings = report.findings.map((finding) => ({ ...finding, ...ref }));
+    const isHealthy = findings.every(({ severity }) => severity === "info");
+    const verdict = isHealthy ? "healthy" : "findings";
+    return { at: report.at, verdict, agents: [{ ...ref, report }], findings };
+  } catch (error) {
+    if (!(error instanceof OperatorError) || !isOfAgent(error)) throw error;
+    const asked = { ...ref, unreachable: error.message };
+    const findings = [{ ...notAnswered(asked), ...ref }];
+    return { at: Date.now(), verdict: "findings", agents: [asked], findings };
+  }
+}
+
+/** Whether the agent has failed, and not the caller, the deployment or the way to it. */
+const isOfAgent = ({ status, code }: OperatorError) =>
+  code !== undefined && (status === 400 || status === 409 || status === 500 || status === 503);
+
 async function wholeReport({ agent }: Common): Promise<Report> {
   const client = clientOf();
   if (agent !== undefined) {
     const ref = await agentOf(client, { agent });
-    const found = await client.agentReport(ref);
-    const findings = found.findings.map((finding) => ({ ...finding, ...ref }));
-    const isHealthy = findings.every(({ severity }) => severity === "info");
-    return {
-      at: found.at,
-      verdict: isHealthy ? "healthy" : "findings",
-      agents: [{ ...ref, report: found }],
-      findings,
-    };
+    return reportOfOne(client, ref);
   }
   let whole = await client.report();
   for (let cursor = whole.cursor; cursor !== undefined; ) {
