@@ -14,6 +14,9 @@ const TAKE_OVER_MS = 5_000;
 const POLL_MS = 50;
 
 export class Runs {
+  /** Kinds that may have open waits: most runs end without a statement. */
+  readonly #kinds = new Set<string>();
+
   /** @param store opened at its first use */
   constructor(
     private readonly clock: Clock,
@@ -22,6 +25,11 @@ export class Runs {
     private readonly settlement: Settlement,
     private readonly store: () => WaitStore,
   ) {}
+
+  /** A wait of this kind is open, or is opened. */
+  note(kind: string): void {
+    this.#kinds.add(kind);
+  }
 
   /** Cancels what the run has left open. */
   end(of: InstanceOf): void {
@@ -65,9 +73,8 @@ export class Runs {
   }
 
   #openOf({ workflow: workflowName, instance: workflowId }: InstanceOf): Wait[] {
-    const prefixes = this.driver.kindsOfRuns.map((kind) =>
-      keyPrefix(kind, { workflowName, workflowId }),
-    );
+    const kinds = this.driver.kindsOfRuns.filter((kind) => this.#kinds.has(kind));
+    const prefixes = kinds.map((kind) => keyPrefix(kind, { workflowName, workflowId }));
     return this.store().withPrefixes(prefixes);
   }
 }

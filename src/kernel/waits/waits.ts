@@ -103,7 +103,10 @@ export class Waits extends Capability implements WaitKind {
     this.#store.migrate();
     this.#driver.resume();
     const wakes = this.#store.wakes();
-    for (const { kind } of wakes) this.#reportMissing(kind, "Stored work in perdure_waits waits");
+    for (const { kind } of wakes) {
+      this.#runs.note(kind);
+      this.#reportMissing(kind, "Stored work in perdure_waits waits");
+    }
     const next = earliest(wakes.map(({ time }) => time));
     if (next !== null) await this.wake.noLaterThan(next);
   }
@@ -134,6 +137,7 @@ export class Waits extends Capability implements WaitKind {
     const store = await own.opening?.(waitId, request);
     const now = this.#now();
     const expiresAt = now + timeoutMs + GRACE_MS;
+    this.#runs.note(kind);
     const known = this.#store.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
     if (known && isLeft(known) && this.#isTakenOver(known, run, request))
