@@ -73,7 +73,7 @@ export class AcceptanceObjectWorkflow extends DurableWorkflow<AcceptanceObject, 
   }
 }
 
-export type Report = {
+type Report = {
   readonly report: "progress" | "complete" | "error";
   /** Wait for an event of the type `end` after the report. */
   readonly stays?: boolean;
