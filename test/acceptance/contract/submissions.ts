@@ -129,6 +129,27 @@ export function submissionsContract(host: Host): void {
     expect(await agent.inspect(submissionId)).toEqual(aborted);
   });
 
+  it("L3: a key that comes again with other metadata is a conflict, and the order of its fields is none", async () => {
+    const agent = given();
+    const verbs = await agent.verbs();
+    const send = (metadata?: Record<string, string | null>) =>
+      verbs.submitMessages([message("Hello")], {
+        idempotencyKey: "one",
+        ...(metadata && { metadata }),
+      });
+    await send({ order: "7", tenant: "a" });
+    const conflicts = [];
+    for (const metadata of [
+      { tenant: "a", order: "7" },
+      { order: "8", tenant: "a" },
+      { order: "7", tenant: null },
+      undefined,
+    ])
+      conflicts.push((await send(metadata)).conflict ?? false);
+    expect(conflicts).toEqual([false, true, true, true]);
+    expect(await verbs.listSubmissions()).toHaveLength(1);
+  });
+
   it("L3: the same key returns the first submission, and other messages are a conflict", async () => {
     const agent = given();
     const verbs = await agent.verbs();

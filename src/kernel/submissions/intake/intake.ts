@@ -250,9 +250,10 @@ function refusedAnswer(
 function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
   const answer = repeated.answer && JSON.parse(JSON.stringify(repeated.answer));
   const messages = JSON.parse(repeated.messages) as UIMessage[];
+  const metadata = repeated.metadata && JSON.parse(JSON.stringify(repeated.metadata));
   return isDeepStrictEqual(
-    [publicThreadOf(stored.thread), content(stored.messages), stored.answer],
-    [publicThreadOf(repeated.thread), content(messages), answer],
+    [publicThreadOf(stored.thread), content(stored.messages), stored.answer, stored.metadata],
+    [publicThreadOf(repeated.thread), content(messages), answer, metadata],
   );
 }
 
