@@ -137,13 +137,16 @@ describe("W4: the strategy json", () => {
     expect((await texts(stub)).at(-1)).toBe(`assistant: [tool-charge]${JSON.stringify(PORTO)}`);
   });
 
-  it.each([
-    ["a fenced block", 'Here it is:\n\n```json\n{ "city": "Porto" }\n```\nAnything else?'],
-    ["words around it", 'I think [so]: {"city": "Porto"}, or do you {disagree}?'],
-  ])("W4: takes %s", async (_, text) => {
-    const stub = given();
-    const end = await prompted(stub, { answers: [text] }, answer);
+  it("W4: takes a fenced block", async () => {
+    const text = 'Here it is:\n\n```json\n{ "city": "Porto" }\n```\nAnything else?';
+    const end = await prompted(given(), { answers: [text] }, answer);
     expect(end).toMatchObject({ status: "completed", output: PORTO });
+  });
+
+  it("W4: does not take JSON between words, which may be a draft", async () => {
+    const text = 'I think [so]: {"city": "Porto"}, or do you {disagree}?';
+    const end = await prompted(given(), { answers: [text] }, answer);
+    expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError" });
   });
 
   it("W4: a text without JSON is no answer", async () => {

@@ -25,7 +25,8 @@ type CallEnd = {
   /** Undefined for a stream that ended without a finish. */
   readonly finishReason?: string;
   readonly usage?: TokenUsage;
-  readonly hasToolCalls: boolean;
+  /** Whether tools run now. The final answer ends the turn. */
+  readonly runsTools: boolean;
   /** Set if the stream fails, so that the AI SDK reports no end of the step. */
   readonly problem?: unknown;
 };
@@ -103,6 +104,7 @@ function estimateTokens({ prompt, tools, maxOutputTokens = 0 }: Params): number 
 function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStream<Part, Part> {
   const announced = new Map<string, string>();
   let toolCalls = 0;
+  let runsTools = false;
   let isAnswered = false;
   let isOver = false;
   return new TransformStream<Part, Part>({
@@ -112,17 +114,18 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
       else if (part.type === "tool-call") {
         announced.delete(part.toolCallId);
         toolCalls++;
+        runsTools ||= !isFinalAnswer(part.toolName);
         // A connection that closes within a call leaves the first part of its input.
         isAnswered ||= isFinalAnswer(part.toolName) && parsedJson(part.input) !== undefined;
       } else if (part.type === "error") {
         isOver = true;
-        ended({ hasToolCalls: toolCalls > 0, problem: part.error });
+        ended({ runsTools, problem: part.error });
       } else if (part.type === "finish" && !isOver) {
         isOver = true;
         const isAccepted = isAnswered || accepts === "any";
         const problem = isAccepted ? undefined : problemOf(part, accepts, announced, toolCalls);
         const { usage, finishReason } = part;
-        const end = { usage: readUsage(usage), hasToolCalls: toolCalls > 0, problem };
+        const end = { usage: readUsage(usage), runsTools, problem };
         ended({ ...end, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
       }
@@ -131,7 +134,7 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
     flush(controller) {
       if (isOver || isAnswered || accepts === "any") return;
       const problem = new IncompleteReplyError("none");
-      ended({ hasToolCalls: toolCalls > 0, problem });
+      ended({ runsTools, problem });
       controller.enqueue({ type: "error", error: problem });
     },
   });

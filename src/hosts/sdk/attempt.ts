@@ -160,8 +160,7 @@ export class Attempt {
       // For a call without the final answer, the AI SDK reports "error" as the reason.
       this.#finishReason = end.finishReason;
       if (end.usage === undefined) return;
-      if (end.problem === undefined)
-        this.#ledger.callFinished(this.ref, end.usage, end.hasToolCalls);
+      if (end.problem === undefined) this.#ledger.callFinished(this.ref, end.usage, end.runsTools);
       else this.#ledger.recordUsage(this.ref, end.usage);
     },
   };

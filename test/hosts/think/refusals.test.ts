@@ -91,7 +91,7 @@ describe("L9: a value of 20,000 levels is refused", () => {
     ["submitMessages", [hello, { output: deep }], "InvalidSubmissionError"],
     ["submitMessages", [hello, { metadata: deep }], "InvalidSubmissionError"],
     ["runWorkflow", ["SCRIPTED_WORKFLOW", deep], "InvalidEventError"],
-    ["runWorkflow", ["SCRIPTED_WORKFLOW", {}, { metadata: deep }], "InvalidEventError"],
+    ["runWorkflow", ["SCRIPTED_WORKFLOW", {}, { metadata: deep }], "InvalidSubmissionError"],
   ])("by %s() (%#)", async (verb, args, name) => {
     const error = await errorOf(verb, ...args);
     expect(error).toMatchObject({ name });
@@ -116,7 +116,7 @@ describe("L1: wrong arguments of workflows are refused", () => {
     const error = await errorOf("runWorkflow", "SCRIPTED_WORKFLOW", {}, { [name]: "return" });
     expect(error).toMatchObject({
       name: invalid,
-      message: `Unknown option "${name}" in options of runWorkflow(). Valid options: id, metadata, agentBinding, retention, ifExists.`,
+      message: `Unknown option "${name}" in options of runWorkflow(). Valid options: id, metadata, agentBinding, retention, ifExists, priority, concurrency, rate.`,
     });
   });
 

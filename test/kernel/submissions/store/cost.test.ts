@@ -64,7 +64,7 @@ it.each<[string, number, InternalSubmitOptions, TurnScript]>([
   ["an answer of four parts", TURN + 1 + 4, ANSWERED, long],
   ["a destination", TURN + 2, { notify: [somewhere()] }, {}],
   ["two destinations", TURN + 4, { notify: [somewhere(), somewhere()] }, {}],
-  ["tokens without a budget", TURN, {}, { tokens: 1, calls: 3 }],
+  ["the tokens of three calls", TURN + 2, {}, { tokens: 1, calls: 3 }],
   ["a budget, and three calls", TURN + 3, { budget: { tokens: 9 } }, { tokens: 1, calls: 3 }],
   ["tools in two calls", TURN + 4, {}, { acts: true, calls: 2 }],
   ["another attempt", TURN + 2 + CLAIM, {}, failing],
