@@ -109,3 +109,6 @@ export function noteCall<Result>(
   promise.calls = (step as { [UNAWAITED]?: Map<unknown, string> })[UNAWAITED]?.set(promise, call);
   return promise;
 }
+
+/** Key of the classes that a class of `versions()` makes instances of, for a replay. Registered: a build has a copy of this module. */
+export const VERSIONS: unique symbol = Symbol.for("perdure.versions");

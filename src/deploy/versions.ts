@@ -6,7 +6,7 @@ import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { invalidOption, isPlainObject } from "../core/options/options.ts";
-import { invalidStep } from "../core/steps.ts";
+import { invalidStep, VERSIONS } from "../core/steps.ts";
 import { CHANGES, durably } from "../workflow/internal.ts";
 import { UnknownVersionError } from "./errors.ts";
 import { agentOf, repeated } from "./run-agent.ts";
@@ -64,6 +64,8 @@ export function versions<const Classes extends Readonly<Record<string, WorkflowC
   const { changes = [] } = known.get(newest) as WorkflowClass;
 
   class Versioned extends WorkflowEntrypoint<Cloudflare.Env> {
+    static readonly [VERSIONS] = [...known.values()];
+
     override async run(event: Readonly<WorkflowEvent<unknown>>, step: WorkflowStep) {
       const { ctx, env } = this;
       const { instanceId: workflowId } = event;

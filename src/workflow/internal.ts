@@ -3,7 +3,7 @@
 export { type OriginParams, objectAt, type WorkflowOrigin } from "./durable-workflow.ts";
 export { KEY, outputOf, readStep, TIMEOUT } from "./options.ts";
 export {
-  AGENT_CALL_RETRIES,
+  AGENT_CALL,
   callOf,
   durably,
   isRefusal,

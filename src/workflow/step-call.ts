@@ -113,11 +113,16 @@ export async function reportingEnd<Result>(
   return result;
 }
 
-/**
- * A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. A
- * replay recognizes the calls of the agent by this object.
- */
-export const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
+/** In the retries of each call of the agent, by which a replay recognizes it. Registered: a build has a copy of this module. */
+export const AGENT_CALL: unique symbol = Symbol.for("perdure.agentCall");
+
+/** A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. */
+const AGENT_CALL_RETRIES = {
+  limit: 12,
+  delay: 500,
+  backoff: "exponential",
+  [AGENT_CALL]: true,
+} as const;
 
 /**
  * `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses.

@@ -4,9 +4,8 @@
  */
 
 import { WorkflowEntrypoint } from "cloudflare:workers";
-import { AgentWorkflow } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import { DurableWorkflow } from "../../workflow/index.ts";
+import { VERSIONS } from "../../core/steps.ts";
 import { InvalidHistoryError } from "./errors.ts";
 
 type Run = (event: unknown, step: unknown) => Promise<unknown>;
@@ -35,8 +34,8 @@ const Parent = new Proxy(WorkflowEntrypoint, {
  * @throws InvalidHistoryError for what is no workflow class; whatever its constructor throws
  */
 export function workflowOf(Class: WorkflowClass, env: object, made: Set<unknown>): { run: Run } {
-  // That of versions() makes instances of further classes, each of which extends one of these.
-  for (const each of [Class, AgentWorkflow, DurableWorkflow]) adopt(each);
+  const { [VERSIONS]: versions = [] } = Object(Class) as { [VERSIONS]?: readonly unknown[] };
+  for (const each of [Class, ...versions]) adopt(each);
   const ctx = { waitUntil() {}, passThroughOnException() {}, props: {} };
   replayed.set(ctx, made);
   return Reflect.construct(Class, [ctx, env]) as { run: Run };

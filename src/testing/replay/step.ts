@@ -6,7 +6,7 @@
 import type { Json } from "../../core/json.ts";
 import { fromTypedJson } from "../../core/typed-json.ts";
 import type { PlatformStep } from "../../deploy/index.ts";
-import { AGENT_CALL_RETRIES } from "../../workflow/internal.ts";
+import { AGENT_CALL } from "../../workflow/internal.ts";
 import { type Calls, type ReplayedAgent, shortEnd } from "./agent.ts";
 import { idOf, type Recorded } from "./record.ts";
 
@@ -118,8 +118,8 @@ export class ReplayedStep {
       | (() => Promise<unknown>)
       | undefined;
     if (!code) throw new TypeError(`step.do(${JSON.stringify(name)}) got no function`);
-    const [config] = rest as readonly { readonly retries?: unknown }[];
-    const isOwn = name.startsWith("perdure:") || config?.retries === AGENT_CALL_RETRIES;
+    const [config] = rest as readonly { readonly retries?: object }[];
+    const isOwn = name.startsWith("perdure:") || AGENT_CALL in Object(config?.retries);
     const own = isOwn && name !== VERSION_STEP ? await this.#own(ask, code) : undefined;
     const { recorded } = ask;
     if (!recorded) return this.#answerNew(ask, () => (own ? own.result() : this.#newResult(name)));
