@@ -22,14 +22,21 @@ export type CheckOptions = {
   readonly from?: string;
   readonly snapshot?: string;
   readonly env?: string;
+  readonly config?: string;
   readonly json?: boolean;
 };
 
-export async function check({ from, snapshot: file, env, json }: CheckOptions): Promise<void> {
+export async function check({
+  from,
+  snapshot: file,
+  env,
+  config,
+  json,
+}: CheckOptions): Promise<void> {
   if (from !== undefined && file !== undefined)
     throw usageError("Pass either --from or --snapshot, not both.");
   // A wrong folder is found before the deployment is asked.
-  const project = newProject(process.cwd(), env);
+  const project = newProject(process.cwd(), env, config);
   const snapshot = file === undefined ? await takeSnapshot(clientOf(from)) : readSnapshot(file);
   const found = await checked(project, snapshot);
   // A file says the same each time. A deployment may answer later.

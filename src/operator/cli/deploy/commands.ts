@@ -8,6 +8,10 @@ import { snapshot } from "./snapshot.ts";
 
 const FROM = ["--from <url>", "the address of the operator API, instead of PERDURE_URL"] as const;
 const ENV = ["--env <name>", "an environment of the Wrangler configuration"] as const;
+const CONFIG = [
+  "--config <file>",
+  "a Wrangler configuration, such as the one that a build has written",
+] as const;
 
 export function addDeploys(program: Command): void {
   program
@@ -24,6 +28,7 @@ export function addDeploys(program: Command): void {
     .option(...FROM)
     .option("--snapshot <file>", "what snapshot has written, instead of asking the deployment")
     .option(...ENV)
+    .option(...CONFIG)
     .option("--json", "as JSON")
     .action(check);
   program
@@ -39,6 +44,7 @@ export function addDeploys(program: Command): void {
     .argument("<workflowId>", "the id of the workflow")
     .requiredOption("--to <version>", "the version")
     .option(...ENV)
+    .option(...CONFIG)
     .option("--dry-run", "only replay it")
     .option("--yes", "do not ask")
     .option("--reason <text>", "why: it is recorded")

@@ -19,11 +19,12 @@ export type MigrateOptions = Common & {
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly env?: string;
+  readonly config?: string;
 };
 
 export async function migrate(workflowId: string, options: MigrateOptions): Promise<void> {
-  const { to, json, dryRun, env } = options;
-  const project = newProject(process.cwd(), env);
+  const { to, json, dryRun, env, config } = options;
+  const project = newProject(process.cwd(), env, config);
   const client = clientOf();
   const place = { collection: "workflows", id: workflowId } as const;
   const ref = await agentWith(client, options, place, true);

@@ -34,6 +34,8 @@ export class NewCode {
     private readonly url: string,
     private readonly key: string,
     private readonly limits: typeof LIMITS,
+    /** What to do where it does not start. */
+    private readonly remedy: readonly string[],
   ) {}
 
   /**
@@ -54,7 +56,8 @@ export class NewCode {
     const workflows = workflowsIn(settings).filter(({ className }) => project.exports(className));
     writeFileSync(path.join(scratch, "check.js"), wrapperOf({ main, workflows, key }));
     const config = path.join(scratch, "wrangler.json");
-    const changed = configOf(settings, folder, path.join(scratch, "check.js"), project.exports);
+    const base = path.dirname(project.file);
+    const changed = configOf(settings, base, path.join(scratch, "check.js"), project.exports);
     writeFileSync(config, JSON.stringify(changed));
     const secrets = secretsFile(folder, environment);
     const args = [
@@ -71,7 +74,13 @@ export class NewCode {
       "--show-interactive-dev-session=false",
     ];
     const program = new Program(args, scratch, { cwd: folder, env: environmentOf(scratch) });
-    const code = new NewCode(program, `http://127.0.0.1:${port}`, key, limits);
+    const code = new NewCode(
+      program,
+      `http://127.0.0.1:${port}`,
+      key,
+      limits,
+      buildRemedy(project),
+    );
     try {
       await code.#started();
     } catch (error) {
@@ -106,7 +115,7 @@ export class NewCode {
     const failed = (what: string) => {
       const lines = program.outputShown.split("\n").map((line) => `  ${plain(line)}`);
       const text = `The new code does not start: wrangler dev ${what}. Its output:`;
-      return new CliError(EXIT.found, [text, ...lines].join("\n"));
+      return new CliError(EXIT.found, [text, ...lines, ...this.remedy].join("\n"));
     };
     while (!(await this.#isHealthy())) {
       if (!program.isRunning) throw failed("ended before it answered");
@@ -177,6 +186,16 @@ export class NoAnswerError extends Error {
     this.hangs = hangs;
     this.isAnswer = isAnswer;
   }
+}
+
+/** Wrangler does not build what Vite does, such as an import with `?raw`. */
+function buildRemedy({ folder, file }: NewProject): string[] {
+  const names = ["ts", "mts", "js", "mjs"].map((end) => `vite.config.${end}`);
+  const vite = names.find((name) => existsSync(path.join(folder, name)));
+  if (vite === undefined || path.dirname(file) !== folder) return [];
+  return [
+    `This project has ${vite}. Build it first, e.g. by npx vite build: check runs the configuration that the build writes. Or pass --config.`,
+  ];
 }
 
 function wranglerOf(folder: string): string {

@@ -1,21 +1,25 @@
 /** The new code, as its configuration and sources say it. */
 
+import { statSync } from "node:fs";
 import path from "node:path";
-import { CliError, EXIT, usageError } from "../context.ts";
+import { CliError, EXIT, note, usageError } from "../context.ts";
 import { Sources } from "../project/classes.ts";
 import {
   ProjectError,
   projectFolder,
+  readBuiltConfig,
   readConfig,
+  readConfigAt,
   type Settings,
   settingsOf,
   textOf,
+  type WranglerConfig,
 } from "../project/config.ts";
 import { build } from "./build.ts";
 
 export type NewProject = {
   readonly folder: string;
-  /** Of the Wrangler configuration. */
+  /** Of the Wrangler configuration. Its paths are relative to the folder of this file. */
   readonly file: string;
   readonly settings: Settings;
   readonly environment: string | undefined;
@@ -26,21 +30,37 @@ export type NewProject = {
   readonly exports: (className: string) => boolean;
 };
 
-/** Builds the project first, where its configuration has a command for it. @throws CliError for a folder without a configuration or a main module */
-export function newProject(start: string, environment: string | undefined): NewProject {
+/**
+ * Builds the project first, where its configuration has a command for it.
+ *
+ * @param given the path of a configuration. By default that of a build which is ready for `wrangler deploy`, or the folder's
+ * @throws CliError for a folder without a configuration or a main module
+ */
+export function newProject(
+  start: string,
+  environment: string | undefined,
+  given?: string,
+): NewProject {
   const folder = projectFolder(start);
   try {
-    const config = readConfig(folder);
+    const built = given === undefined ? readBuiltConfig(folder) : undefined;
+    if (built) noteBuild(folder, built.file);
+    const config =
+      given === undefined
+        ? (built ?? readConfig(folder))
+        : readConfigAt(path.resolve(start, given));
     if (!config) {
       const remedy =
         "Run this in the project's folder, which has wrangler.jsonc, wrangler.json or wrangler.toml.";
       throw usageError(`No Wrangler configuration in ${folder}. ${remedy}`);
     }
     const { file } = config;
-    const settings = settingsOf(config, environment);
-    build(settings, folder);
+    const settings = built
+      ? checkedBuild(folder, built, environment)
+      : settingsOf(config, environment);
+    if (!built) build(settings, folder);
     const named = textOf(settings.main);
-    const main = path.resolve(folder, named ?? "");
+    const main = path.resolve(path.dirname(file), named ?? "");
     const sources = new Sources(folder);
     const exported = named === undefined ? undefined : sources.exportsOf(main);
     if (!exported) {
@@ -55,4 +75,25 @@ export function newProject(start: string, environment: string | undefined): NewP
   } catch (error) {
     throw error instanceof ProjectError ? usageError(error.message) : error;
   }
+}
+
+function noteBuild(folder: string, file: string): void {
+  const { mtime } = statSync(file);
+  note(
+    `Checking the build in ${path.relative(folder, file)} of ${mtime.toISOString()}. Build again if the code has changed since then.`,
+  );
+}
+
+/** A build is of one environment. @throws ProjectError for another one */
+function checkedBuild(
+  folder: string,
+  { file, settings }: WranglerConfig,
+  environment: string | undefined,
+): Settings {
+  const { targetEnvironment: built = undefined } = settings;
+  if (environment === undefined || built === environment) return settings;
+  const of = built === undefined ? "the top level" : `the environment ${JSON.stringify(built)}`;
+  throw new ProjectError(
+    `The build in ${path.relative(folder, file)} is for ${of}, not ${JSON.stringify(environment)}. Build it with CLOUDFLARE_ENV=${environment}.`,
+  );
 }

@@ -42,7 +42,28 @@ export const hasConfig = (folder: string) =>
  */
 export function readConfig(folder: string): WranglerConfig | undefined {
   const file = NAMES.map((name) => path.join(folder, name)).find((each) => existsSync(each));
-  return file === undefined ? undefined : parseConfig(file, readText(file));
+  return file === undefined ? undefined : readConfigAt(file);
+}
+
+/**
+ * The configuration at a path.
+ * @throws ProjectError
+ */
+export const readConfigAt = (file: string) => parseConfig(file, readText(file));
+
+/**
+ * The configuration that a build, such as that of Vite, has written for `wrangler deploy`. Undefined if there is none.
+ * @throws ProjectError for one that is gone, with the remedy
+ */
+export function readBuiltConfig(folder: string): WranglerConfig | undefined {
+  const redirect = path.join(folder, ".wrangler", "deploy", "config.json");
+  if (!existsSync(redirect)) return undefined;
+  const { configPath } = readConfigAt(redirect).settings;
+  const file = path.resolve(path.dirname(redirect), String(configPath));
+  if (existsSync(file)) return readConfigAt(file);
+  throw new ProjectError(
+    `"configPath" in ${redirect} is ${JSON.stringify(configPath)}, which is no file. Build the project again, or pass --config.`,
+  );
 }
 
 /** @throws ProjectError */

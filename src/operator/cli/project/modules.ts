@@ -39,13 +39,14 @@ export type Module = {
   readonly specifiers: readonly string[];
 };
 
-const MAX_BYTES = 1_048_576;
+const MAX_BYTES = 16 * 1_048_576;
 
 export function moduleOf(file: string): Module {
   const found = statSync(file, { throwIfNoEntry: false });
+  const text = found?.isFile() && found.size <= MAX_BYTES ? readFileSync(file, "utf8") : "";
+  const { tree, problem: unparsed } = treeOf(file, text);
   const isTooLarge = (found?.size ?? 0) > MAX_BYTES;
-  const text = found?.isFile() && !isTooLarge ? readFileSync(file, "utf8") : "";
-  const { tree, problem } = treeOf(file, text);
+  const problem = isTooLarge ? `it has more than ${MAX_BYTES} bytes and is not read` : unparsed;
   const imports = new Map<string, Ref>();
   const exports = new Map<string, Ref>();
   for (const { source, specifiers } of nodesOf(tree, "ImportDeclaration")) {
