@@ -208,7 +208,6 @@ describe("in a transaction", () => {
       { id: "👩".slice(0, 1) },
       /Invalid destination.instance/,
     ],
-    ["a date", "SCRIPTED_WORKFLOW", { due: [new Date()] }, {}, /params\.due\[0\] is a Date/],
     ["a function", "SCRIPTED_WORKFLOW", { f: () => 1 }, {}, /params\.f is a function/],
     ["too much", "SCRIPTED_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
     ["an unknown option", "SCRIPTED_WORKFLOW", {}, { retries: 3 }, /"retries"/],

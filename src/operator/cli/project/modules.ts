@@ -25,8 +25,6 @@ export type Module = {
   readonly tree: File;
   /** Why it does not parse, with the line. Nothing else is known of it then. */
   readonly problem: string | undefined;
-  /** It is not read, as a bundle. */
-  readonly isTooLarge: boolean;
   readonly classes: readonly SourceClass[];
   /** By the name in this file. The name of a namespace is "*". */
   readonly imports: ReadonlyMap<string, Ref>;
@@ -74,7 +72,7 @@ export function moduleOf(file: string): Module {
   const classes = classesIn(file, tree);
   const constants = constantsIn(tree);
   const specifiers = specifiersOf(tree);
-  const read = { text, tree, problem, isTooLarge };
+  const read = { text, tree, problem };
   return { ...read, classes, imports, exports, constants, stars, specifiers };
 }
 
