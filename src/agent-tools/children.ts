@@ -7,8 +7,8 @@ import type {
   AgentToolDisplayMetadata,
   ChatCapableAgentClass,
 } from "agents/agent-tools";
+import { withTimeout } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import { withTimeout } from "../core/timeout.ts";
 import type { WaitWorkflow } from "../kernel/waits/index.ts";
 import type { AgentToolProgress, Inspection } from "./types.ts";
 

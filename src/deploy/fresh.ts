@@ -1,7 +1,7 @@
 /** Whether a run begins now, or has begun before its class had a version: by the events of its instance. */
 
+import { withTimeout } from "../core/clock.ts";
 import { preview } from "../core/json.ts";
-import { withTimeout } from "../core/timeout.ts";
 import { bindingOf, WORKFLOW } from "../kernel/outbox/internal.ts";
 import type { RunName } from "./store.ts";
 

@@ -1,7 +1,7 @@
 /** Lets one request at a time work on an arrival, and a bounded number on all. Only in memory: a crash ends all of them. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
+import { TimeoutError, withTimeout } from "../core/clock.ts";
 import { InboundBusyError } from "./errors.ts";
 
 /** How long a request waits for an earlier one of the same arrival. */

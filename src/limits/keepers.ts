@@ -1,11 +1,10 @@
 /** An agent's calls of keepers: which object keeps a limit, the time limit of a call, and no calls for a while after a failure. */
 
 import { lacksMethod } from "../core/calls.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, Deadlines, systemClock } from "../core/clock.ts";
 import { backoffMs, failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { invalidOption } from "../core/options/options.ts";
-import { Deadlines } from "../core/timeout.ts";
 import { bindingsOf, NAMESPACE } from "../kernel/outbox/internal.ts";
 import type { DeclaredLimit } from "./declared/declarations.ts";
 import { InvalidKeeperCallError } from "./errors.ts";

@@ -1,10 +1,10 @@
 /** One request to a provider's API, and what a response other than success means. */
 
 import { bytesUpTo } from "../core/bytes-up-to.ts";
+import { unlessAborted } from "../core/clock.ts";
 import { because, failureOf, retryAfterOf } from "../core/failures.ts";
 import { parsedJson } from "../core/json.ts";
 import { isPlainObject } from "../core/options/options.ts";
-import { unlessAborted } from "../core/timeout.ts";
 import { RefusedError, UndeliverableError } from "../kernel/outbox/index.ts";
 import { readSecret } from "../kernel/outbox/internal.ts";
 

@@ -1,8 +1,8 @@
 /** Answers requests of those that follow a submission, a thread or an approval, as server-sent events or as lines of JSON. */
 
+import { TimeoutError, withTimeout } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { checkNames, invalidOption, isPlainObject } from "../core/options/options.ts";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { eventsOf as readEvents } from "./events.ts";
 
 /** The target of a request. */

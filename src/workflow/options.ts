@@ -2,6 +2,7 @@
 
 import type { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
+import { TimeoutError, withTimeout } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import {
   checkBytes,
@@ -20,7 +21,6 @@ import {
   validated,
 } from "../core/schema/schema.ts";
 import { invalidStep } from "../core/steps.ts";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
 
 /** Makes the error of an invalid option from a whole sentence. */
 export type Refuse = (problem: string) => NonRetryableError;

@@ -3,10 +3,10 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { NonRetryableError } from "cloudflare:workflows";
 import { type CallsKernel, lacksMethod } from "../core/calls.ts";
+import { withTimeout } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
-import { withTimeout } from "../core/timeout.ts";
 import type { StepCalls } from "../kernel/waits/index.ts";
 
 /** The agent of a workflow, for its steps. */

@@ -15,9 +15,8 @@ import type {
   LifecycleRouteContext,
   LifecycleServices,
 } from "agents/lifecycle";
-import { type Clock, LAST_ALARM } from "../clock.ts";
+import { type Clock, LAST_ALARM, withTimeout } from "../clock.ts";
 import { failureOf } from "../failures.ts";
-import { withTimeout } from "../timeout.ts";
 
 /** Messages between the wakes of one module in the root agent and its sub-agents. */
 type WakeMessage =

@@ -1,8 +1,8 @@
 /** What the platform has recorded of a run, from the events of its instance. */
 
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { toTypedJson } from "../../core/typed-json.ts";
 import type { PlatformStep } from "../types.ts";
 import { type Budget, MOST_STEPS } from "./budget.ts";

@@ -1,6 +1,6 @@
 /** The tools that an agent's class declares, by their names in the records of calls. */
 
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import type { Kernel } from "../../kernel/index.ts";
 
 /** How long `getTools()` may take. */

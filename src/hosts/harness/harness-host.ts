@@ -9,8 +9,8 @@ import type {
 } from "agents/experimental/channels";
 import { toUIMessage } from "agents/harness/ai-sdk";
 import type { UIMessage } from "ai";
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { WatchedTurn } from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import {

@@ -11,7 +11,7 @@ import {
   isFinalAnswer,
 } from "../../kernel/submissions/internal.ts";
 import { jsonIn } from "./answer-json.ts";
-import { IncompleteReplyError, isCutOff } from "./errors.ts";
+import { IncompleteReplyError, isCutOff } from "./attempt-model.ts";
 
 export class Answering implements AnswerState {
   problem: Failure | undefined;

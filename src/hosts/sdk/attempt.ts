@@ -22,8 +22,12 @@ import {
   type TurnFacts,
 } from "../../kernel/submissions/internal.ts";
 import { Answering } from "./answering.ts";
-import { type AttemptCalls, attemptModel } from "./attempt-model.ts";
-import { IncompleteReplyError, isCutOff } from "./errors.ts";
+import {
+  type AttemptCalls,
+  attemptModel,
+  IncompleteReplyError,
+  isCutOff,
+} from "./attempt-model.ts";
 import {
   askedInStep,
   askedSettings,

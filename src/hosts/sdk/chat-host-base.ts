@@ -6,7 +6,7 @@
 import type { Agent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage, UIMessageChunk } from "ai";
-import { withTimeout } from "../../core/timeout.ts";
+import { withTimeout } from "../../core/clock.ts";
 import type { ReplyWatcher, Watchers } from "../../kernel/index.ts";
 import {
   type ConversationState,

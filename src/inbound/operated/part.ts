@@ -1,5 +1,6 @@
 /** The log of arrivals for operators, where the agent runs. */
 
+import { withTimeout } from "../../core/clock.ts";
 import { PAGE } from "../../core/operated/bulk-page.ts";
 import type { OnMany, OnOne } from "../../core/operated/catalog.ts";
 import { done, failed, NOT_FOUND } from "../../core/operated/effect.ts";
@@ -10,7 +11,6 @@ import {
   operatedPart,
 } from "../../core/operated/part.ts";
 import { secretIn } from "../../core/secrets.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import type { Kernel } from "../../kernel/index.ts";
 import type { InstalledInbound } from "../feature.ts";
 import type { Inbound } from "../inbound.ts";

@@ -1,13 +1,12 @@
 /** Serves signed links: pages that decide approvals, and the URLs of `step.webhook()`. */
 
 import type { CallsKernel } from "../../core/calls.ts";
-import { type Clock, systemClock } from "../../core/clock.ts";
+import { type Clock, systemClock, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { isTooDeep, type Json, MAX_DEPTH } from "../../core/json.ts";
 import { type Link, readLink } from "../../core/links.ts";
 import { checkNames, InvalidOptionError } from "../../core/options/options.ts";
 import { secretIn } from "../../core/secrets.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import type { Approval } from "../../kernel/waits/index.ts";
 import type { InboundCalls, LinkAnswer, LinkCall } from "../protocol.ts";
 import { endReading, parseJson, type Reading, RefusedRequest, readBody } from "./body.ts";

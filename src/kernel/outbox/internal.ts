@@ -19,10 +19,10 @@ export {
   WORKFLOW,
 } from "./destinations/bindings.ts";
 export { FEATURES as FEATURES_OF_KINDS } from "./destinations/index.ts";
-export { isPrivateHost } from "./destinations/private-hosts.ts";
 export {
   checked,
   excerptOf,
+  isPrivateHost,
   problemOfSecret,
   readSecret,
   SECRET_NAME,

@@ -4,13 +4,12 @@
  * stores the outcome.
  */
 
-import { type Clock, monotonic, systemClock } from "../../core/clock.ts";
+import { type Clock, monotonic, systemClock, withTimeout } from "../../core/clock.ts";
 import { type Json, preview } from "../../core/json.ts";
 import { Capability } from "../../core/lifecycle/work-loop.ts";
 import type { Instant } from "../../core/options/instant.ts";
 import { invalidMessage, objectOf } from "../../core/options/options.ts";
 import { invalidFilter, type Page, type PageOptions, readFilter } from "../../core/page.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";

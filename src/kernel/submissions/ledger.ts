@@ -2,10 +2,10 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../core/clock.ts";
+import { Deadlines, MAX_TIMER_MS } from "../../core/clock.ts";
 import type { Wake } from "../../core/lifecycle/wake.ts";
 import { emit, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
-import { Deadlines, MAX_TIMER_MS } from "../../core/timeout.ts";
 import type { Outbox } from "../outbox/index.ts";
 import type { Gate } from "./gate.ts";
 import type { TurnHost } from "./host.ts";

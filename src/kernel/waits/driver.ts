@@ -3,9 +3,9 @@
  * waits whose step never asked for their end, and prunes closed ones.
  */
 
+import { withTimeout } from "../../core/clock.ts";
 import { Sweep } from "../../core/lifecycle/sweep.ts";
 import { HEARTBEAT_MS, type WorkLoop } from "../../core/lifecycle/work-loop.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import { RESTARTED } from "./closings.ts";
 import type { Closing, StoredKind, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";

@@ -1,8 +1,8 @@
 /** What the health report says of limits: part of the feature, so that only apps with limits() have it. */
 
+import { withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { type Health, healthOf } from "../../core/operated/part.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import { MAIN, type StartedTurn } from "../../kernel/submissions/internal.ts";
 import type { LimitControls } from "../controls.ts";
 import type { DeclaredLimit, LimitSubject } from "../declared/declarations.ts";

@@ -5,9 +5,8 @@
  * The agent looks for findings some time after a failure, and after any event while an announced finding is open.
  */
 
-import { type Clock, systemClock } from "../../core/clock.ts";
+import { type Clock, systemClock, withTimeout } from "../../core/clock.ts";
 import { Capability, listeners, type ModuleEvent } from "../../core/lifecycle/work-loop.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import { ALERT_PREFIX } from "../../kernel/outbox/internal.ts";
 import type { OperatedAgent } from "../operated.ts";

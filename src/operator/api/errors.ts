@@ -1,7 +1,7 @@
 /** Answers of the operator API other than 200. */
 
+import { TimeoutError } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
-import { TimeoutError } from "../../core/timeout.ts";
 
 /** An answer with this status, and this text for the caller. */
 export class HttpError extends Error {

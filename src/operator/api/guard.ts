@@ -1,8 +1,8 @@
 /** Who may do what: the app's `authorize`, and the token that keeps other sites from acting in a visitor's name. */
 
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { isPlainObject } from "../../core/options/options.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { ACTIONS } from "../catalog.ts";
 import type { Session } from "../protocol.ts";
 import { HttpError } from "./errors.ts";

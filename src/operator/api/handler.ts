@@ -1,9 +1,9 @@
 /** `operator()`: the operator API as a fetch handler for the app's Worker. */
 
 import { bytesUpTo } from "../../core/bytes-up-to.ts";
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import type { Query } from "../../core/operated/list.ts";
 import { isPlainObject } from "../../core/options/options.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { callAgent, type Remote, remoteOf } from "../../kernel/index.ts";
 import { listOf, OPENS, of, READS, SUBLISTS } from "../lists.ts";
 import type { Operations } from "../operations.ts";

@@ -1,8 +1,8 @@
 /** The report of all agents: each is asked, and one that does not answer is a finding. */
 
+import { withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import type { AgentRef, AgentReport, Finding, Page, Report } from "../protocol.ts";
 
 /** Instances of agents, and the agents whose `names()` has failed. */

@@ -4,11 +4,11 @@
  * https://opentelemetry.io/docs/specs/otlp/#otlphttp
  */
 
+import { unlessAborted } from "../../core/clock.ts";
 import { because, transientOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import { unlessAborted } from "../../core/timeout.ts";
 import type { OtlpDestination } from "../../kernel/outbox/index.ts";
 import {
   type Adapter,

@@ -1,7 +1,7 @@
 /** Workflow instances of the platform, as operators read them. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { withTimeout } from "../../core/timeout.ts";
+import { withTimeout } from "../../core/clock.ts";
 import { hasEnded, messageMatches, NO_INSTANCE } from "../../kernel/outbox/internal.ts";
 import type { OperatedAgent } from "../operated.ts";
 

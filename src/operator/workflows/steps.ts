@@ -1,10 +1,10 @@
 /** The steps of a workflow: those that wait at the agent from its rows, the others from the events of the platform. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { sumOfDollars } from "../../core/dollars.ts";
 import { preview } from "../../core/json.ts";
 import { keyPrefix } from "../../core/steps.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import { isTerminal, type KeyedRow, withKeyPrefix } from "../../kernel/submissions/internal.ts";
 import { STATUS_OF, type StepRow, stepsWithPrefix } from "../../kernel/waits/index.ts";
 import type { OperatedAgent } from "../operated.ts";

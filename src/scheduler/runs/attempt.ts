@@ -1,8 +1,8 @@
 /** One attempt of a run: calls the handler, or submits the prompt. Stores nothing. */
 
 import type { UIMessage } from "ai";
+import { unlessAborted } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
-import { unlessAborted } from "../../core/timeout.ts";
 import type { IntakeResult } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
 import { RunTimeoutError } from "../errors.ts";

@@ -1,9 +1,9 @@
 /** Calls the app for its tasks, and keeps what it declares: the valid tasks, and the invalid ones with their errors. */
 
+import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidOption } from "../../core/options/options.ts";
-import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";

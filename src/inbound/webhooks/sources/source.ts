@@ -1,12 +1,11 @@
 /** What all sources share: the arrival, the choice of the agent, and the handler that replays use. Without Zod. */
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { systemClock } from "../../../core/clock.ts";
+import { systemClock, withTimeout } from "../../../core/clock.ts";
 import { failureOf } from "../../../core/failures.ts";
 import { byteLength, type Json } from "../../../core/json.ts";
 import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.ts";
 import { checkNames, invalidOption } from "../../../core/options/options.ts";
-import { withTimeout } from "../../../core/timeout.ts";
 import { handlers, type Offered, offer } from "../../offer.ts";
 import type { AcceptsArrivals, RawArrival } from "../../protocol.ts";
 import type { Arrival } from "../arrival.ts";

@@ -9,10 +9,10 @@
  * that attempt never becomes known, the entry becomes a dead letter: a person decides whether it is sent again.
  */
 
+import { TimeoutError, withTimeout } from "../../../core/clock.ts";
 import { because, type Failure, failureOf, transientOf } from "../../../core/failures.ts";
 import { byteLength } from "../../../core/json.ts";
 import { inSpan, type SpanAttributes } from "../../../core/spans.ts";
-import { TimeoutError, withTimeout } from "../../../core/timeout.ts";
 import type { OutboxContext } from "../context.ts";
 import type { AttemptContext, Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 import { isUndeliverable, NotNeededError, RefusedError } from "../errors.ts";

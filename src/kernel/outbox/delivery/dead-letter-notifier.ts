@@ -3,8 +3,8 @@
  * the notification was recorded.
  */
 
+import { withTimeout } from "../../../core/clock.ts";
 import { HEARTBEAT_MS } from "../../../core/lifecycle/work-loop.ts";
-import { withTimeout } from "../../../core/timeout.ts";
 import type { OutboxContext } from "../context.ts";
 import type { DeadLetter } from "../types.ts";
 

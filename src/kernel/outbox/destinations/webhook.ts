@@ -4,17 +4,23 @@
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 
+import { unlessAborted } from "../../../core/clock.ts";
 import { because } from "../../../core/failures.ts";
 import { preview } from "../../../core/json.ts";
 import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../../core/options/options.ts";
 import { webhookKey } from "../../../core/secrets.ts";
-import { unlessAborted } from "../../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
-import { isPrivateHost } from "./private-hosts.ts";
-import { checked, excerptOf, type Problem, problemOfSecret, readSecret } from "./requests.ts";
+import {
+  checked,
+  excerptOf,
+  isPrivateHost,
+  type Problem,
+  problemOfSecret,
+  readSecret,
+} from "./requests.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
 export type WebhookDestination = WithPolicy & {

@@ -5,6 +5,7 @@
  */
 
 import * as z from "zod";
+import { TimeoutError, withTimeout } from "../../../core/clock.ts";
 import {
   byteLength,
   checkBytes,
@@ -16,7 +17,6 @@ import {
 } from "../../../core/json.ts";
 import { oneOf, optionsOf, readOptions, text } from "../../../core/options/option-schemas.ts";
 import { fromStructured, NotStructuredError, toStructured } from "../../../core/structured.ts";
-import { TimeoutError, withTimeout } from "../../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import {
   InvalidDestinationError,

@@ -4,10 +4,10 @@
  * deletes the parts with the row: a foreign key would search parts for every deleted row.
  */
 
+import { MAX_TIMER_MS } from "../../../core/clock.ts";
 import { byteLength, type Json } from "../../../core/json.ts";
 import { valuesOf } from "../../../core/sql.ts";
 import { PART_LENGTH, type Part, partOf, partsOf } from "../../../core/text.ts";
-import { MAX_TIMER_MS } from "../../../core/timeout.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";

@@ -3,9 +3,8 @@
  * left them, or a rollback has to wait for the end of a turn. Their threads stay closed until each has been decided.
  */
 
-import { earliest } from "../../../core/clock.ts";
+import { earliest, withTimeout } from "../../../core/clock.ts";
 import { failureOf } from "../../../core/failures.ts";
-import { withTimeout } from "../../../core/timeout.ts";
 import type { TurnEnd } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import { isIsolated, type Seen, type Submission } from "../store/rows.ts";

@@ -4,10 +4,9 @@
  */
 
 import type { UIMessage } from "ai";
-import { earliest } from "../../../core/clock.ts";
+import { earliest, withTimeout } from "../../../core/clock.ts";
 import type { Failure } from "../../../core/failures.ts";
 import { HEARTBEAT_MS } from "../../../core/lifecycle/work-loop.ts";
-import { withTimeout } from "../../../core/timeout.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import type { FactSource } from "../facts.ts";
 import {

@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isPrivateHost } from "../../../../src/kernel/outbox/destinations/private-hosts.ts";
+import { isPrivateHost } from "../../../../src/kernel/outbox/destinations/requests.ts";
 
 function hostOf(spelling: string): string {
   return new URL(`https://${spelling}/`).hostname;

@@ -3,7 +3,7 @@
  * Deliveries are recorded outside of the object, so that no crash undoes them. Only the sequence moves the clock.
  */
 
-import { TimeoutError } from "../../../../src/core/timeout.ts";
+import { TimeoutError } from "../../../../src/core/clock.ts";
 import type { DeliveryPolicy, Destination, Outbox } from "../../../../src/kernel/outbox/index.ts";
 import { UndeliverableError } from "../../../../src/kernel/outbox/index.ts";
 import { notByItself, sleep } from "../../../support/ledger.ts";
