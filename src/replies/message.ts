@@ -18,6 +18,8 @@ const ENDS: Readonly<Record<string, string>> = {
 };
 const EMPTY = "The answer is empty.";
 const PARTIAL = "\n\n[The answer is incomplete.]";
+/** Finish reasons of a whole answer. */
+const WHOLE: ReadonlySet<string> = new Set(["stop", "tool-calls"]);
 const CUT = "\n[cut]";
 /** Control characters but for tab and line feed: some providers refuse them. */
 const CONTROLS = /(?![\t\n])\p{Cc}/gu;
@@ -130,7 +132,7 @@ type End = {
   readonly data: {
     readonly status: string;
     readonly output?: unknown;
-    readonly isPartial?: boolean;
+    readonly finishReason?: string;
   };
 };
 
@@ -162,9 +164,9 @@ function textOfRequest({ title, refusal, links }: Request["data"]): string {
   return parts.join("\n\n");
 }
 
-function textOfEnd({ status, output, isPartial = false }: End["data"]): string {
+function textOfEnd({ status, output, finishReason = "stop" }: End["data"]): string {
   const sentence = ENDS[status];
   if (sentence !== undefined) return sentence;
   const text = typeof output === "string" ? output : JSON.stringify(output ?? null, null, 2);
-  return (text.trim() === "" ? EMPTY : text) + (isPartial ? PARTIAL : "");
+  return (text.trim() === "" ? EMPTY : text) + (WHOLE.has(finishReason) ? "" : PARTIAL);
 }
