@@ -314,7 +314,7 @@ it("a bundle that is too large to read may export any class", () => {
   const config = { ...JSON.parse(configOf(["Desk"])), main: "dist/index.js" };
   const files = {
     "wrangler.jsonc": JSON.stringify(config),
-    "dist/index.js": `// ${"x".repeat(1_100_000)}`,
+    "dist/index.js": `// ${"x".repeat(17_000_000)}`,
   };
   const results = resultsOf(files);
   expect(levels(results, "error")).toEqual([]);

@@ -169,11 +169,11 @@ export class Sources {
     const names = new Set<string>();
     let isOpen = false;
     for (const at of files) {
-      const { exports, stars, problem } = this.module(at);
+      const { exports, stars, problem, isTooLarge } = this.module(at);
       for (const [name, { isType }] of exports) if (!isType) names.add(name);
       const targets = stars.map((from) => targetOf(at, from));
       for (const target of targets) if (target !== undefined) files.add(target);
-      isOpen ||= problem !== undefined || targets.includes(undefined);
+      isOpen ||= problem !== undefined || isTooLarge || targets.includes(undefined);
     }
     return { names, isOpen };
   }

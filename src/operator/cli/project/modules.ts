@@ -25,6 +25,8 @@ export type Module = {
   readonly tree: File;
   /** Why it does not parse, with the line. Nothing else is known of it then. */
   readonly problem: string | undefined;
+  /** Whether it is not read. */
+  readonly isTooLarge: boolean;
   readonly classes: readonly SourceClass[];
   /** By the name in this file. The name of a namespace is "*". */
   readonly imports: ReadonlyMap<string, Ref>;
@@ -41,10 +43,9 @@ const MAX_BYTES = 16 * 1_048_576;
 
 export function moduleOf(file: string): Module {
   const found = statSync(file, { throwIfNoEntry: false });
-  const text = found?.isFile() && found.size <= MAX_BYTES ? readFileSync(file, "utf8") : "";
-  const { tree, problem: unparsed } = treeOf(file, text);
   const isTooLarge = (found?.size ?? 0) > MAX_BYTES;
-  const problem = isTooLarge ? `it has more than ${MAX_BYTES} bytes and is not read` : unparsed;
+  const text = found?.isFile() && !isTooLarge ? readFileSync(file, "utf8") : "";
+  const { tree, problem } = treeOf(file, text);
   const imports = new Map<string, Ref>();
   const exports = new Map<string, Ref>();
   for (const { source, specifiers } of nodesOf(tree, "ImportDeclaration")) {
@@ -72,7 +73,7 @@ export function moduleOf(file: string): Module {
   const classes = classesIn(file, tree);
   const constants = constantsIn(tree);
   const specifiers = specifiersOf(tree);
-  const read = { text, tree, problem };
+  const read = { text, tree, problem, isTooLarge };
   return { ...read, classes, imports, exports, constants, stars, specifiers };
 }
 
