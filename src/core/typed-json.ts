@@ -1,99 +1,199 @@
 /**
- * JSON that also holds what `structuredClone()` takes and JSON does not have: dates, maps, bytes. Such a value is an object with the
- * name of its type under `perdure:type`.
+ * JSON that also holds what `structuredClone()` takes and JSON does not have: dates, maps, bytes, cycles. Such a value is an object
+ * with the name of its type under `perdure:type`. An object that comes again is its number, in the order of the text.
  */
 
-import type { Json } from "./json.ts";
+import { type Json, MAX_DEPTH, shorten } from "./json.ts";
 
 const TYPE = "perdure:type";
-/** Nesting beyond it is not recorded. */
-const MAX_DEPTH = 200;
 
 type Typed = { readonly [TYPE]: string; readonly value: Json };
 
-const BYTES = {
-  ...{ ArrayBuffer, DataView, Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint16Array },
-  ...{ Int32Array, Uint32Array, Float32Array, Float64Array, BigInt64Array, BigUint64Array },
+const BYTES = [
+  ...["ArrayBuffer", "DataView", "Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array"],
+  ...["Uint16Array", "Int32Array", "Uint32Array", "Float16Array", "Float32Array", "Float64Array"],
+  ...["BigInt64Array", "BigUint64Array"],
+];
+const ERRORS = [
+  ...["Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError"],
+  "URIError",
+];
+const KINDS = ["Object", "Array", "Map", "Set", "Date", "RegExp", "Error", ...BYTES];
+
+const kindOf = (value: unknown) => Object.prototype.toString.call(value).slice(8, -1);
+const typed = (type: string, value: Json): Json => ({ [TYPE]: type, value });
+
+/** A value as JSON. */
+export type TypedJson = {
+  readonly json: Json;
+  /** Parts that no structured clone can hold, e.g. `.items[2] is a function`. Recorded by the names of their types only. */
+  readonly lost: readonly string[];
+  /** Bytes of base64 beyond the bytes that it stands for. */
+  readonly surplus: number;
 };
-const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 
-const nameOf = (value: object) => Object.prototype.toString.call(value).slice(8, -1);
-
-/** Undefined for undefined. What has no form at all, such as a stream, is recorded by its name only. */
-export function toTypedJson(value: unknown, ancestors: readonly unknown[] = []): Json | undefined {
-  if (value === undefined) return undefined;
-  const typed = (type: string, content: Json): Json => ({ [TYPE]: type, value: content });
-  if (typeof value === "bigint") return typed("bigint", String(value));
-  if (typeof value === "number")
-    return Number.isFinite(value) && !Object.is(value, -0)
-      ? value
-      : typed("number", Object.is(value, -0) ? "-0" : String(value));
-  if (value === null || typeof value === "string" || typeof value === "boolean") return value;
-  if (typeof value !== "object") return typed("other", typeof value);
-  if (ancestors.includes(value) || ancestors.length > MAX_DEPTH)
-    return typed("other", "a value that contains itself");
-  const inner = (one: unknown): Json => {
-    const json = toTypedJson(one, [...ancestors, value]);
-    return json === undefined ? typed("undefined", "") : json;
-  };
-  if (Array.isArray(value)) return Array.from(value, inner);
-  const name = nameOf(value);
-  if (value instanceof Date)
-    return typed("Date", Number.isNaN(value.getTime()) ? "" : value.toISOString());
-  if (value instanceof Map)
-    return typed(
-      "Map",
-      [...value].map((entry) => entry.map(inner)),
-    );
-  if (value instanceof Set) return typed("Set", [...value].map(inner));
-  if (value instanceof RegExp) return typed("RegExp", [value.source, value.flags]);
-  if (value instanceof Error) return typed("Error", [value.name, value.message]);
-  if (name in BYTES) return typed(name, bytesOf(value as ArrayBuffer | ArrayBufferView).toBase64());
-  if (name !== "Object") return typed("other", name);
-  const entries = Object.entries(value)
-    .filter(([, one]) => one !== undefined)
-    .map(([key, one]): [string, Json] => [key, inner(one)]);
-  return Object.hasOwn(value, TYPE) ? typed("Object", entries) : Object.fromEntries(entries);
+export function toTypedJson(value: unknown): TypedJson {
+  const encoder = new Encoder();
+  return { json: encoder.encode(value, "", 0), lost: encoder.lost, surplus: encoder.surplus };
 }
 
-const bytesOf = (value: ArrayBuffer | ArrayBufferView) =>
-  value instanceof ArrayBuffer
-    ? new Uint8Array(value)
-    : new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+class Encoder {
+  readonly lost: string[] = [];
+  surplus = 0;
+  readonly #numbers = new Map<object, number>();
 
-/** @param lost makes the value of what was recorded by its name only */
-export function fromTypedJson(json: Json | undefined, lost: (name: string) => unknown): unknown {
-  const inner = (one: Json): unknown => fromTypedJson(one, lost);
-  if (Array.isArray(json)) return json.map(inner);
-  if (typeof json !== "object" || json === null) return json;
-  if (typeof json[TYPE] !== "string")
-    return Object.fromEntries(Object.entries(json).map(([key, one]) => [key, inner(one)]));
-  const { [TYPE]: type, value } = json as Typed;
-  const list = Array.isArray(value) ? value : [];
-  const pairs = list.map((entry) => (Array.isArray(entry) ? entry.map(inner) : [])) as [
-    never,
-    never,
-  ][];
-  const [first = "", second = ""] = list.map(String);
-  if (type === "undefined") return undefined;
-  if (type === "bigint") return BigInt(String(value));
-  if (type === "number") return Number(value);
-  if (type === "Date") return new Date(String(value));
-  if (type === "Map") return new Map(pairs);
-  if (type === "Set") return new Set(list.map(inner));
-  if (type === "RegExp") return new RegExp(first, second);
-  if (type === "Error") return errorOf(first, second);
-  if (type === "Object") return Object.fromEntries(pairs);
-  if (Object.hasOwn(BYTES, type)) {
-    const { buffer } = Uint8Array.fromBase64(String(value));
-    return type === "ArrayBuffer" ? buffer : new BYTES[type as "DataView"](buffer);
+  encode(value: unknown, path: string, depth: number): Json {
+    if (typeof value !== "object" || value === null) return this.#primitive(value, path);
+    const number = this.#numbers.get(value);
+    if (number !== undefined) return typed("same", number);
+    const kind = kindOf(value);
+    if (depth > MAX_DEPTH)
+      return this.#lose(path, `nested more than ${MAX_DEPTH} levels deep`, kind);
+    if (!KINDS.includes(kind)) return this.#lose(path, `a ${kind}`, kind);
+    const { toJSON } = value as { toJSON?: () => unknown };
+    // As JSON has an instance of a class.
+    const isOwn = kind === "Object" && typeof toJSON === "function";
+    const plain = isOwn ? toJSON.call(value) : value;
+    if (kindOf(plain) !== kind) return this.encode(plain, path, depth + 1);
+    this.#numbers.set(value, this.#numbers.size);
+    return this.#object(plain as object, kind, path, depth + 1);
   }
-  return lost(String(value));
+
+  #primitive(value: unknown, path: string): Json {
+    const type = typeof value;
+    if (value === null || type === "string" || type === "boolean") return value as Json;
+    if (type === "undefined") return typed(type, "");
+    if (type === "bigint") return typed(type, String(value));
+    if (type !== "number") return this.#lose(path, `a ${type}`, type);
+    if (Object.is(value, -0)) return typed(type, "-0");
+    return Number.isFinite(value) ? (value as number) : typed(type, String(value));
+  }
+
+  #object(value: object, kind: string, path: string, depth: number): Json {
+    const items = (all: Iterable<unknown>, within = path): Json[] =>
+      Array.from(all, (item, at) => this.encode(item, `${within}[${at}]`, depth));
+    if (kind === "Array") return items(value as unknown[]);
+    if (kind === "Set") return typed(kind, items(value as Set<unknown>));
+    if (kind === "Map")
+      return typed(
+        kind,
+        Array.from(value as Map<unknown, unknown>, (entry, at) => items(entry, `${path}[${at}]`)),
+      );
+    if (kind === "Date") {
+      const time = value as Date;
+      return typed(kind, Number.isNaN(time.getTime()) ? "" : time.toISOString());
+    }
+    if (kind === "RegExp") return typed(kind, [(value as RegExp).source, (value as RegExp).flags]);
+    if (kind === "Error") {
+      const { name, message, stack = null, cause } = value as Error;
+      const causes = cause === undefined ? [] : [this.encode(cause, `${path}.cause`, depth)];
+      return typed(kind, [ERRORS.includes(name) ? name : kind, message, stack, ...causes]);
+    }
+    if (kind !== "Object") return typed(kind, this.#base64(value as ArrayBuffer | ArrayBufferView));
+    const members = Object.entries(value).map(([key, member]): [string, Json] => [
+      key,
+      this.encode(member, `${path}.${key}`, depth),
+    ]);
+    return Object.hasOwn(value, TYPE) ? typed(kind, members) : Object.fromEntries(members);
+  }
+
+  #base64(value: ArrayBuffer | ArrayBufferView): string {
+    const bytes = ArrayBuffer.isView(value)
+      ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+      : new Uint8Array(value);
+    const text = bytes.toBase64();
+    this.surplus += text.length - bytes.length;
+    return text;
+  }
+
+  #lose(path: string, problem: string, kind: string): Json {
+    this.lost.push(`${shorten(path)} is ${problem}`);
+    return typed("other", kind);
+  }
 }
 
-function errorOf(name: string, message: string): Error {
-  const Class = Object.hasOwn(ERRORS, name) ? ERRORS[name as keyof typeof ERRORS] : Error;
-  const error = new Class(message);
-  if (error.name !== name) error.name = name;
-  return error;
+/**
+ * The value that {@link toTypedJson} was given, with the same identities and cycles.
+ *
+ * @param replace makes the value of what was recorded by its name only
+ */
+export function fromTypedJson(json: Json | undefined, replace: (name: string) => unknown): unknown {
+  return new Decoder(replace).decode(json);
+}
+
+class Decoder {
+  readonly #made: unknown[] = [];
+  readonly #replace: (name: string) => unknown;
+
+  constructor(replace: (name: string) => unknown) {
+    this.#replace = replace;
+  }
+
+  decode(json: Json | undefined): unknown {
+    if (typeof json !== "object" || json === null) return json;
+    if (Array.isArray(json)) return this.#items(json);
+    if (typeof json[TYPE] !== "string") return this.#members(Object.entries(json));
+    const { [TYPE]: type, value } = json as Typed;
+    if (type === "undefined") return undefined;
+    if (type === "bigint") return BigInt(String(value));
+    if (type === "number") return Number(value);
+    if (type === "same") return this.#made[Number(value)];
+    const list = Array.isArray(value) ? value : [];
+    const pairs = list.map((pair) => (Array.isArray(pair) ? pair : [])) as [Json, Json][];
+    if (type === "Object") return this.#members(pairs as [string, Json][]);
+    if (type === "Map") {
+      const map = this.#keep(new Map());
+      for (const [key, member] of pairs) map.set(this.decode(key), this.decode(member));
+      return map;
+    }
+    if (type === "Set") {
+      const set = this.#keep(new Set());
+      for (const item of list) set.add(this.decode(item));
+      return set;
+    }
+    if (type === "Error") return this.#error(list);
+    if (type === "Date") return this.#keep(new Date(String(value)));
+    if (type === "RegExp") return this.#keep(new RegExp(String(list[0]), String(list[1])));
+    if (BYTES.includes(type)) return this.#keep(bytesOf(type, String(value)));
+    return this.#replace(String(value));
+  }
+
+  /** Numbered before its parts, which may contain it. */
+  #keep<T>(made: T): T {
+    this.#made.push(made);
+    return made;
+  }
+
+  #items(json: readonly Json[]): unknown[] {
+    const list: unknown[] = this.#keep([]);
+    for (const item of json) list.push(this.decode(item));
+    return list;
+  }
+
+  #members(entries: readonly (readonly [string, Json])[]): object {
+    const object = this.#keep({});
+    // `__proto__` is a member like others.
+    const member = { enumerable: true, writable: true, configurable: true };
+    for (const [key, one] of entries)
+      Object.defineProperty(object, key, { ...member, value: this.decode(one) });
+    return object;
+  }
+
+  #error([name = "", message = "", stack, ...causes]: readonly Json[]): Error {
+    const known = ERRORS.includes(String(name)) ? String(name) : "Error";
+    const Class = Reflect.get(globalThis, known) as ErrorConstructor;
+    const error = this.#keep(new Class(String(message)));
+    if (typeof stack === "string") Object.defineProperty(error, "stack", { value: stack });
+    if (known !== name) error.name = String(name);
+    for (const cause of causes)
+      Object.defineProperty(error, "cause", { value: this.decode(cause) });
+    return error;
+  }
+}
+
+function bytesOf(type: string, base64: string): unknown {
+  const { buffer } = Uint8Array.fromBase64(base64);
+  if (type === "ArrayBuffer") return buffer;
+  const Class = Reflect.get(globalThis, type) as new (buffer: ArrayBuffer) => ArrayBufferView;
+  return new Class(buffer);
 }

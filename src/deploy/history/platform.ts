@@ -64,7 +64,7 @@ function note(run: Run, event: WorkflowInstanceEvent, budget: Budget): void {
   const [group, what = ""] = type.split(/_(.*)/);
   // Another run of the instance begins.
   if (type === "workflow_queued") run.steps.clear();
-  if (type === "workflow_started") run.params ??= budget.taken(toTypedJson(event.params));
+  if (type === "workflow_started") run.params ??= budget.taken(recorded(event.params));
   if (group === "workflow") run.status = what === "completed" ? "complete" : what;
   const kind = KINDS[group as keyof typeof KINDS];
   if (!kind) return;
@@ -84,6 +84,8 @@ function note(run: Run, event: WorkflowInstanceEvent, budget: Budget): void {
   if (!status || group === "attempt") return;
   step.status = status;
   step.endedAt = startedAt;
-  const taken = budget.taken(toTypedJson(output));
+  const taken = budget.taken(recorded(output));
   if (taken !== undefined) step.output = taken;
 }
+
+const recorded = (value: unknown) => (value === undefined ? undefined : toTypedJson(value).json);

@@ -63,6 +63,11 @@ describe("a step that returned", () => {
       ({ all }: { all: Map<number, Date>[] }) => all[0]?.get(1)?.getTime(),
     ],
     [
+      "one object at two places",
+      () => [{ n: 1 }].flatMap((one) => [one, one]),
+      ([a, b]: [object, object]) => a === b,
+    ],
+    [
       "an object that looks like a recorded type",
       () => ({ "perdure:type": "Date", value: AT }),
       (value: { value: string }) => value.value.slice(0, 4),

@@ -16,7 +16,7 @@ import {
   tooLarge,
 } from "../../../core/json.ts";
 import { oneOf, optionsOf, readOptions, text } from "../../../core/options/option-schemas.ts";
-import { fromStructured, NotStructuredError, toStructured } from "../../../core/structured.ts";
+import { fromTypedJson, toTypedJson } from "../../../core/typed-json.ts";
 import { POLICY } from "../delivery/policy.ts";
 import {
   InvalidDestinationError,
@@ -42,8 +42,8 @@ export type WorkflowStartDestination = WithPolicy & {
 /** The parameters of a start. They are stored until the instance has started. */
 export type WorkflowStartEvent = {
   readonly params?: unknown;
-  /** The params are the nodes of `toStructured()`, as JSON cannot hold them. */
-  readonly isStructured?: true;
+  /** The params are the result of `toTypedJson()`, as JSON cannot hold them. */
+  readonly isTyped?: true;
   readonly retention?: WorkflowInstanceCreateOptions["retention"];
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly agentBinding?: string;
@@ -181,20 +181,17 @@ function checkJson(name: string, value: unknown): void {
 }
 
 /** @throws InvalidEventError for params that the platform would refuse */
-function storedParams(params: unknown): Pick<WorkflowStartEvent, "params" | "isStructured"> {
+function storedParams(params: unknown): Pick<WorkflowStartEvent, "params" | "isTyped"> {
   if (!lostInJson(params)) {
     checkJson("params", params);
     return { params };
   }
-  try {
-    const { nodes, surplus } = toStructured(params);
-    const bytes = byteLength(JSON.stringify(nodes)) - surplus;
-    if (bytes > MAX_PARAMS_BYTES) throw refuse(tooLarge("params", bytes, MAX_PARAMS_BYTES));
-    return { params: nodes, isStructured: true };
-  } catch (error) {
-    if (!(error instanceof NotStructuredError)) throw error;
-    throw refuse(`params${error.message}, which a workflow cannot receive. Pass plain data.`);
-  }
+  const { json, lost, surplus } = toTypedJson(params);
+  if (lost[0] !== undefined)
+    throw refuse(`params${lost[0]}, which a workflow cannot receive. Pass plain data.`);
+  const bytes = byteLength(JSON.stringify(json)) - surplus;
+  if (bytes > MAX_PARAMS_BYTES) throw refuse(tooLarge("params", bytes, MAX_PARAMS_BYTES));
+  return { params: json, isTyped: true };
 }
 
 const refuse = (message: string) => new InvalidEventError(message);
@@ -243,8 +240,10 @@ export const KINDS = {
         to: WorkflowStartDestination,
         { id, attempt, event }: Delivery,
       ) => {
-        const { putBy, isStructured, ...content } = event as WorkflowStartEvent;
-        const params = isStructured ? fromStructured(content.params as Json[]) : content.params;
+        const { putBy, isTyped, ...content } = event as WorkflowStartEvent;
+        const params = isTyped
+          ? fromTypedJson(content.params as Json, () => undefined)
+          : content.params;
         // Whatever its number: an earlier object instance may have crashed during an attempt.
         const isFirst = attempt === 1 && putBy === objectInstance;
         const start = { ...to, ...content, params, deliveryId: id, isFirst };
