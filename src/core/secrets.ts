@@ -33,6 +33,5 @@ export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | undefined 
  * case, or letters alone.
  */
 export function shownName(name: string): string | undefined {
-  const isName = /^([A-Z][A-Z\d_]*|[A-Za-z_]+)$/.test(name) && !/[\dA-F]{32}/.test(name);
-  return isName && name.length <= 100 ? name : undefined;
+  return /^(?!.{101}|.*[\dA-F]{32})([A-Z][A-Z\d_]*|[A-Za-z_]+)$/.test(name) ? name : undefined;
 }

@@ -86,9 +86,9 @@ export async function offer(
       get: (_target, verb) => {
         // `then` is read by every await.
         if (typeof verb === "symbol" || verb === "then") return undefined;
-        // A verb of a capability: it has its own name in the log.
-        if (verb === "callKernel") return (name: string, ...args: unknown[]) => call(name, args);
-        return (...args: unknown[]) => call(verb, args);
+        // A verb of a capability has its own name in the log.
+        return (...args: unknown[]) =>
+          call(verb === "callKernel" ? String(args.shift()) : verb, args);
       },
     },
   );

@@ -41,6 +41,7 @@ export async function readBody(
   reading.reader = reader;
   // It grows in place: a chunk may be one byte long.
   const buffer = new ArrayBuffer(0, { maxByteLength: maxBytes });
+  const bytes = new Uint8Array(buffer);
   // The header may be missing or wrong: the bytes are counted, too.
   let length = Number(headers.get("content-length")) || 0;
   try {
@@ -49,14 +50,14 @@ export async function readBody(
       if (reader !== reading.reader)
         throw new RefusedRequest(400, "The body did not arrive in time.");
       // A buffer that can grow is nothing for WebCrypto.
-      if (!chunk) return new Uint8Array(buffer.slice());
-      const offset = buffer.byteLength;
+      if (!chunk) return bytes.slice();
+      const offset = bytes.length;
       length = offset + chunk.length;
       if (length > maxBytes) break;
       buffer.resize(length);
-      new Uint8Array(buffer).set(chunk, offset);
+      bytes.set(chunk, offset);
     }
-    throw new RefusedRequest(413, `Expected a body of at most ${maxBytes} bytes.`);
+    throw new RefusedRequest(413, `Invalid body: expected at most ${maxBytes} bytes.`);
   } catch (error) {
     throw error instanceof RefusedRequest
       ? error
@@ -83,10 +84,8 @@ export function endReading(reading: Reading): boolean {
 export function parseJson(text: string): Json {
   // A reviver takes several times as long.
   if (!/\d{16}/.test(text)) return JSON.parse(text) as Json;
-  const exact = (_: string, value: unknown, { source }: { source?: string } = {}) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source ?? "")
-      ? source
-      : value;
+  const exact = (_: string, value: unknown, { source }: { source: string }) =>
+    /^-?\d{16,}$/.test(source) && !Number.isSafeInteger(value) ? source : value;
   return JSON.parse(text, exact as (key: string, value: unknown) => unknown) as Json;
 }
 

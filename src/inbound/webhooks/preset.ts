@@ -7,7 +7,7 @@ import { InvalidOptionError } from "../../core/options/options.ts";
 import { SECRET_NAME } from "../../core/secrets.ts";
 import type { ReplyDestination } from "../../replies/index.ts";
 import { thrownText } from "../offer.ts";
-import type { Verdict } from "../protocol.ts";
+import type { RefusalReason, Verdict } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import type { ApprovalClicks } from "./click.ts";
 import { DEFAULT_BYTES, MAX_BYTES, MAX_SECRETS, MAX_TIME_LIMIT } from "./limits.ts";
@@ -123,8 +123,11 @@ export type Preset = {
   readonly isFormOnly?: boolean;
   /** Answers a verified handshake, e.g. GitHub's ping. No agent is called. */
   handshake?(body: Json, incoming: Incoming): Response | undefined;
-  /** The bodies of a batch: each is an arrival, with the hash of its JSON. Left out: the body is the arrival. */
-  split?(body: Json): readonly Json[];
+  /** Offers the arrivals of a batch, one after the other. Left out, or undefined: the body is the arrival. */
+  offerAll?(
+    body: Json,
+    offer: (arrival: Pick<Incoming, "raw" | "hash"> & { readonly body: Json }) => Promise<Response>,
+  ): Promise<Response> | undefined;
   /** The arrival's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
   identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */
@@ -146,8 +149,10 @@ export type Endpoint = {
   readonly maxBytes: number;
   readonly timeLimit: number;
   readonly tolerance: number;
-  /** Tells an agent how many requests were refused, where no other one is told. Set once the requests are counted. */
-  tell?(agent: object, ctx: Incoming["ctx"]): void;
+  /** Refused requests that no agent was told of, and when one is or was called. */
+  readonly untold: Record<RefusalReason | "calledAt", number>;
+  /** Finds the agent that is told of them: set by `countRefusals()`. */
+  readonly countedBy?: (env: Cloudflare.Env) => MaybeAgent;
   readonly options: EndpointOptions<Json, object | null | undefined> & {
     /** Of senders with buttons. */
     readonly approvals?: ApprovalClicks;
@@ -279,6 +284,7 @@ export function endpoint<Body, Target>(
     name,
     path,
     bindings: [values[secret]].flat() as string[],
+    untold: { signature: 0, clock: 0, calledAt: 0 },
     maxBytes,
     timeLimit: msOf(timeLimit),
     // NaN where the sender signs no time.

@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts";
 import { secretIn } from "../../core/secrets.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 import { handlers, isNameless, offer, receiverSecrets } from "../offer.ts";
-import type { AcceptsArrivals, RawArrival, Verdict } from "../protocol.ts";
+import type { AcceptsArrivals, RawArrival } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { MAX_TYPE } from "./limits.ts";
@@ -17,9 +17,9 @@ import {
   type SelfAnswering,
 } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
-import { countedByAny } from "./refusals.ts";
+import { countRefused, tellRefused } from "./refusals.ts";
 import { misconfigured, unavailable } from "./secrets.ts";
-import { type Bytes, sha256Hex, type Verified } from "./verify.ts";
+import { sha256Hex, type Verified } from "./verify.ts";
 
 /** Answers the requests of its endpoints' paths. Null if no endpoint matches. */
 export type Receiver = (
@@ -47,38 +47,38 @@ const FILTERED = { status: 200, verdict: "filtered" } as const;
  */
 export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): Receiver {
   // Paths begin with "/", and names do not.
-  const byKey = new Map<string, Endpoint | SelfAnswering>();
-  for (const given of endpoints) {
-    if (!given?.path)
-      throw invalid("endpoint", given, "what a preset returns, each as an argument");
-    const endpoint = "respond" in given || given.tell ? given : countedByAny(given);
+  const byKey = new Map<string, Responder>();
+  for (const endpoint of endpoints) {
+    if (!endpoint?.path)
+      throw invalid("endpoint", endpoint, "what a preset returns, each as an argument");
+    const respond = "respond" in endpoint ? endpoint.respond : responderOf(endpoint);
     for (const key of [endpoint.name, endpoint.path]) {
       if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
-      byKey.set(key, endpoint);
+      byKey.set(key, respond);
     }
     receiverSecrets.set(endpoint.name, endpoint.bindings);
-    if ("respond" in endpoint) continue;
-    handlers.set(endpoint.name, {
-      ...endpoint,
-      handle: async (received, agent) =>
-        run(endpoint, received, await arrivalOf(endpoint, received), agent),
-    });
   }
-  return async (request, env, ctx) => {
-    const url = new URL(request.url);
-    const endpoint = byKey.get(url.pathname);
-    if (!endpoint) return null;
-    if ("respond" in endpoint) return endpoint.respond(request, env);
-    return answerInTime({
+  return async (request, env, ctx) =>
+    (await byKey.get(new URL(request.url).pathname)?.(request, env, ctx)) ?? null;
+}
+
+type Responder = (...request: Parameters<Receiver>) => Promise<Response>;
+
+function responderOf(endpoint: Endpoint): Responder {
+  handlers.set(endpoint.name, {
+    ...endpoint,
+    handle: async (received, agent) => (await open(endpoint, received)).handle(received, agent),
+  });
+  return (request, env, ctx) =>
+    answerInTime({
       ...endpoint,
       request,
       env,
       ctx,
-      url,
+      url: new URL(request.url),
       headers: request.headers,
       now: (endpoint.options.clock ?? Date).now(),
     } as Reception);
-  };
 }
 
 /** One request to an endpoint. What a preset sees of it is an Incoming. */
@@ -89,7 +89,6 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
     body?: Json;
     id?: string;
     arrival?: Arrival;
-    verdict?: Verdict | undefined;
   };
 
 /** The work continues after the time limit, and when the sender closes the connection. */
@@ -127,40 +126,34 @@ async function receive(reception: Reception): Promise<Response> {
   } catch (error) {
     // Because of the secret.
     misconfigured(
-      bindings.filter((_, index) => values[index]),
+      bindings.filter((_, at) => values[at]),
       error,
     );
   }
   if (verified !== true) {
     // The sender may use the secret that is missing.
-    if (found.length < bindings.length)
-      misconfigured(bindings.filter((_, index) => !values[index]));
+    if (found.length < bindings.length) misconfigured(bindings.filter((_, at) => !values[at]));
+    const isLate = verified === "timestamp outside of the tolerance";
+    reception.ctx.waitUntil(countRefused(reception, isLate ? "clock" : "signature"));
     throw new RefusedRequest(401, `Not verified: ${verified}.`);
   }
   const body = parse(raw, parser);
   reception.body = body;
-  return preset.handshake?.(body, reception) ?? deliverAll(reception, body);
-}
-
-/** Offers the arrivals of a body, one after the other: those of one conversation keep their order. */
-async function deliverAll(reception: Reception, body: Json): Promise<Response> {
-  const parts = orMalformed(() => reception.preset.split?.(body));
-  if (!parts?.length) return deliver(reception, body);
-  let worst: { readonly rank: number; readonly response: Response } | undefined;
-  for (const part of parts) {
-    const raw = new TextEncoder().encode(JSON.stringify(part)) as Bytes;
-    const own: Reception = { ...reception, raw, hash: await sha256Hex(raw), body: part };
-    const response = await deliver(own, part).catch((error) => refuse(own, error));
-    // Where one is refused, the sender repeats all of them: the others are duplicates then.
-    const rank = !response.ok ? 2 : own.verdict === FILTERED.verdict ? 0 : 1;
-    if (!worst || rank > worst.rank) worst = { rank, response };
-  }
-  return (worst as NonNullable<typeof worst>).response;
+  const offerPart = (part: Partial<Reception>) => {
+    const own = { ...reception, ...part };
+    return deliver(own).catch((error) => refuse(own, error));
+  };
+  return (
+    preset.handshake?.(body, reception) ??
+    orMalformed(() => preset.offerAll?.(body, offerPart)) ??
+    deliver(reception)
+  );
 }
 
 /** Offers the arrival to its agent. */
-async function deliver(reception: Reception, body: Json): Promise<Response> {
-  const { name: source, preset, options, raw, now: receivedAt } = reception;
+async function deliver(reception: Reception): Promise<Response> {
+  const { name: source, preset, options, raw, now: receivedAt, ctx } = reception;
+  const body = reception.body as Json;
   const { id, type, content, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "Invalid id or type.");
@@ -171,13 +164,17 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const received = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
   if (!clickIn(reception, body) && options.events?.includes(type) === false)
     return respond(reception, FILTERED);
-  const arrival = await arrivalOf(reception, received);
+  const opened = await open(reception, received);
+  const { arrival } = opened;
   reception.arrival = arrival;
   const agent = await options.agent(arrival, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
-  reception.tell?.(agent, reception.ctx);
-  const handle = async (_: RawArrival, calls: object) => run(reception, received, arrival, calls);
-  const offered = await offer({ handle }, received, agent as AcceptsArrivals);
+  const { untold, countedBy } = reception;
+  const isUntold = untold.signature + untold.clock > 0;
+  // A call that is planned may find an agent of its own.
+  if (isUntold && !countedBy && Date.now() > untold.calledAt)
+    ctx.waitUntil(tellRefused(reception, () => agent));
+  const offered = await offer(opened, received, agent as AcceptsArrivals);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
@@ -189,8 +186,12 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
     : new RefusedRequest(500, "The handler failed.", name);
 }
 
-/** @throws RefusedRequest for a body that does not match the schema */
-async function arrivalOf(endpoint: Endpoint, received: RawArrival): Promise<Arrival> {
+/**
+ * The arrival, and what handles it: the approval whose button was clicked, or the app.
+ *
+ * @throws RefusedRequest for a body that does not match the schema
+ */
+async function open(endpoint: Endpoint, received: RawArrival) {
   const { preset, options } = endpoint;
   const { bytes: _, hash: __, body: given = null, ...known } = received;
   let body = given;
@@ -199,22 +200,12 @@ async function arrivalOf(endpoint: Endpoint, received: RawArrival): Promise<Arri
     if (checked.issues) throw mismatch(checked.issues);
     body = checked.value;
   }
-  const click = clickIn(endpoint, given)?.click;
+  const clicked = clickIn(endpoint, given);
   const reply = orMalformed(() => preset.reply?.(given, known.type)) as Destination | undefined;
-  return { ...known, body, reply, ...(click && { click }) };
-}
-
-/** Decides the approval whose button was clicked, or calls the app's handler. */
-function run(
-  endpoint: Endpoint,
-  { body = null }: RawArrival,
-  arrival: Arrival,
-  agent: object,
-): unknown {
-  const clicked = clickIn(endpoint, body);
-  return clicked
-    ? clicked.decide(agent as AgentCalls, arrival)
-    : endpoint.options.handle?.(arrival, agent);
+  const arrival: Arrival = { ...known, body, reply, ...(clicked && { click: clicked.click }) };
+  const handle = async (_: RawArrival, agent: object): Promise<unknown> =>
+    clicked ? clicked.decide(agent as AgentCalls, arrival) : options.handle?.(arrival, agent);
+  return { arrival, handle };
 }
 
 const clickIn = ({ options }: Endpoint, body: Json) => orMalformed(() => options.approvals?.(body));
@@ -256,13 +247,11 @@ function refuse(reception: Reception, error: unknown): Response {
 }
 
 function respond(
-  reception: Reception,
+  { preset, id, body, arrival }: Reception,
   { status, ...rest }: Outcome,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  const { preset, id, body, arrival } = reception;
-  reception.verdict = rest.verdict;
   const outcome = { ...rest, id };
-  const own = body === undefined || preset.answer?.({ status, ...outcome }, body, arrival);
-  return own instanceof Response ? own : Response.json(outcome, { status, headers });
+  const own = body !== undefined && preset.answer?.({ status, ...outcome }, body, arrival);
+  return own || Response.json(outcome, { status, headers });
 }

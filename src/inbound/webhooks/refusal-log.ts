@@ -22,7 +22,7 @@ export function logRefusal(line: RefusalLine, now: number): void {
   const isNew = Math.abs(now - start) >= PERIOD_MS;
   periods.set(key, isNew ? [now, 1] : [start, lines + 1]);
   if (!isNew && lines >= LINES_PER_PERIOD) return;
-  const suppressed = lines > LINES_PER_PERIOD ? lines - LINES_PER_PERIOD : undefined;
+  const suppressed = Math.max(0, lines - LINES_PER_PERIOD) || undefined;
   const reason = thrownText(line.reason).slice(0, MAX_REASON);
   console.warn(JSON.stringify({ perdure: "webhook:refused", ...line, reason, suppressed }));
 }

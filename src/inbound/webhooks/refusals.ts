@@ -5,10 +5,14 @@ import { thrownText } from "../offer.ts";
 import type { InboundCalls, RefusalReason } from "../protocol.ts";
 import type { Arrival } from "./arrival.ts";
 import { COLLECT_MS, MAX_TIME_LIMIT, PERIOD_MS } from "./limits.ts";
-import { aFunction, checkOption, type Endpoint, type Incoming, type MaybeAgent } from "./preset.ts";
+import { aFunction, checkOption, type Endpoint, type MaybeAgent } from "./preset.ts";
 
-/** Requests that the agent was not told of, and when it is or was called. */
-type Untold = { count: number; calledAt: number };
+/** No arrival is verified, so none may select an agent. */
+const UNVERIFIED = new Proxy({} as Arrival, {
+  get() {
+    throw new Error("No arrival is verified.");
+  },
+});
 
 /**
  * The same endpoint, whose requests that are refused by their signature or time are counted by this agent for its health
@@ -30,78 +34,40 @@ export function countRefusals(
     "an endpoint, e.g. what github() returns",
   ]);
   checkOption("agent", agent, aFunction);
-  return { ...endpoint, preset: counting(endpoint, agent).preset, tell: () => {} };
+  return { ...endpoint, countedBy: agent };
 }
 
-/** The endpoint of an app that names no agent for its refused requests. */
-export function countedByAny(endpoint: Endpoint): Endpoint {
-  const { options, name: source } = endpoint;
-  // No arrival is verified, so none may select an agent.
-  const unknown = new Proxy({} as Arrival, {
-    get: (_, field) => {
-      if (field === "source") return source;
-      throw new Error("No arrival is verified.");
-    },
-  });
-  const find = async (env: Cloudflare.Env) => {
-    try {
-      return (await options.agent(unknown, env)) as Awaited<MaybeAgent>;
-    } catch {
-      return undefined;
-    }
-  };
-  const { preset, tell } = counting(endpoint, find, true);
-  return { ...endpoint, preset, tell };
+/** Counts a refused request. One of many calls the agent, with the counts of all. */
+export async function countRefused(
+  endpoint: Endpoint & { readonly env: object },
+  reason: RefusalReason,
+): Promise<void> {
+  const { untold, options, countedBy } = endpoint;
+  untold[reason]++;
+  const now = Date.now();
+  const wait = Math.max(COLLECT_MS, untold.calledAt + PERIOD_MS - now);
+  if (wait >= MAX_TIME_LIMIT) return;
+  untold.calledAt = now + wait;
+  await new Promise((resolve) => setTimeout(resolve, wait));
+  const env = endpoint.env as Cloudflare.Env;
+  await tellRefused(endpoint, () => (countedBy ? countedBy(env) : options.agent(UNVERIFIED, env)));
 }
 
-/** @param isKept whether a count that no agent was found for is kept for the agent of the next arrival */
-function counting(
-  { preset, name: source }: Endpoint,
-  find: (env: Cloudflare.Env) => MaybeAgent,
-  isKept = false,
-) {
-  const untold: Record<RefusalReason, Untold> = {
-    signature: { count: 0, calledAt: 0 },
-    clock: { count: 0, calledAt: 0 },
-  };
-  const call = async (reason: RefusalReason, agent: MaybeAgent) => {
-    const found = untold[reason];
-    const { count } = found;
-    found.count = 0;
+/** Tells the agent of refused requests that no agent was told of. */
+export async function tellRefused(
+  { name: source, untold }: Endpoint,
+  find: () => unknown,
+): Promise<void> {
+  for (const reason of ["signature", "clock"] as const) {
+    const count = untold[reason];
+    if (count === 0) continue;
+    untold[reason] = 0;
     try {
-      const counts = (await agent) as CallsKernel<InboundCalls> | null | undefined;
-      if (counts) await counts.callKernel("countRefused", { source, reason, count });
-      else if (isKept) found.count += count;
+      const agent = (await find()) as CallsKernel<InboundCalls> | null | undefined;
+      await agent?.callKernel("countRefused", { source, reason, count });
     } catch (error) {
-      found.count += count;
+      untold[reason] += count;
       console.warn("[perdure] refused requests are not counted yet:", thrownText(error));
     }
-  };
-  const verify = async (incoming: Incoming) => {
-    const verified = await preset.verify(incoming);
-    if (verified === true) return verified;
-    const reason = verified === "timestamp outside of the tolerance" ? "clock" : "signature";
-    const found = untold[reason];
-    found.count++;
-    const now = Date.now();
-    const wait = Math.max(COLLECT_MS, found.calledAt + PERIOD_MS - now);
-    if (wait < MAX_TIME_LIMIT) {
-      found.calledAt = now + wait;
-      const calling = async () => {
-        await new Promise((resolve) => setTimeout(resolve, wait));
-        await call(reason, find(incoming.env as Cloudflare.Env));
-      };
-      incoming.ctx.waitUntil(calling());
-    }
-    return verified;
-  };
-  /** Tells the agent of an arrival what no other agent was told. */
-  const tell = (agent: object, { waitUntil }: Incoming["ctx"]) => {
-    for (const reason of ["signature", "clock"] as const) {
-      const { count, calledAt } = untold[reason];
-      // A call that is planned may find an agent of its own.
-      if (count > 0 && Date.now() > calledAt) waitUntil(call(reason, agent as Awaited<MaybeAgent>));
-    }
-  };
-  return { preset: { ...preset, verify }, tell };
+  }
 }

@@ -2,9 +2,16 @@
 
 import type { Json } from "../../../core/json.ts";
 import { secretIn } from "../../../core/secrets.ts";
-import { endpoint, type Identity, type Incoming, type PresetOf, secretName } from "../preset.ts";
+import {
+  endpoint,
+  type Identity,
+  type Incoming,
+  type Preset,
+  type PresetOf,
+  secretName,
+} from "../preset.ts";
 import { misconfigured } from "../secrets.ts";
-import { checkHmac, checkToken } from "../verify.ts";
+import { type Bytes, checkHmac, checkToken, sha256Hex } from "../verify.ts";
 
 export type WhatsAppMessage = {
   readonly id: string;
@@ -80,7 +87,10 @@ export const meta: PresetOf<MetaBody, MetaOwn> = (options) =>
         const prefix = "sha256=";
         return checkHmac({ encoding: "hex", keys: secrets, message: [raw], prefix, signatures });
       },
-      split: (body) => split(body as Partial<MetaBody>) as unknown as Json[],
+      offerAll(body, offer) {
+        const bodies = split(body as Partial<MetaBody>);
+        return bodies[0] && offerEach(bodies as unknown as Json[], offer);
+      },
       identify: (body, { hash }) => identify(body as Partial<MetaBody>, hash),
     },
     options,
@@ -116,6 +126,23 @@ function split({ entry = [], ...batch }: Partial<MetaBody>): MetaBody[] {
   });
   if (bodies.length > MAX_PARTS) throw new RangeError();
   return bodies as unknown as MetaBody[];
+}
+
+/**
+ * In their order: those of one conversation keep it. Where one is refused, the answer is the refusal, and Meta repeats all of
+ * them: the others are duplicates then.
+ */
+async function offerEach(
+  bodies: readonly Json[],
+  offer: Parameters<NonNullable<Preset["offerAll"]>>[1],
+): Promise<Response> {
+  let answer = new Response();
+  for (const body of bodies) {
+    const raw = new TextEncoder().encode(JSON.stringify(body)) as Bytes;
+    const response = await offer({ raw, hash: await sha256Hex(raw), body });
+    if (answer.ok) answer = response;
+  }
+  return answer;
 }
 
 type Change = NonNullable<MetaBody["entry"][number]["changes"]>[number];
