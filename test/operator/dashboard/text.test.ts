@@ -25,8 +25,8 @@ const NAMES: readonly FilterName[] = [
 ];
 const NOW = Date.parse("2026-11-23T12:00:00Z");
 
-it("the page's script and style have at most 26,000 bytes compressed, and 72,000 as they are, as the docs say", () => {
-  expect(gzipSync(SCRIPT + STYLE, { level: 9 }).byteLength).toBeLessThanOrEqual(26_000);
+it("the page's script and style have at most 25,320 bytes compressed, and 72,000 as they are, as the docs say", () => {
+  expect(gzipSync(SCRIPT + STYLE, { level: 9 }).byteLength).toBeLessThanOrEqual(25_320);
   expect((SCRIPT + STYLE).length).toBeLessThanOrEqual(72_000);
 });
 

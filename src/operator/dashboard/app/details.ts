@@ -7,7 +7,7 @@ import { Waterfall } from "./charts/waterfall.ts";
 import { ask } from "./dialog.ts";
 import { closeDetails } from "./focus.ts";
 import { html } from "./html.ts";
-import { Copy, MAX_TEXT, Status, Time, Value } from "./parts.ts";
+import { Copy, Head, MAX_TEXT, Status, Time, Value } from "./parts.ts";
 import { signal } from "./signals.ts";
 import { agent, canAct, client, definitionOf, linkTo, now, part, session } from "./state.ts";
 import { VIEWS, type View } from "./views.ts";
@@ -98,7 +98,7 @@ function Buttons({ view, agentRef, item }: { view: View; agentRef: AgentRef; ite
 function Steps({ steps }: { steps: readonly WorkflowStep[] }) {
   if (steps.length === 0) return html`<p class="quiet">No step has asked the agent yet.</p>`;
   return html`<table class="rows"><caption>Steps</caption>
-    <thead><tr><th scope="col">Status</th><th scope="col">Step</th><th scope="col">Started</th><th scope="col">Took</th></tr></thead>
+    <${Head} of=${["Status", "Step", "Started", "Took"]} />
     <tbody>${steps.map(
       (
         { name, kind, status, startedAt, endedAt, submissionIds = [], approvalId, ...texts },
@@ -118,7 +118,7 @@ function Steps({ steps }: { steps: readonly WorkflowStep[] }) {
 
 function Runs({ runs }: { runs: readonly ScheduledRun[] }) {
   return html`<table class="rows"><caption>Runs</caption>
-    <thead><tr><th scope="col">Status</th><th scope="col">For</th><th scope="col">Cause</th><th scope="col">Attempts</th><th scope="col">Why</th></tr></thead>
+    <${Head} of=${["Status", "For", "Cause", "Attempts", "Why"]} />
     <tbody>${runs.map(
       ({
         idempotencyKey,

@@ -9,13 +9,15 @@ import { signal } from "./signals.ts";
 import { client, definitionOf, refresh } from "./state.ts";
 import type { ActionButton } from "./views.ts";
 
+type Row = NonNullable<OperateResult["rows"]>[number];
+
 type Running = {
   readonly ref: AgentRef;
   readonly button: ActionButton;
   /** How many a dry run has counted: items of a filter, or steps that a restart runs again. Undefined while it counts. */
   readonly expected?: number | undefined;
   /** The first of them. */
-  readonly rows?: NonNullable<OperateResult["rows"]>;
+  readonly rows?: readonly Row[];
   readonly isBulk: boolean;
   readonly state: "asking" | "working" | "ended";
   readonly count: number;
@@ -36,35 +38,31 @@ let opener: Element | null = null;
 /** Counts the dialogs: what an earlier one still waits for does not change a later one. */
 let opened = 0;
 
-/** Opens the dialog. For a filter, it counts first what would change. */
-export async function ask(ref: AgentRef, button: ActionButton): Promise<void> {
+/** Opens the dialog, and counts first what would change. */
+export function ask(ref: AgentRef, button: ActionButton): Promise<void> {
   opener = document.activeElement;
-  const mine = ++opened;
   const isBulk = "filter" in button.action;
   current.value = { ref, button, isBulk, state: "asking", count: 0, failed: [] };
-  if (!isBulk) return previewOne(mine, ref, button.action);
-  const request = { action: button.action, reason: "Dry run", dryRun: true };
-  await attempt(mine, async () => {
-    for await (const { count, rows = [] } of pages(mine, ref, request)) {
-      const { count: before = 0, rows: first = [] } = current.value ?? {};
-      change(mine, { count: before + count, rows: [...first, ...rows].slice(0, MAX_ROWS) });
-    }
-    change(mine, { expected: current.value?.count });
-  });
+  return preview(++opened, ref, button.action);
 }
 
-/** For a restart: lists what runs again. */
-async function previewOne(mine: number, ref: AgentRef, action: Action): Promise<void> {
-  if (!definitionOf(action.do).repeats) return;
-  change(mine, { expected: undefined, error: undefined });
+/** What a filter selects, or the steps that a restart runs again. */
+async function preview(mine: number, ref: AgentRef, action: Action): Promise<void> {
+  if (!("filter" in action) && !definitionOf(action.do).repeats) return;
+  let count = 0;
+  let expected: number | undefined;
+  const rows: Row[] = [];
+  change(mine, { expected, error: undefined });
   await attempt(mine, async () => {
-    const { runsAgain, failed } = await client.act(ref, {
-      action,
-      reason: "Dry run",
-      dryRun: true,
-    });
-    const rows = runsAgain?.steps.map(({ name, kind }) => ({ id: name, error: kind })) ?? [];
-    change(mine, { expected: runsAgain?.count, rows, error: failed[0]?.error });
+    const request = { action, reason: "Dry run", dryRun: true };
+    for await (const { runsAgain, failed, ...page } of pages(mine, ref, request)) {
+      const steps = runsAgain?.steps.map(({ name, kind }) => ({ id: name, error: kind }));
+      rows.push(...(steps ?? page.rows ?? []));
+      count += runsAgain?.count ?? page.count;
+      expected = failed[0] ? undefined : count;
+      change(mine, { count, rows: rows.slice(0, MAX_ROWS), error: failed[0]?.error });
+    }
+    change(mine, { expected });
   });
 }
 
@@ -73,7 +71,7 @@ function changed(event: Event): void {
   const { ref, button, isBulk, state } = current.value ?? {};
   const { name, form } = event.target as HTMLInputElement;
   if (!ref || !button || !form || isBulk || state !== "asking" || !/^step/.test(name)) return;
-  void previewOne(opened, ref, withFields(button, new FormData(form)));
+  void preview(opened, ref, withFields(button, new FormData(form)));
 }
 
 /** The pages of the action, as long as its dialog is open. */
@@ -132,21 +130,14 @@ async function run(form: HTMLFormElement): Promise<void> {
 /** The action with the fields that the dialog has asked for. */
 function withFields({ action }: ActionButton, form: FormData): Action {
   if ("filter" in action) return action;
-  const given = asked(action).flatMap(([name, [kind]]) => {
+  const fields: Record<string, unknown> = {};
+  for (const [name, [kind]] of asked(action)) {
     const text = String(form.get(name) ?? "").trim();
-    if (kind === "step") return [[name, stepOf(String(form.get(`${name}-from`)), text)]];
-    if (text === "") return [];
-    return [[name, kind === "json" ? jsonOf(text) : Date.parse(text)]];
-  });
-  const fields = Object.fromEntries(given) as object;
-  const all = Object.entries({ ...action, ...fields }).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(all) as unknown as Action;
-}
-
-/** Undefined: the beginning. */
-function stepOf(from: string, name: string) {
-  if (name !== "") return { name };
-  return from === "failed" ? from : undefined;
+    // Undefined: the beginning.
+    if (kind === "step") fields[name] = text ? { name: text } : form.get("step-from") || undefined;
+    else if (text) fields[name] = kind === "json" ? jsonOf(text) : Date.parse(text);
+  }
+  return { ...action, ...fields };
 }
 
 /** Fields of an action that are no id. A payload is asked for where the approval takes one. */
@@ -228,7 +219,7 @@ function Fields({ action }: ActionButton) {
     if (kind === "json")
       return html`<label key=${name}>Payload, as JSON<textarea name=${name} rows="4" class="code"></textarea></label>`;
     if (kind === "step")
-      return html`<label key=${name}>Begin at<select name=${`${name}-from`}>
+      return html`<label key=${name}>Begin at<select name="step-from">
           <option value="failed" selected=${"step" in action}>the step that failed, or at which it stands</option>
           <option value="" selected=${!("step" in action)}>its beginning</option>
         </select></label>

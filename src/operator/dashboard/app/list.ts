@@ -6,6 +6,7 @@ import { Timeline } from "./charts/timeline.ts";
 import { Details } from "./details.ts";
 import { ask } from "./dialog.ts";
 import { html } from "./html.ts";
+import { Head } from "./parts.ts";
 import { signal } from "./signals.ts";
 import { agent, canAct, client, fail, go, loadedAt, now, part, refresh, session } from "./state.ts";
 import { complete, completionsOf, filterOf, parseFilter } from "./text/filter.ts";
@@ -127,7 +128,7 @@ type Table = Pick<View, "title" | "columns" | "link" | "id">;
 export function Rows({ view, rows, id }: { view: Table; rows: readonly unknown[]; id: string }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${`${view.title}, rows`}>
     <table class="rows">
-      <thead><tr>${Object.keys(view.columns).map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>
+      <${Head} of=${Object.keys(view.columns)} />
       <tbody>${rows.map((item) => rowOf(item as object, view, id))}</tbody>
     </table>
   </div>`;

@@ -109,6 +109,11 @@ export function Value({ of, name = "", isOwn = false }: Shown): unknown {
   </dl>`;
 }
 
+/** The head of a table. */
+export function Head({ of }: { of: readonly string[] }) {
+  return html`<thead><tr>${of.map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>`;
+}
+
 /** The beginning of a text, in one line. */
 export function short(text: unknown, length = 80): string {
   const line = (typeof text === "string" ? text : (JSON.stringify(text) ?? "")).replace(

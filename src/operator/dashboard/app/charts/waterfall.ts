@@ -3,7 +3,7 @@
 import type { Trace, TraceSpan } from "../../../protocol.ts";
 import { elapsedText, rowsOf } from "../../../waterfall.ts";
 import { html } from "../html.ts";
-import { Value } from "../parts.ts";
+import { Head, Value } from "../parts.ts";
 import { signal } from "../signals.ts";
 
 /** Rows that are shown; the rest is counted. */
@@ -60,7 +60,7 @@ export function Waterfall({ trace, now }: { trace: Trace; now: number }) {
   const left = rows.length - MAX_ROWS;
   return html`<table class="waterfall">
     <caption>${elapsedText(end - start)} in all${waits.length > 0 && `, of which ${elapsedText(lengthOf(waits))} of waiting are cut out (┆)`}${open && html` <button onClick=${() => (zoomed.value = "")}>Show all</button>`}</caption>
-    <thead><tr><th scope="col">Span</th><th scope="col">Start</th><th scope="col">Time</th><th scope="col">From start to end</th></tr></thead>
+    <${Head} of=${["Span", "Start", "Time", "From start to end"]} />
     <tbody>
       ${rows.slice(0, MAX_ROWS).map(({ span, depth }) => {
         const { kind, name, status, startedAt, endedAt, error, attributes, spanId } = span;
