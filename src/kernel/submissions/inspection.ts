@@ -106,10 +106,23 @@ function costsOf(submission: Summary) {
 }
 
 /** Finish reasons of a text that is not whole. */
-const PARTIAL: ReadonlySet<string | undefined> = new Set(["length", "content-filter", "other"]);
+const PARTIAL: ReadonlySet<string | null | undefined> = new Set([
+  "length",
+  "content-filter",
+  "other",
+]);
 
-function partialOf({ status, finishReason }: Summary): { isPartial?: true } {
-  return status === "completed" && PARTIAL.has(finishReason) ? { isPartial: true } : {};
+/** Whether it completed with a part of its answer. */
+export function isPartial(
+  of: Pick<Summary, "status"> & {
+    readonly finishReason?: string | null | undefined;
+  },
+): boolean {
+  return of.status === "completed" && PARTIAL.has(of.finishReason);
+}
+
+function partialOf(submission: Summary): { isPartial?: true } {
+  return isPartial(submission) ? { isPartial: true } : {};
 }
 
 /** Without those that ended because a model call had to wait for a limit. */

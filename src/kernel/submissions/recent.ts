@@ -1,6 +1,7 @@
 /** What a health report knows of the latest submissions: answers, retries and tools. Reads a bounded number of rows. */
 
 import { type Failure, readFailure } from "../../core/failures.ts";
+import { isPartial } from "./inspection.ts";
 import type { SubmissionStatus } from "./store/rows.ts";
 import type { NextAction } from "./turns/next-attempt.ts";
 
@@ -30,6 +31,8 @@ export type RecentSubmission = {
   readonly hasSchema: boolean;
   /** It completed with an empty text, and has called no tool, also none of a client. */
   readonly isEmpty: boolean;
+  /** It completed with a part of its text: the model was cut off. */
+  readonly isPartial: boolean;
   readonly finishReason: string | null;
   /** Attempts after which the model was asked for its answer again. */
   readonly repairs: Attempts | undefined;
@@ -88,7 +91,8 @@ export function recentFacts(sql: SqlStorage, now: number): RecentFacts {
   const { repairs, retries } = attemptsOf(sql, from);
   const newest = rows.map(({ seq, hasSchema, isEmpty, ...row }): RecentSubmission => {
     const ofIt = { repairs: repairs.get(seq), retries: retries.get(seq) };
-    return { ...row, ...ofIt, hasSchema: hasSchema === 1, isEmpty: isEmpty === 1 };
+    const answer = { isEmpty: isEmpty === 1, isPartial: isEmpty === 0 && isPartial(row) };
+    return { ...row, ...ofIt, ...answer, hasSchema: hasSchema === 1 };
   });
   const ids = new Map(rows.map(({ seq, submissionId }) => [seq, submissionId]));
   return { newest, tools: toolsOf(sql, from, ids), modelCalls: readModelCalls(sql, from) };

@@ -56,6 +56,28 @@ describe("findings of answers", () => {
     expect(codesIn(await reportOf(agent))).toEqual([]);
   });
 
+  it("answers-partial: submissions that complete with a part of their answer are found, and count once", async () => {
+    const agent = givenAgent();
+    await agent.submissionStats();
+    await fill(agent, 10);
+    await fill(agent, 4, { finish_reason: "length" });
+    // An empty answer is a finding of its own.
+    await fill(agent, 4, { finish_reason: "length", output: '""' });
+    expect(codesIn(await reportOf(agent))).toEqual([]);
+    await fill(agent, 1, { finish_reason: "content-filter" });
+    const finding = await found(agent, "answers-partial");
+    expect(finding).toMatchObject({ severity: "warning", evidence: { count: 5 } });
+    expect(finding.title).toMatch(
+      /^5 of the latest 19 completed submissions have a partial answer/,
+    );
+    expect(finding.cause).toContain('finish reason "content-filter"');
+    expect((await reportOf(agent)).verdicts.succeeds).toBe(false);
+    expect(codesIn(await reportOf(agent, { later: 25 * HOUR }))).not.toContain("answers-partial");
+    // Fewer than one of ten.
+    await fill(agent, 50);
+    await gone(agent, "answers-partial");
+  });
+
   it("answers-repaired: answers that need repairs again and again are found, with their tokens", async () => {
     const agent = givenAgent();
     const output = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };

@@ -15,6 +15,7 @@ export const FINDINGS = {
   "poison-turn": "succeeds",
   "budget-used-up": "succeeds",
   "answers-empty": "succeeds",
+  "answers-partial": "succeeds",
   "answers-repaired": "succeeds",
   "tool-fails": "succeeds",
   "model-slow": "succeeds",

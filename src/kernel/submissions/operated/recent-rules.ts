@@ -6,8 +6,8 @@ import type { Rule } from "./rules.ts";
 
 /** Fewer are accidents of a model, whatever their share. */
 const FEW = 5;
-/** A model answers nothing now and then; one of ten has a cause. */
-const EMPTY_SHARE = 0.1;
+/** A model answers nothing, or is cut off, now and then; one of ten has a cause. */
+const BAD_SHARE = 0.1;
 /** A schema that suits its model is met nearly always. */
 const REPAIRED_SHARE = 0.25;
 /** A tool refuses what models try now and then; more than a fifth has a cause. */
@@ -36,27 +36,48 @@ const firstEnd = (some: readonly RecentSubmission[]) =>
   Math.min(...some.map(({ settledAt }) => settledAt ?? Number.POSITIVE_INFINITY));
 const linkTo = ([id = ""]: readonly string[]) => ({ view: "submissions", id });
 
-const answersEmpty: Rule = ({ recent }, now) => {
-  const completed = recent.newest.filter(({ status }) => status === "completed");
-  const empty = completed.filter(({ isEmpty }) => isEmpty);
-  const { length: count } = empty;
-  if (count < FEW || count < EMPTY_SHARE * completed.length) return [];
-  const since = firstEnd(empty);
-  const ids = idsOf(empty);
-  return [
-    {
-      code: "answers-empty",
-      severity: "warning",
-      title: `${count} of the latest ${completed.length} completed submissions have an empty answer, the first since ${at(since, now)}.`,
-      evidence: { count, since, ids },
-      cause: `The model ended its turns without a text and without a call of a tool, the latest with the finish reason "${empty[0]?.finishReason}".`,
-      fix: {
-        text: 'Raise the output limit for "length", look at the content filter, or correct a prompt that asks for nothing. Then submit again what matters.',
+/** Completed submissions whose answers are no whole answers. */
+const badAnswers =
+  (
+    code: "answers-empty" | "answers-partial",
+    isBad: (one: RecentSubmission) => boolean,
+    what: string,
+    { cause, fix }: { cause: string; fix: string },
+  ): Rule =>
+  ({ recent }, now) => {
+    const completed = recent.newest.filter(({ status }) => status === "completed");
+    const bad = completed.filter(isBad);
+    const { length: count } = bad;
+    if (count < FEW || count < BAD_SHARE * completed.length) return [];
+    const since = firstEnd(bad);
+    const ids = idsOf(bad);
+    return [
+      {
+        code,
+        severity: "warning",
+        title: `${count} of the latest ${completed.length} completed submissions have ${what}, the first since ${at(since, now)}.`,
+        evidence: { count, since, ids },
+        cause: `${cause}, the latest with the finish reason "${bad[0]?.finishReason}".`,
+        fix: { text: fix },
+        link: linkTo(ids),
       },
-      link: linkTo(ids),
-    },
-  ];
-};
+    ];
+  };
+
+const answersEmpty = badAnswers("answers-empty", ({ isEmpty }) => isEmpty, "an empty answer", {
+  cause: "The model ended its turns without a text and without a call of a tool",
+  fix: 'Raise the output limit for "length", look at the content filter, or correct a prompt that asks for nothing. Then submit again what matters.',
+});
+
+const answersPartial = badAnswers(
+  "answers-partial",
+  ({ isPartial }) => isPartial,
+  "a partial answer",
+  {
+    cause: "The model ended its answers before they were whole",
+    fix: 'Raise the output limit for "length", or look at the content filter. Then submit again what matters.',
+  },
+);
 
 const answersRepaired: Rule = ({ recent }, now) => {
   const asked = recent.newest.filter((one) => one.hasSchema && hasEnded(one));
@@ -187,6 +208,7 @@ const storageGrows: Rule = ({ storage: { bytes, submissions }, limits }) => {
 
 export const RECENT_RULES: readonly Rule[] = [
   answersEmpty,
+  answersPartial,
   answersRepaired,
   toolFails,
   modelSlow,
