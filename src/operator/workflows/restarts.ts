@@ -110,7 +110,11 @@ function placeOfStop({ steps, platform }: ReadSteps, tracked: WorkflowInfo): Pla
     throw new Error(
       `The platform does not list the steps of workflow ${preview(workflowId)}, so it is not known where it stopped. ${remedy}`,
     );
-  return stopOf(steps);
+  const stop = stopOf(steps);
+  const hasStopped = stop && (isOpen(stop) || FAILED.has(stop.status));
+  // The run stands in a part of a step, e.g. where it has not taken an end that the agent has.
+  const part = hasStopped ? undefined : platform.findLast(isOpen);
+  return part ?? stop;
 }
 
 /** A step of the platform from which a workflow is restarted. */

@@ -1,5 +1,6 @@
 /** Restarts by operators: what runs again, the step that failed, and many runs at a time. */
 
+import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Action, OperateRequest, WorkflowStep } from "../../../src/operator/protocol.ts";
@@ -117,6 +118,31 @@ describe("a restart from the step that failed", () => {
     await act(agent, { do: "restart-workflow", workflowId, step: "failed" });
     await ended(workflow, "complete");
   });
+});
+
+it("a run that has not taken a decision restarts from where it listens, and requests none again", async () => {
+  await using workflow = await givenScriptedWorkflow(async (step) => {
+    await step.do("charge", async () => {});
+    return (await step.approval("refund", { title: "Refund?" })).approved;
+  });
+  const { agent, id: workflowId } = workflow;
+  await workflow.start();
+  const { approvals } = capabilitiesOf(agent);
+  await until(async () => (await approvals.list()).items[0]);
+  // As after an event that was lost.
+  await runInDurableObject(agent, (_, { storage }) => {
+    storage.sql.exec(
+      `UPDATE perdure_waits SET status = 'completed', settled_at = ?1, done_at = ?1, result = '{"isApproved":true}'`,
+      Date.now(),
+    );
+  });
+  const action = { do: "restart-workflow", workflowId, step: "failed" } as const;
+  expect(await act(agent, action, { dryRun: true })).toMatchObject({
+    runsAgain: { from: "refund:approval-wait", count: 0 },
+  });
+  expect(await act(agent, action)).toMatchObject({ outcome: "done" });
+  await ended(workflow, "complete");
+  expect((await approvals.list({ status: "approved" })).items).toHaveLength(1);
 });
 
 it("restarts all that a filter selects, each from the step that failed, and none that has completed", async () => {
