@@ -1,19 +1,26 @@
 /** Threads, and workflows with their steps, for operators. Reads only. */
 
 import type { WorkflowInfo } from "agents/workflows";
+import * as z from "zod";
 import { sumOfDollars } from "../core/dollars.ts";
 import { preview } from "../core/json.ts";
 import { boundedJson } from "../core/operated/effect.ts";
-import { count, optionsOf, readOptions, someOf, text } from "../core/options/option-schemas.ts";
+import {
+  count,
+  list,
+  optionsOf,
+  readOptions,
+  someOf,
+  text,
+} from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { pageOf } from "../core/page.ts";
+import { bySeq, cursorsOf, pageOf } from "../core/page.ts";
 import { keyPrefix } from "../core/steps.ts";
 import {
   costsByDay,
   listThreads as threadPage,
   withKeyPrefix,
 } from "../kernel/submissions/internal.ts";
-import { hasOpenWait } from "../kernel/waits/index.ts";
 import { invalidOperation } from "./errors.ts";
 import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";
@@ -28,7 +35,7 @@ import type {
   WorkflowDetails,
   WorkflowSummary,
 } from "./protocol.ts";
-import { isOver, liveStatus } from "./workflows/instances.ts";
+import { isOver, isWaiting, liveStatus, NOT_OVER } from "./workflows/instances.ts";
 import { stepsOf } from "./workflows/steps.ts";
 
 /**
@@ -99,11 +106,24 @@ export async function listThreadMessages(
   return { items };
 }
 
+/** Instances that a filter names. */
+const MAX_IDS = 100;
+/** Of a page of instances that are named. */
+const IDS = cursorsOf("workflows", bySeq);
+
+export const WORKFLOW_IDS = z
+  .union([ID, list(ID, { min: 1, max: MAX_IDS })], {
+    error: `expected an id, or a list of 1 to ${MAX_IDS} ids`,
+  })
+  .transform((id) => [...new Set([id].flat())])
+  .optional();
+
 const WORKFLOWS = optionsOf<Filters["workflows"] & PageOptions>()({
   status: someOf<string>(STATUSES).optional(),
   workflow: text().optional(),
   error: text().optional(),
   since: count({ min: 0, max: 8_640_000_000_000_000 }).optional(),
+  id: WORKFLOW_IDS,
   limit: LIMIT,
   cursor: text({ maxLength: 2_000 }).optional(),
 });
@@ -119,36 +139,61 @@ export async function listWorkflows(
 ): Promise<Page<WorkflowSummary>> {
   const name = "options of operations.listWorkflows()";
   const read = readOptions(WORKFLOWS, options, name, invalidOperation);
-  const { status: wanted, workflow, error, since, limit, cursor } = read;
-  const { host, capabilities } = operated;
-  await capabilities.submissions.ready();
+  const { status: wanted, workflow, error, since, id, limit, cursor } = read;
+  await operated.capabilities.submissions.ready();
+  const { workflows, nextCursor } = id
+    ? pageOfIds(operated, id, limit, cursor)
+    : trackedPage(operated, {
+        limit,
+        ...(wanted !== undefined && {
+          status: [...new Set([...wanted, ...NOT_OVER])] as WorkflowInfo["status"][],
+        }),
+        ...(workflow !== undefined && { workflowName: workflow }),
+        ...(cursor !== undefined && { cursor }),
+      });
+  const all = await Promise.all(workflows.map((info) => current(operated, info)));
+  const items = all.filter(
+    (item) =>
+      (wanted?.includes(item.status) ?? true) &&
+      (workflow === undefined || item.workflow === workflow) &&
+      (error === undefined || item.error?.name === error) &&
+      (since === undefined || (item.endedAt ?? item.updatedAt) >= since),
+  );
+  return { items, ...(nextCursor !== null && { cursor: nextCursor }) };
+}
+
+type TrackedPage = { readonly workflows: WorkflowInfo[]; readonly nextCursor: string | null };
+
+function pageOfIds(
+  { host }: OperatedAgent,
+  ids: readonly string[],
+  limit: number,
+  cursor: string | undefined,
+): TrackedPage {
+  const from = cursor === undefined ? 0 : IDS.read(cursor);
+  if (from === undefined) throw invalidCursor(cursor);
+  const next = from + limit;
+  const workflows = ids.slice(from, next).flatMap((id) => host.getWorkflow(id) ?? []);
+  return { workflows, nextCursor: next < ids.length ? IDS.at(next) : null };
+}
+
+type Criteria = Parameters<OperatedAgent["host"]["getWorkflows"]>[0];
+
+function trackedPage({ host }: OperatedAgent, criteria: Criteria): TrackedPage {
   try {
-    const { workflows, nextCursor } = host.getWorkflows({
-      limit,
-      ...(wanted !== undefined && {
-        status: [...new Set([...wanted, ...NOT_OVER])] as WorkflowInfo["status"][],
-      }),
-      ...(workflow !== undefined && { workflowName: workflow }),
-      ...(cursor !== undefined && { cursor }),
-    });
-    const all = await Promise.all(workflows.map((info) => current(operated, info)));
-    const items = all.filter(
-      (item) =>
-        (wanted?.includes(item.status) ?? true) &&
-        (error === undefined || item.error?.name === error) &&
-        (since === undefined || (item.endedAt ?? item.updatedAt) >= since),
-    );
-    return { items, ...(nextCursor !== null && { cursor: nextCursor }) };
+    return host.getWorkflows(criteria);
   } catch (error) {
     // Agents check it where they read it.
     if (!/cursor/i.test((error as Error).message)) throw error;
-    const problem = "expected the cursor of an earlier page";
-    throw invalidOperation("cursor", invalidMessage("cursor", preview(cursor), problem));
+    throw invalidCursor(criteria?.cursor);
   }
 }
 
-/** Of these, the platform may know more than the agent. */
-const NOT_OVER = STATUSES.filter((status) => !isOver({ status }));
+function invalidCursor(cursor: unknown): Error {
+  const problem = "expected the cursor of an earlier page";
+  return invalidOperation("cursor", invalidMessage("cursor", preview(cursor), problem));
+}
+
 const OPEN: readonly string[] = ["queued", "running", "waiting"];
 
 async function current(operated: OperatedAgent, info: WorkflowInfo): Promise<WorkflowSummary> {
@@ -161,13 +206,12 @@ async function current(operated: OperatedAgent, info: WorkflowInfo): Promise<Wor
 
 /** The status as it is known; of an open workflow, what its steps say, so that lists and details agree. */
 function statusOf(
-  { storage: { sql }, capabilities }: OperatedAgent,
+  operated: OperatedAgent,
   info: Pick<WorkflowInfo, "workflowName" | "workflowId" | "status">,
 ): string {
   if (!OPEN.includes(info.status)) return info.status;
-  if (capabilities.waits.stored.some((kind) => hasOpenWait(sql, keyPrefix(kind, info))))
-    return "waiting";
-  const hasAsked = withKeyPrefix(sql, keyPrefix("prompt", info), 1).length > 0;
+  if (isWaiting(operated, info)) return "waiting";
+  const hasAsked = withKeyPrefix(operated.storage.sql, keyPrefix("prompt", info), 1).length > 0;
   return hasAsked && info.status === "queued" ? "running" : info.status;
 }
 

@@ -33,7 +33,7 @@ export type { Asked, IntakeResult } from "./intake/intake.ts";
 export { LEDGER_OPTIONS, type LedgerOptions } from "./options.ts";
 export { type BatchState, endedEvent } from "./store/batches.ts";
 export { costsByDay } from "./store/costs.ts";
-export { endRun, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
+export { endRun, hasOpenTurn, type KeyedRow, withKeyPrefix } from "./store/keyed.ts";
 export {
   type LimitWaits,
   limitWaits,

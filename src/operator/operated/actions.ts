@@ -13,8 +13,9 @@ import {
 } from "../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../core/operated/part.ts";
 import { count, optionsOf, someOf, text } from "../../core/options/option-schemas.ts";
+import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
 import { hasEnded } from "../../kernel/outbox/internal.ts";
-import { inspectWorkflow, listWorkflows } from "../listing.ts";
+import { inspectWorkflow, listWorkflows, WORKFLOW_IDS } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { liveStatus } from "../workflows/instances.ts";
 import { restartFrom, runsAgain } from "../workflows/restarts.ts";
@@ -100,22 +101,33 @@ type Many = OnMany<typeof ACTIONS, { workflows: WorkflowFilter }>;
 /** Runs of a page: each is read from the platform, which takes a moment. */
 const RUNS_PAGE = 10;
 
-const STATUSES = ACTIONS["restart-workflow"].statuses;
+/** By the action, without a status: those that failed, or that are paused. */
+const STATUSES = { "restart-workflow": "errored", "resume-workflow": "paused" } as const;
 
-/** Without a status, those that failed. */
+/** @throws InvalidOptionError for a status that the action does not change */
 function selected(operated: OperatedAgent, { action, cursor }: BulkRequest<Many>) {
-  const { status = "errored", ...filter } = action.filter;
+  const { status = STATUSES[action.do], ...filter } = action.filter;
+  const statuses: readonly string[] = ACTIONS[action.do].statuses;
+  const other = [status].flat().find((one) => !statuses.includes(one));
+  if (other !== undefined) {
+    const expected = `expected one or more of ${statuses.join(", ")}`;
+    throw new InvalidOptionError(
+      "status",
+      invalidMessage("filter.status", preview(other), expected),
+    );
+  }
   const page = { limit: RUNS_PAGE, ...(cursor !== undefined && { cursor }) };
   return listWorkflows(operated, { ...filter, status, ...page });
 }
 
-/** From the step at which each has stopped. */
+/** A restart begins at the step at which each has stopped. */
 export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
   filter: optionsOf<WorkflowFilter>()({
-    status: someOf<string>(STATUSES).optional(),
+    status: someOf<string>(ACTIONS["restart-workflow"].statuses).optional(),
     workflow: text().optional(),
     error: text().optional(),
     since: count({ min: 0 }).optional(),
+    id: WORKFLOW_IDS,
   }),
   async check(operated, request) {
     await selected(operated, request);
@@ -126,7 +138,7 @@ export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
     const rows = shown.map(async ({ workflowId: id, error }) => {
       const found = operated.host.getWorkflow(id);
       const row = { id, error: error ? `${error.name}: ${error.message}` : "" };
-      if (!found) return row;
+      if (!found || request.action.do === "resume-workflow") return row;
       return runsAgain(operated, found, "failed").then(
         (again) => ({ ...row, runsAgain: again }),
         (problem: unknown) => ({ ...row, error: messageOf(problem) }),
@@ -139,8 +151,10 @@ export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
     for (const { workflowId } of items) {
       await page.item(workflowId, async () => {
         const found = operated.host.getWorkflow(workflowId);
-        if (found) await restartFrom(operated, found, "failed", crypto.randomUUID());
-        return found !== undefined;
+        if (!found) return false;
+        if (request.action.do === "resume-workflow") await operated.host.resumeWorkflow(workflowId);
+        else await restartFrom(operated, found, "failed", crypto.randomUUID());
+        return true;
       });
     }
     return cursor;

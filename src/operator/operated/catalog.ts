@@ -9,11 +9,17 @@ export type WorkflowFilter = {
   readonly error?: string;
   /** Ended at or after this time, epoch milliseconds. */
   readonly since?: number;
+  /** Only these instances: up to 100. */
+  readonly id?: string | readonly string[];
 };
 
 export const FINDINGS = {
   "workflow-failed": "succeeds",
   "workflow-missing": "succeeds",
+  "workflow-stalled": "succeeds",
+  "workflow-step-retried": "succeeds",
+  "workflow-paused": "onTime",
+  "workflow-terminated": "succeeds",
   "mcp-server-fails": "succeeds",
   "alerts-not-sent": "delivers",
   "work-without-alarm": "onTime",
@@ -33,6 +39,9 @@ export const ACTIONS = {
   "resume-workflow": {
     label: "Resume",
     ...workflow,
+    filter: "workflows",
+    statuses: ["paused"],
+    isOfOpen: true,
     does: "Resumes a paused workflow.",
     isIdempotent: true,
   },

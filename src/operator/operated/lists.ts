@@ -74,14 +74,17 @@ export const LISTS: {
       Changed: ["time", ({ updatedAt }) => updatedAt],
       Error: ["text", ({ error }) => error?.message],
     },
-    filters: { status: STATUSES, workflow: "text", error: "text", since: "time" },
+    filters: { status: STATUSES, workflow: "text", error: "text", since: "time", id: "text" },
     actions: ({ workflowId, status }) => {
       const whole: Action = { do: "restart-workflow", workflowId };
       if (status === "complete") return [whole];
       const restart: Action = { ...whole, step: "failed" };
       if (/^(errored|terminated)$/.test(status)) return [restart];
-      const held = status === "paused" ? "resume-workflow" : "pause-workflow";
-      return [{ do: held, workflowId }, restart, { do: "terminate-workflow", workflowId }];
+      const held: Action =
+        status === "paused"
+          ? { do: "resume-workflow", workflowId }
+          : { do: "pause-workflow", workflowId };
+      return [held, restart, { do: "terminate-workflow", workflowId }];
     },
   },
   actions: {

@@ -3,6 +3,7 @@
 import { operatedPart } from "../../core/operated/part.ts";
 import { alertProblems, alertsNotSent } from "../alerts/problem.ts";
 import type { OperatedAgent } from "../operated.ts";
+import { oldestOpen, openRuns } from "../workflows/run-states.ts";
 import { VERBS, WORKFLOWS } from "./actions.ts";
 import { mcpFacts, mcpServerFails } from "./mcp.ts";
 import { WORKFLOW_RULES } from "./rules.ts";
@@ -13,13 +14,15 @@ const MOST_WORKFLOWS = 100;
 export const PARTS = {
   workflows: operatedPart({
     answers: ["succeeds"],
-    facts: async ({ host, env }: OperatedAgent) => {
-      const { workflows: newest } = host.getWorkflows({ limit: MOST_WORKFLOWS });
-      const { workflows: errored } = host.getWorkflows({
-        status: "errored",
-        limit: MOST_WORKFLOWS,
-      });
-      return { newest, errored, env };
+    facts: async (operated: OperatedAgent, now) => {
+      const { host, env } = operated;
+      const limit = MOST_WORKFLOWS;
+      const { workflows: newest, nextCursor } = host.getWorkflows({ limit });
+      const oldest = nextCursor === null ? newest.toReversed() : oldestOpen(operated, limit);
+      // Before what has ended is read: it stores ends.
+      const open = await openRuns(operated, oldest, now);
+      const { workflows: ended } = host.getWorkflows({ status: ["errored", "terminated"], limit });
+      return { newest, ended, open, env };
     },
     rules: WORKFLOW_RULES,
     summary({ newest }) {

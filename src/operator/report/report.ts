@@ -1,6 +1,6 @@
 /**
  * The health report of an agent: its parts read their facts from rows, their rules turn them into findings, and findings
- * answer the four questions. Writes nothing, and never throws.
+ * answer the four questions. Never throws.
  */
 
 import { failureOf } from "../../core/failures.ts";

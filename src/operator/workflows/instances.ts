@@ -2,13 +2,24 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { withTimeout } from "../../core/clock.ts";
+import { keyPrefix } from "../../core/steps.ts";
 import { hasEnded, messageMatches, NO_INSTANCE } from "../../kernel/outbox/internal.ts";
+import { hasOpenTurn } from "../../kernel/submissions/internal.ts";
+import { hasOpenWait } from "../../kernel/waits/index.ts";
+import { STATUSES } from "../operated/lists.ts";
 import type { OperatedAgent } from "../operated.ts";
 
 /** How long the platform may take to answer. */
 export const PLATFORM_MS = 2_000;
 
 type Tracked = Pick<WorkflowInfo, "workflowName" | "workflowId" | "status">;
+
+/** Stored with the end of a run that the agent has not terminated itself. */
+export const TERMINATED_OUTSIDE = "WorkflowTerminatedError";
+const TERMINATED = {
+  name: TERMINATED_OUTSIDE,
+  message: "It was terminated outside its agent: by the dashboard, Wrangler or the binding.",
+};
 
 /** Undefined where the Worker has no such binding any more. @throws the error of the platform */
 export async function instanceOf(
@@ -37,7 +48,9 @@ export async function liveStatus(
   try {
     const live = await withTimeout(read(), PLATFORM_MS);
     if (live && isOver(live) && !isOver(tracked)) {
-      await operated.capabilities.workflows.track(tracked, live);
+      const isOutside = live.status === "terminated";
+      const end = isOutside ? { ...live, error: TERMINATED } : live;
+      await operated.capabilities.workflows.track(tracked, end);
     }
     return live;
   } catch (error) {
@@ -52,4 +65,24 @@ export async function liveStatus(
 /** Whether the platform has nothing new to say of an instance, unless it is restarted. */
 export function isOver(instance: { readonly status: string }): boolean {
   return hasEnded(instance) || instance.status === "unknown";
+}
+
+/** Of these, the platform may know more than the agent. */
+export const NOT_OVER = STATUSES.filter((status) => !isOver({ status }));
+
+/** Whether a step waits at the agent for something other than a prompt. */
+export function isWaiting(
+  { storage: { sql }, capabilities }: OperatedAgent,
+  tracked: Omit<Tracked, "status">,
+): boolean {
+  return capabilities.waits.stored.some((kind) => hasOpenWait(sql, keyPrefix(kind, tracked)));
+}
+
+/** Whether the run goes on when its agent reports the end of a turn or a wait. */
+export function isExpecting(operated: OperatedAgent, tracked: Omit<Tracked, "status">): boolean {
+  const { sql } = operated.storage;
+  const kinds = ["prompt", "batch"] as const;
+  return (
+    isWaiting(operated, tracked) || kinds.some((kind) => hasOpenTurn(sql, keyPrefix(kind, tracked)))
+  );
 }

@@ -1,7 +1,6 @@
 /** The steps of a workflow: those that wait at the agent from its rows, the others from the events of the platform. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { sumOfDollars } from "../../core/dollars.ts";
 import { preview } from "../../core/json.ts";
 import { keyPrefix } from "../../core/steps.ts";
@@ -9,7 +8,7 @@ import { isTerminal, type KeyedRow, withKeyPrefix } from "../../kernel/submissio
 import { STATUS_OF, type StepRow, stepsWithPrefix } from "../../kernel/waits/index.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
-import { instanceOf, PLATFORM_MS } from "./instances.ts";
+import { eachEvent, timeOf } from "./events.ts";
 
 /** Rows of each kind that are read. */
 const MAX_ROWS = 1_000;
@@ -17,9 +16,6 @@ const MAX_ROWS = 1_000;
 const MAX_STEPS = 1_000;
 /** Submissions of a batch that are named. */
 const MAX_IDS = 100;
-const MAX_EVENTS = 5_000;
-/** The events that there are come one after the other. After this time without one, the next has not happened yet. */
-const IDLE_MS = 250;
 
 /** In the order of their starts. */
 export async function stepsOf(
@@ -158,29 +154,8 @@ async function platformSteps(
   tracked: WorkflowInfo,
 ): Promise<WorkflowStep[] | undefined> {
   const steps = new Map<string, Started>();
-  const until = performance.now() + PLATFORM_MS;
-  const within = <T>(work: Promise<T>, most = PLATFORM_MS) =>
-    withTimeout(work, Math.max(0, Math.min(most, until - performance.now())));
-  try {
-    const instance = await within(instanceOf(operated, tracked));
-    if (typeof instance?.subscribe !== "function") return undefined;
-    using events = await within(instance.subscribe());
-    for (let read = 0; read < MAX_EVENTS; read++) {
-      const { done, value } = await within(events.next(), IDLE_MS);
-      if (done || !value) break;
-      note(steps, value);
-    }
-  } catch (error) {
-    // The next event has not happened yet, or the platform is slow.
-    if (!(error instanceof TimeoutError)) {
-      console.warn(
-        `[perdure] the steps of workflow ${tracked.workflowId} could not be read:`,
-        error,
-      );
-      return undefined;
-    }
-  }
-  return [...steps.values()];
+  const read = await eachEvent(operated, tracked, (event) => note(steps, event));
+  return read && [...steps.values()];
 }
 
 type Started = { -readonly [Key in keyof WorkflowStep]: WorkflowStep[Key] };
@@ -201,7 +176,7 @@ const ENDS: Readonly<Record<string, string>> = {
 function note(steps: Map<string, Started>, event: WorkflowInstanceEvent): void {
   if (!("stepName" in event)) return;
   const { type, stepName } = event;
-  const startedAt = timeOf(event.timestamp);
+  const startedAt = timeOf(event);
   const kind = STARTS[type];
   // A step with retries, and one that a restart repeats, starts again.
   if (kind) steps.set(stepName, { ...nameOf(stepName), kind, status: "running", startedAt });
@@ -217,11 +192,7 @@ function note(steps: Map<string, Started>, event: WorkflowInstanceEvent): void {
 }
 
 /** The platform adds to each name which of the steps of this name it is. */
-function nameOf(stepName: string): Pick<WorkflowStep, "name" | "count"> {
+export function nameOf(stepName: string): Pick<WorkflowStep, "name" | "count"> {
   const [, name = stepName, count = "1"] = /^(.+)-(\d{1,9})$/s.exec(stepName) ?? [];
   return { name, ...(count !== "1" && { count: Number(count) }) };
-}
-
-function timeOf(timestamp: unknown): number {
-  return new Date(timestamp as number).getTime();
 }

@@ -182,6 +182,24 @@ it("restarts all that a filter selects, each from the step that failed, and none
   const bad = act(agent, { ...failed, filter: { status: "complete" } }, { dryRun: true });
   await expect(bad).rejects.toMatchObject({ name: "InvalidOperationError" });
 
+  const named = (id: string | string[]) =>
+    act(agent, { ...failed, filter: { id } } as Action, { dryRun: true });
+  expect(await named(one)).toMatchObject({ count: 1, rows: [{ id: one }] });
+  // Ten in a page. One that has completed, or is not there, is left out.
+  const many = [done, ...Array.from({ length: 9 }, (_, index) => `none-${index}`), two];
+  const first = await named(many);
+  expect(first).toMatchObject({ outcome: "unchanged", count: 0, cursor: expect.any(String) });
+  const rest = { ...failed, filter: { id: many } };
+  const last = await act(agent, rest, { dryRun: true, cursor: first.cursor ?? "" });
+  expect(last).toMatchObject({ count: 1 });
+  expect(last).not.toHaveProperty("cursor");
+  for (const id of [[], Array(101).fill(one), 7])
+    await expect(named(id as string[])).rejects.toMatchObject({ name: "InvalidOperationError" });
+  const resumed = { do: "resume-workflow", filter: { status: "errored" } } as const;
+  await expect(act(agent, resumed, { dryRun: true })).rejects.toThrow(
+    /expected one or more of paused/,
+  );
+
   state.isDown = false;
   expect(await act(agent, failed)).toMatchObject({ outcome: "done", count: 2, failed: [] });
   await until(async () => (await listed("complete")).items.length === 3);

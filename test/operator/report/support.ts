@@ -129,6 +129,8 @@ export async function apply(agent: Agent, action: Action | undefined): Promise<v
     const { taskId, from, to } = action;
     await capabilitiesOf(agent).schedules.backfill(taskId, { from, to });
   } else if (action.do === "restart-workflow") await agent.restart(action.workflowId);
+  else if (action.do === "resume-workflow")
+    await capabilitiesOf(agent).operations.operate({ action, by: "ada", reason: "fix" });
   else throw new Error(`The tests do not know the action ${action.do}`);
 }
 

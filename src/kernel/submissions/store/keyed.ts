@@ -64,3 +64,10 @@ export function withKeyPrefix(sql: SqlStorage, prefix: string, limit: number): K
     )
     .toArray();
 }
+
+/** Whether one of them has not ended. @param prefix ends with a colon */
+export function hasOpenTurn(sql: SqlStorage, prefix: string): boolean {
+  const query = `SELECT 1 FROM perdure_submissions
+    WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NULL LIMIT 1`;
+  return sql.exec(query, prefix, endOfPrefix(prefix)).toArray().length > 0;
+}

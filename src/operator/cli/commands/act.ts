@@ -152,7 +152,7 @@ function filterOf(pairs: readonly string[]): Record<string, unknown> {
   return filter;
 }
 
-const LISTS = new Set(["status", "verdict", "state"]);
+const LISTS = new Set(["status", "verdict", "state", "id"]);
 
 function parsedOf(text: string): unknown {
   return /^(true|false|-?\d|[[{"])/.test(text) ? (parsedJson(text) ?? text) : text;
