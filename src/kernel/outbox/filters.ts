@@ -6,6 +6,7 @@ import {
   count,
   flag,
   instant,
+  oneOf,
   optionsOf,
   readOptions,
   someOf,
@@ -33,6 +34,11 @@ const FILTER = {
 };
 const DEAD_LETTERS = { ...FILTER, isUncertain: flag().optional() };
 export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(DEAD_LETTERS);
+/** Of an operator's action. */
+export const OPERATED_FILTER = optionsOf<DeadLetterFilter & { readonly state?: "waiting" }>()({
+  ...DEAD_LETTERS,
+  state: oneOf(["waiting"]).optional(),
+});
 /** Which dead letters, as options were read. */
 export type ReadFilter = z.output<typeof DEAD_LETTER_FILTER>;
 export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({

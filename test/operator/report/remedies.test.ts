@@ -96,6 +96,32 @@ describe("the fix of a finding", () => {
     expect(kept?.lastError).toBe("host answered 409: already charged");
   });
 
+  it("sends all deliveries of its destination that wait for their next attempt, and none of another cause", async () => {
+    const agent = givenAgent();
+    const later = { base: 3_600_000, cap: 3_600_000 };
+    const to: Destination = { kind: "queue", queue: "GONE_QUEUE", policy: { backoff: later } };
+    await inside(agent, ({ [CAPABILITIES]: { outbox } }) => {
+      for (const id of ["a", "b", "c"]) outbox.enqueue(id, to, '{"n":1}');
+      outbox.flush();
+    });
+    const { outbox } = capabilitiesOf(agent);
+    const tries = async () =>
+      (await outbox.listDeliveries({ state: "waiting" })).items.map(({ attempt }) => attempt);
+    await until(async () => (await tries()).join() === "2,2,2");
+    const query = "UPDATE perdure_outbox SET last_error = 'full' WHERE id = 'b'";
+    await inside(agent, (_, { storage }) => void storage.sql.exec(query));
+    const finding = await found(agent, "binding-missing");
+    expect(finding.evidence.count).toBe(2);
+    expect(await rowsOf(agent, finding)).toEqual(["a", "c"]);
+    await apply(agent, finding.fix.action);
+    await until(async () => (await tries()).toSorted().join() === "2,3,3");
+    const filter = { state: "waiting" } as const;
+    const deleted = { action: { do: "delete-dead-letter", filter }, by: "ada", reason: "look" };
+    await expect(
+      capabilitiesOf(agent).operations.operate({ ...deleted, dryRun: true } as never),
+    ).rejects.toThrow(/filter\.state/);
+  });
+
   it("replays the deliveries of its cause, and none of another error or verdict of the same source", async () => {
     const agent = givenAgent();
     for (const id of ["r1", "r2"])

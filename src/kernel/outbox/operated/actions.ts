@@ -1,14 +1,17 @@
 /** The actions of operators on dead letters and endpoints. */
 
 import type { Clock } from "../../../core/clock.ts";
+import { preview } from "../../../core/json.ts";
 import { PAGE } from "../../../core/operated/bulk-page.ts";
 import type { OnMany, OnOne } from "../../../core/operated/catalog.ts";
 import { done, failed, NOT_FOUND, UNCHANGED } from "../../../core/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../../core/operated/part.ts";
+import { InvalidOptionError, invalidMessage } from "../../../core/options/options.ts";
 import { withoutSecrets } from "../destinations/index.ts";
-import { DEAD_LETTER_FILTER } from "../filters.ts";
+import { OPERATED_FILTER } from "../filters.ts";
 import type { Outbox } from "../outbox.ts";
 import { DEAD_LETTERS as LETTERS } from "../store/dead-letters.ts";
+import { DELIVERIES } from "../store/listing.ts";
 import type { ACTIONS, Filters } from "./catalog.ts";
 
 /** The agent as these actions see it. */
@@ -20,6 +23,7 @@ export type Operated = {
       | "inspect"
       | "redrive"
       | "listDeadLetters"
+      | "listDeliveries"
       | "countDeadLetters"
       | "deleteDeadLetter"
       | "inspectEndpoint"
@@ -77,43 +81,84 @@ export const VERBS: Verbs = {
 
 type Many = OnMany<typeof ACTIONS, Filters>;
 
-/** By default, a redrive leaves out those that may have been delivered. */
-function filterOf({ action, cursor }: BulkRequest<Many>, limit: number) {
-  const isUncertain = action.do === "redrive" ? { isUncertain: false } : {};
-  const { cause: _, ...filter } = action.filter;
-  return { ...isUncertain, ...filter, limit, ...(cursor !== undefined && { cursor }) };
+type Found = { readonly id: string; readonly lastError: string; readonly cursor: string };
+type FoundPage = { readonly items: readonly Found[]; readonly cursor?: string | undefined };
+
+/** A page of what a filter selects. By default, a redrive leaves out those that may have been delivered. */
+async function pageOf(
+  { agent }: Operated,
+  { action, cursor }: BulkRequest<Many>,
+  limit: number,
+): Promise<FoundPage> {
+  const { cause: _, state, isUncertain, ...filter } = action.filter;
+  const page = { limit, ...(cursor !== undefined && { cursor }) };
+  if (state === undefined) {
+    const uncertain = isUncertain ?? (action.do === "redrive" ? false : undefined);
+    const selection = { ...filter, ...(uncertain !== undefined && { isUncertain: uncertain }) };
+    const { items, ...next } = await agent.outbox.listDeadLetters({ ...selection, ...page });
+    return {
+      ...next,
+      items: items.map((one) => ({ ...one, cursor: LETTERS.at(one.diedAt, one.id) })),
+    };
+  }
+  const { since, destination } = filter;
+  const selection = { state, ...(destination !== undefined && { destination }) };
+  const { items, ...next } = await agent.outbox.listDeliveries({ ...selection, ...page });
+  const from = since === undefined ? 0 : new Date(since).getTime();
+  return {
+    ...next,
+    items: items
+      .filter(({ createdAt }) => createdAt >= from)
+      .map((one) => ({
+        id: one.id,
+        lastError: ("lastError" in one && one.lastError) || "",
+        cursor: DELIVERIES.at(one.createdAt, one.id),
+      })),
+  };
+}
+
+/** @throws InvalidOptionError for a state where the action works on dead letters only */
+function checkState({ do: name, filter: { state, isUncertain } }: Many): void {
+  if (state === undefined || (name === "redrive" && isUncertain === undefined)) return;
+  const expected = "expected a redrive without isUncertain: these are no dead letters";
+  throw new InvalidOptionError("state", invalidMessage("filter.state", preview(state), expected));
 }
 
 export const DEAD_LETTERS: Bulk<Operated, Many> = {
-  filter: DEAD_LETTER_FILTER,
-  check: async ({ agent }, request) => {
-    await agent.outbox.listDeadLetters(filterOf(request, 1));
+  filter: OPERATED_FILTER,
+  check: async (operated, request) => {
+    checkState(request.action);
+    await pageOf(operated, request, 1);
   },
   /** With a cause, a page: the events of all would be read. */
-  async count({ agent, capabilities }, request, most) {
+  async count(operated, request, most) {
+    const { agent, capabilities } = operated;
     const { action, matches } = request;
-    const page = await agent.outbox.listDeadLetters(filterOf(request, matches ? PAGE : most));
+    const { state, ...filter } = action.filter;
+    const isPaged = matches !== undefined || state !== undefined;
+    const page = await pageOf(operated, request, isPaged ? PAGE : most);
     const found = page.items.filter(({ lastError }) => matches?.(lastError) !== false);
     const rows = found.slice(0, most).map(({ id, lastError: error }) => ({ id, error }));
-    if (matches) return { count: found.length, rows, cursor: page.cursor };
+    if (isPaged) return { count: found.length, rows, cursor: page.cursor };
     const count =
       action.do === "redrive"
-        ? capabilities.outbox.countRedrivable(action.filter)
-        : agent.outbox.countDeadLetters(action.filter);
+        ? capabilities.outbox.countRedrivable(filter)
+        : agent.outbox.countDeadLetters(filter);
     return { count: await count, rows };
   },
-  async run({ agent }, request, page) {
+  async run(operated, request, page) {
+    const { agent } = operated;
     const change = async (id: string) => {
       if (request.action.do === "delete-dead-letter") return agent.outbox.deleteDeadLetter(id);
       if (await agent.outbox.redrive(id)) return true;
       if ((await agent.outbox.inspect(id))?.state === "dead") throw DISABLED;
       return false;
     };
-    const found = await agent.outbox.listDeadLetters(filterOf(request, PAGE));
-    for (const { id, diedAt, lastError } of found.items) {
+    const found = await pageOf(operated, request, PAGE);
+    for (const { id, lastError, cursor } of found.items) {
       if (request.matches?.(lastError) === false) continue;
       await page.item(id, () => change(id));
-      if (page.isOver) return LETTERS.at(diedAt, id);
+      if (page.isOver) return cursor;
     }
     return found.cursor;
   },

@@ -31,7 +31,7 @@ export const ACTIONS = {
   redrive: {
     label: "Redrive",
     ...deadLetter,
-    does: "Sends dead letters again. Those that may have been delivered only with isUncertain: true.",
+    does: "Sends dead letters again. Those that may have been delivered only with isUncertain: true; with state: waiting, those that wait for their next attempt.",
   },
   "delete-dead-letter": {
     label: "Delete",
@@ -48,5 +48,10 @@ export const ACTIONS = {
   },
 } as const satisfies ActionCatalog;
 
-export type Filters = { readonly "dead-letters": DeadLetterFilter };
+export type Filters = {
+  readonly "dead-letters": DeadLetterFilter & {
+    /** Deliveries that wait for their next attempt, in place of dead letters: for a redrive. */
+    readonly state?: "waiting";
+  };
+};
 export type Action = ActionOf<typeof ACTIONS, Filters>;

@@ -10,6 +10,8 @@ import type { Action, FINDINGS } from "./catalog.ts";
 
 /** Leaves time to act before `put()` refuses events. */
 const NEAR_LIMIT = 0.8;
+/** Causes that a filter takes. */
+const MAX_CAUSES = 20;
 /** Statuses by which receivers refuse a secret. */
 const REFUSED_SECRET = ["401", "403"];
 /** The advice before a delivery is sent again that may have arrived. */
@@ -107,18 +109,21 @@ function reasonOf({ failure, error }: DeliveryGroup): string {
   return status ?? `"${line(error)}"`;
 }
 
-/** Attempts all of a failing URL again now, or the first one of another destination; the others come within their backoff. */
-function tryNow(
-  [first]: readonly DeliveryGroup[],
-  { endpoints }: OutboxFacts,
-): { action?: Action } {
+/** Attempts all of these again now: those of a failing URL, or of another destination with these causes. */
+function tryNow(groups: readonly DeliveryGroup[], { endpoints }: OutboxFacts): { action?: Action } {
+  const [first] = groups;
   const to = first?.destination;
   const isFailing = ({ url, state }: Endpoint) =>
     to?.kind === "webhook" && to.url === url && state === "failing";
   const endpoint = endpoints.find(isFailing);
   if (endpoint) return { action: { do: "enable-endpoint", url: endpoint.url } };
   const deliveryId = first?.ids[0];
-  return deliveryId === undefined ? {} : { action: { do: "redrive", deliveryId } };
+  if (deliveryId === undefined) return {};
+  if (sumOf(groups) === 1) return { action: { do: "redrive", deliveryId } };
+  const cause = [...new Set(groups.map((group) => group.cause))];
+  // Without a filter, or with more causes than it takes, it is a decision for each.
+  if (to === undefined || !canBeFiltered(to) || cause.length > MAX_CAUSES) return {};
+  return { action: { do: "redrive", filter: { state: "waiting", destination: to, cause } } };
 }
 
 /** A finding about deliveries of one destination. */
@@ -292,10 +297,14 @@ const deadLetters: Rule = (facts, now) =>
     const [deliveryId = ""] = first.ids;
     const to = first.destination;
     const names = cause.startsWith("secret") ? secretsOf(to).join(", ") : "";
-    const action: Action =
-      count === 1 || to === undefined || !canBeFiltered(to)
+    const action: Action | false =
+      count === 1
         ? { do: "redrive", deliveryId }
-        : { do: "redrive", filter: { destination: to, since, cause: first.cause } };
+        : to !== undefined &&
+          canBeFiltered(to) && {
+            do: "redrive",
+            filter: { destination: to, since, cause: first.cause },
+          };
     return about(groups, since, {
       code: cause === "poison-delivery" ? "poison-delivery" : "dead-letters",
       about: `${first.key} ${first.cause}`,
@@ -304,9 +313,9 @@ const deadLetters: Rule = (facts, now) =>
       cause: `${CAUSES[cause]}${names && `: ${names}`}; they are not attempted any more.`,
       fix: {
         text: `First correct what the error names, then send ${
-          "filter" in action || count === 1 ? "them" : "each"
+          action ? "them" : "each"
         } again; delete what is not needed.${cause === "destination-slow" ? ` ${MAY_REPEAT}` : ""}`,
-        action,
+        ...(action && { action }),
       },
       link: { view: "dead-letters", id: deliveryId },
     });
