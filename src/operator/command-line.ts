@@ -24,8 +24,8 @@ export function wordsOf(action: Action, flags: readonly string[] = []): string[]
     else if (name === "from" || name === "to") {
       options.push(`--${name}`, new Date(value as number).toISOString());
     } else if (name === "step") {
-      if (value === "failed") {
-        options.push("--from-failed");
+      if (value === "failed" || value === "start") {
+        options.push(`--from-${value}`);
         continue;
       }
       const { name: step, count } = value as { name: string; count?: number };

@@ -11,8 +11,11 @@ export type Question = "starts" | "succeeds" | "delivers" | "onTime";
 /** The causes that a module's rules find, each with the question that it answers with no. */
 export type FindingCatalog = Readonly<Record<string, Question | null>>;
 
-/** A step to begin from: its name, and which of the steps of this name; or the one that failed, or at which the run stands. */
-export type FromStep = { readonly name: string; readonly count?: number } | "failed";
+/**
+ * A step to begin from: its name, and which of the steps of this name; the one that failed, or at which the run stands; or the
+ * start of the run.
+ */
+export type FromStep = { readonly name: string; readonly count?: number } | "failed" | "start";
 
 /**
  * What a field holds: an id, a key that may be empty, a URL, a time in epoch milliseconds, any JSON, or a step of a workflow. The
@@ -73,6 +76,11 @@ export type OnOne<Catalog extends ActionCatalog, Name extends keyof Catalog = ke
   [Do in Name]: Flat<{ readonly do: Do } & Fields<Catalog[Do]["fields"]>>;
 }[Name];
 
+/** The fields that an action with a filter has, too. */
+type Steps<Of extends Definition["fields"]> = {
+  readonly [Name in keyof Of as Of[Name][0] extends "step" ? Name : never]?: FromStep;
+};
+
 /** On all that a filter selects. */
 export type OnMany<
   Catalog extends ActionCatalog,
@@ -80,7 +88,9 @@ export type OnMany<
   Name extends keyof Catalog = keyof Catalog,
 > = {
   [Do in Name]: Catalog[Do] extends { readonly filter: infer List extends keyof Filters }
-    ? { readonly do: Do; readonly filter: Filters[List] & ByCause }
+    ? Flat<
+        { readonly do: Do; readonly filter: Filters[List] & ByCause } & Steps<Catalog[Do]["fields"]>
+      >
     : never;
 }[Name];
 

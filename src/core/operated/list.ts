@@ -9,8 +9,15 @@ export type Gauge = { readonly used: number; readonly amount: number; readonly a
 /** How a value is shown, the value, and after how many characters it is cut. */
 export type Column<Item> = readonly [as: Shown, of: (item: Item) => unknown, most?: number];
 
-/** What a filter takes: a text, an instant, a flag, JSON, a value for each key, or some of a few words. */
-export type FilterKind = "text" | "time" | "flag" | "json" | "metadata" | readonly string[];
+/** What a filter takes: a text, one or more texts, an instant, a flag, JSON, a value for each key, or some of a few words. */
+export type FilterKind =
+  | "text"
+  | "texts"
+  | "time"
+  | "flag"
+  | "json"
+  | "metadata"
+  | readonly string[];
 
 /** The filter and the page of a request. */
 export type Query = Readonly<Record<string, unknown>> & {

@@ -27,7 +27,14 @@ type DeployFacts = {
   readonly deploys: readonly number[];
 };
 
-type Fix = Action | { readonly do: "restart-workflow"; readonly workflowId: string };
+type Fix =
+  | Action
+  | { readonly do: "restart-workflow"; readonly workflowId: string }
+  | {
+      readonly do: "restart-workflow";
+      readonly filter: { readonly status: readonly string[]; readonly id: readonly string[] };
+      readonly step: "start";
+    };
 type Finding = operated.Finding<keyof typeof FINDINGS, Fix>;
 type Rule = operated.Rule<DeployFacts, Finding>;
 
@@ -38,6 +45,7 @@ const versionGone: Rule = ({ lost }, now) => {
     if (!first) return [];
     const { workflow, workflowId, version, error } = first;
     const count = runs.length;
+    const id = runs.map((run) => run.workflowId);
     const since = Math.min(...runs.map(({ endedAt }) => endedAt));
     const name = version === undefined || version === null ? "" : ` ${line(version)}`;
     const [it, them] = [verb(count, "it begins", "they begin"), verb(count, "it", "each of them")];
@@ -49,12 +57,15 @@ const versionGone: Rule = ({ lost }, now) => {
         title: `${plural(count, "run")} of ${line(workflow)} ended since ${at(since, now)}, because the code does not have ${verb(count, "its", "their")} version${name}.`,
         evidence: {
           ...{ count, since, lastError: error.slice(0, 500) },
-          ids: runs.slice(0, 10).map((run) => run.workflowId),
+          ids: id.slice(0, 10),
         },
         cause: "A deploy has removed the version from versions(), or a rollback came before it.",
         fix: {
           text: `Restart ${them}: ${it} with the newest version. To continue instead, add the version to versions(), or migrate to one that is there, and restart from the last step.`,
-          action: { do: "restart-workflow", workflowId },
+          action:
+            count === 1
+              ? { do: "restart-workflow", workflowId }
+              : { do: "restart-workflow", filter: { status: ["errored"], id }, step: "start" },
         },
         link: { view: "workflows", id: workflowId },
       },

@@ -64,13 +64,13 @@ const PAYLOAD = z
 
 const STEP = z.union(
   [
-    z.literal("failed"),
+    z.literal(["failed", "start"]),
     optionsOf<{ name: string; count?: number }>()({
       name: text({ maxLength: 256 }),
       count: count({ max: 10_000 }).optional(),
     }),
   ],
-  { error: 'expected "failed", or the name of a step as { name, count }' },
+  { error: 'expected "failed", "start", or the name of a step as { name, count }' },
 );
 
 /** By the kind of a field. */
@@ -114,7 +114,9 @@ const schemaOf = (fields: Loose) => optionsOf<Loose>()({ do: text(), ...fields }
 const SCHEMAS = Object.fromEntries(
   Object.entries<Check>(CHECKS).map(([name, { fields, filter, isOfOpen }]) => {
     const one = Object.entries(fields).map(([field, kind]) => [field, FIELDS[kind]]);
-    const many = filter && schemaOf({ filter: BULKS[filter]?.filter });
+    const steps = one.filter(([, schema]) => schema === FIELDS.step);
+    const many =
+      filter && schemaOf({ filter: BULKS[filter]?.filter, ...Object.fromEntries(steps) });
     return [name, { one: schemaOf(Object.fromEntries(one)), many, isOfOpen }];
   }),
 );

@@ -20,6 +20,7 @@ function readValue(name: string, value: string, kind: FilterKind): unknown {
       throw invalid(name, value, "expected JSON");
     }
   }
+  if (kind === "texts" && value.includes(",")) return value.split(",");
   if (typeof kind === "string") return value;
   const given = value.split(",");
   const unknown = given.find((word) => !kind.includes(word));

@@ -27,6 +27,8 @@ const wordsOf = (words: readonly string[]) =>
 /** By what a filter takes. */
 const KINDS: Readonly<Record<string, (name: string) => z.ZodType>> = {
   text: (name) => text(200).describe(`Only those with this ${name}.`),
+  texts: (name) =>
+    z.array(text(2_000)).min(1).max(100).describe(`Only those with one of these ${name}s.`),
   time: (name) =>
     TIME.describe(
       `Only what came ${/until|before/i.test(name) ? "before" : "at or after"} this time, ISO 8601.`,
@@ -36,6 +38,7 @@ const KINDS: Readonly<Record<string, (name: string) => z.ZodType>> = {
 
 const STEP = z.union([
   z.literal("failed").describe("The step that failed, or at which the run stands."),
+  z.literal("start").describe("The beginning of the run."),
   z.strictObject({
     name: text(256).describe("The name of the step."),
     count: z.int().min(1).describe("Which of the steps of this name. 1 by default.").optional(),
@@ -82,7 +85,8 @@ function actionOf(name: ActionName, { fields, filter }: Definition, input: Input
   const names = Object.keys(fields).filter(
     (field) => !/^(json|step)$/.test(fields[field]?.[0] ?? ""),
   );
-  const isMany = input.filter !== undefined && given.length === 1;
+  const isMany =
+    input.filter !== undefined && given.every(([name]) => name === "filter" || name === "step");
   const isOne =
     input.filter === undefined && (!filter || names.every((field) => input[field] !== undefined));
   if (!isMany && !isOne)

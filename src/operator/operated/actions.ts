@@ -2,7 +2,7 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import type { OnMany, OnOne } from "../../core/operated/catalog.ts";
+import type { FromStep, OnMany, OnOne } from "../../core/operated/catalog.ts";
 import {
   done,
   type Effect,
@@ -120,7 +120,9 @@ function selected(operated: OperatedAgent, { action, cursor }: BulkRequest<Many>
   return listWorkflows(operated, { ...filter, status, ...page });
 }
 
-/** A restart begins at the step at which each has stopped. */
+/** By default, a restart begins at the step at which each has stopped. */
+const stepOf = (action: Many): FromStep => ("step" in action && action.step) || "failed";
+
 export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
   filter: optionsOf<WorkflowFilter>()({
     status: someOf<string>(ACTIONS["restart-workflow"].statuses).optional(),
@@ -139,7 +141,7 @@ export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
       const found = operated.host.getWorkflow(id);
       const row = { id, error: error ? `${error.name}: ${error.message}` : "" };
       if (!found || request.action.do === "resume-workflow") return row;
-      return runsAgain(operated, found, "failed").then(
+      return runsAgain(operated, found, stepOf(request.action)).then(
         (again) => ({ ...row, runsAgain: again }),
         (problem: unknown) => ({ ...row, error: messageOf(problem) }),
       );
@@ -153,7 +155,7 @@ export const WORKFLOWS: Bulk<OperatedAgent, Many> = {
         const found = operated.host.getWorkflow(workflowId);
         if (!found) return false;
         if (request.action.do === "resume-workflow") await operated.host.resumeWorkflow(workflowId);
-        else await restartFrom(operated, found, "failed", crypto.randomUUID());
+        else await restartFrom(operated, found, stepOf(request.action), crypto.randomUUID());
         return true;
       });
     }

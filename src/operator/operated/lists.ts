@@ -74,7 +74,7 @@ export const LISTS: {
       Changed: ["time", ({ updatedAt }) => updatedAt],
       Error: ["text", ({ error }) => error?.message],
     },
-    filters: { status: STATUSES, workflow: "text", error: "text", since: "time", id: "text" },
+    filters: { status: STATUSES, workflow: "text", error: "text", since: "time", id: "texts" },
     actions: ({ workflowId, status }) => {
       const whole: Action = { do: "restart-workflow", workflowId };
       if (status === "complete") return [whole];

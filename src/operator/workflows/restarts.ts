@@ -42,7 +42,7 @@ export async function restartFrom(
     throw new Error(`${problem} Restart it from the beginning instead.`);
   }
   const read = await readSteps(operated, tracked);
-  const place = from === "failed" ? placeOfStop(read, tracked) : from;
+  const place = placeOf(from, read, tracked);
   if (!place) return operated.agent.restartWorkflow(workflowId);
   const { startedAt, ...point } = pointOf(read, place);
   // Before the restart, after which the steps ask the agent.
@@ -59,7 +59,7 @@ export async function runsAgain(
   from: FromStep | undefined,
 ): Promise<RunsAgain> {
   const read = await readSteps(operated, tracked);
-  const place = from === "failed" ? placeOfStop(read, tracked) : from;
+  const place = placeOf(from, read, tracked);
   const since = place && pointOf(read, place).startedAt;
   const again = read.steps.filter(
     (step) =>
@@ -98,6 +98,12 @@ export function stopOf(steps: readonly WorkflowStep[]): WorkflowStep | undefined
     ({ endedAt = 0 }) => !inOrder.some(({ startedAt }) => startedAt > endedAt),
   );
   return uncaught ?? inOrder.filter(isOpen).at(-1) ?? inOrder.at(-1);
+}
+
+/** Undefined: the beginning. @throws Error where the run has not stopped, or it is not known where */
+function placeOf(from: FromStep | undefined, read: ReadSteps, tracked: WorkflowInfo) {
+  if (from === "failed") return placeOfStop(read, tracked);
+  return from === "start" ? undefined : from;
 }
 
 /** @throws Error where the run has not stopped, or it is not known where */

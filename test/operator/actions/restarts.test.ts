@@ -206,6 +206,34 @@ it("restarts all that a filter selects, each from the step that failed, and none
   expect(effects.toSorted()).toEqual(["charge", "charge", "send", "send", "send", "send"]);
 });
 
+it("restarts all that a filter selects from their beginning, where it is asked to", async () => {
+  const effects: string[] = [];
+  const state = { isDown: true };
+  const agent = givenThink();
+  const ids = ["one", "two"].map((name) => `${name}-${crypto.randomUUID()}`);
+  for (const id of ids) {
+    workflowBodies.set(id, order(effects, state));
+    await agent.startScripted(id);
+  }
+  const { operations } = capabilitiesOf(agent);
+  const listed = (status: string) => operations.listWorkflows({ status });
+  await until(async () => (await listed("errored")).items.length === 2);
+  const action = { do: "restart-workflow", filter: { id: ids }, step: "start" } as const;
+  const dry = await act(agent, action, { dryRun: true });
+  expect(dry.count).toBe(2);
+  for (const { runsAgain } of dry.rows ?? [])
+    expect(runsAgain).toMatchObject({ from: null, steps: [{ name: "charge" }, { name: "send" }] });
+  state.isDown = false;
+  expect(await act(agent, action)).toMatchObject({ outcome: "done", count: 2, failed: [] });
+  await until(async () => (await listed("complete")).items.length === 2);
+  expect(effects.toSorted()).toEqual([
+    ...["charge", "charge", "charge", "charge"],
+    ...["send", "send", "send", "send"],
+  ]);
+  const other = { do: "resume-workflow", filter: {}, step: "start" } as never;
+  await expect(act(agent, other)).rejects.toMatchObject({ name: "InvalidOperationError" });
+});
+
 describe("the step at which a run stopped", () => {
   const step = (
     name: string,

@@ -53,6 +53,7 @@ it("an action that cannot be undone asks first, and --yes answers it", async () 
   for (const [words, what] of [
     [["restart-workflow", "w1"], "restart-workflow w1: its steps run again. Pass --yes"],
     [["restart-workflow", "w1", "--from", "pay"], "restart-workflow w1"],
+    [["restart-workflow", "--filter", "id=w1,w2", "--from-start"], "Pass --yes"],
     [["terminate-workflow", "w1"], "terminate-workflow w1: it cannot continue."],
     [["clear-thread", "main"], "clear-thread main: its messages are deleted."],
   ] as const) {
@@ -94,7 +95,7 @@ it("a restart shows what runs again before it asks, and --dry-run does no more",
   expect(JSON.parse(shown.out)).toMatchObject({ runsAgain: AGAIN });
   const both = await run(url, [...words, "--from", "send"]);
   expect(both).toMatchObject({ code: 2 });
-  expect(both.err).toContain("Pass either --from or --from-failed.");
+  expect(both.err).toContain("Pass either --from or --from-failed, or --from-start.");
 });
 
 it("a bulk action counts and changes in all agents, and leaves out one that does not answer", async () => {

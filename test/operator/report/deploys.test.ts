@@ -29,12 +29,20 @@ describe("the report of deploys", () => {
         title:
           "2 runs of TICKETS ended since 11:00 UTC, because the code does not have their version 6.",
         evidence: { count: 2, ids: ["a", "b"], lastError: expect.stringContaining("version") },
-        fix: { action: { do: "restart-workflow", workflowId: "a" } },
+        // From the beginning, where a run begins with the newest version.
+        fix: {
+          action: {
+            do: "restart-workflow",
+            filter: { status: ["errored"], id: ["a", "b"] },
+            step: "start",
+          },
+        },
       },
       {
         about: "TICKETS",
         title:
           "1 run of TICKETS ended since 11:00 UTC, because the code does not have its version.",
+        fix: { action: { do: "restart-workflow", workflowId: "c" } },
       },
     ]);
   });

@@ -34,6 +34,7 @@ type Options = Common & {
   readonly payload?: string;
   readonly from?: string;
   readonly fromFailed?: boolean;
+  readonly fromStart?: boolean;
   readonly allAgents?: boolean;
   readonly to?: string;
   readonly count?: string;
@@ -51,6 +52,7 @@ function optionsOf(command: Command, field: string, [kind, means]: Field): Comma
   return command
     .option("--from <step>", means)
     .option("--from-failed", "from the step that failed, or at which the run stands")
+    .option("--from-start", "from the beginning, which needs no option without --filter")
     .option("--count <number>", "which of the steps of this name");
 }
 
@@ -58,9 +60,11 @@ function optionsOf(command: Command, field: string, [kind, means]: Field): Comma
 function optionOf(options: Options, field: string, kind: string): unknown {
   if (kind === "time") return instantOf(`--${field}`, options[field as "from" | "to"] ?? "");
   if (kind === "json") return options.payload === undefined ? undefined : jsonOf(options.payload);
-  const { from, fromFailed, count } = options;
-  if (from !== undefined && fromFailed) throw usageError("Pass either --from or --from-failed.");
+  const { from, fromFailed = false, fromStart = false, count } = options;
+  if (Number(from !== undefined) + Number(fromFailed) + Number(fromStart) > 1)
+    throw usageError("Pass either --from or --from-failed, or --from-start.");
   if (fromFailed) return "failed";
+  if (fromStart) return "start";
   if (from === undefined) return undefined;
   return { name: from, ...(count !== undefined && { count: Number(count) }) };
 }
@@ -115,7 +119,11 @@ function actionOf(
   const isMany = options.filter !== undefined || options.all === true;
   if (isMany && given.length > 0)
     throw usageError(`Pass either ${fields.join(" and ")}, or --filter.`);
-  if (isMany) return { do: name, filter: filterOf(options.filter ?? []) } as unknown as Action;
+  if (isMany) {
+    const step = "step" in named ? optionOf(options, "step", "step") : undefined;
+    const filter = filterOf(options.filter ?? []);
+    return { do: name, filter, ...(step !== undefined && { step }) } as unknown as Action;
+  }
   if (given.length < required) {
     const remedy = filter ? ", --filter name=value, or --all" : "";
     throw usageError(`Missing ${fields.slice(given.length).join(" and ")}. Pass it${remedy}.`);
