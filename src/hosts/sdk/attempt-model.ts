@@ -259,7 +259,7 @@ export class IncompleteReplyError extends Error {
 }
 
 /** The model finished for a call of a tool, and the call is not in its stream. */
-export class MissingToolCallError extends Error {
+class MissingToolCallError extends Error {
   override readonly name = "MissingToolCallError";
   constructor(toolName?: string) {
     const tool = toolName === undefined ? "a tool" : `the tool ${JSON.stringify(toolName)}`;
@@ -271,7 +271,7 @@ export class MissingToolCallError extends Error {
 }
 
 /** The model's endpoint answered with a page in place of a reply. */
-export class InvalidModelResponseError extends Error {
+class InvalidModelResponseError extends Error {
   override readonly name = "InvalidModelResponseError";
   constructor(modelId: string, contentType: string) {
     super(

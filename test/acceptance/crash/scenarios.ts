@@ -6,6 +6,7 @@ import { createHmac } from "node:crypto";
 import { capabilitiesOf, type SubmissionInspection } from "perdure/agent";
 import { method } from "perdure/outbox";
 import { ask, type CrashScenario, inspectWork, modelCalls, type Script } from "perdure/testing";
+import { until } from "../app/given.ts";
 import { type Host, supports, type Verbs } from "../app/hosts.ts";
 import { joinTexts, message } from "../app/messages.ts";
 import { charges, deliveries, refusals, taskRuns } from "../app/receivers.ts";
@@ -279,12 +280,15 @@ const SUBMISSIONS = (host: Host): Scenario[] => [
               ],
               delayMs: 30,
             })),
-            (verbs: Verbs, id: string) =>
-              verbs.submitMessages([message({ id: `late-${id}` }, `late-${id}`)], {
+            async (verbs: Verbs, id: string) => {
+              // Before a turn that has not begun, it would go first.
+              await until(async () => (await verbs.inspectSubmission(id))?.status !== "pending");
+              return verbs.submitMessages([message({ id: `late-${id}` }, `late-${id}`)], {
                 submissionId: `late-${id}`,
                 whenBusy: "steer",
                 notify: NOTIFY,
-              }),
+              });
+            },
           ],
           check: async (verbs: Verbs, id: string) => [
             ...(await endProblems(verbs, id, { status: ["completed"] })),
