@@ -109,7 +109,7 @@ export async function listThreadMessages(
 /** Instances that a filter names. */
 const MAX_IDS = 100;
 /** Of a page of instances that are named. */
-const IDS = cursorsOf("workflows", bySeq);
+const IDS = cursorsOf("workflow-ids", bySeq);
 
 export const WORKFLOW_IDS = z
   .union([ID, list(ID, { min: 1, max: MAX_IDS })], {

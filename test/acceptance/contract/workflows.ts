@@ -97,6 +97,22 @@ export function workflowsContract(host: Host): void {
     expect(await agent.untilOutput(id)).toBe("better");
   });
 
+  it("the report names a run that was terminated outside its agent, and none that the agent terminated", async () => {
+    const { agent, id, hold } = await givenPrompt();
+    const own = await agent.start({ step: "text", prompt: ask({ id: hold.id, text: "answered" }) });
+    await (await agent.verbs()).terminateWorkflow(own);
+    await (await host.workflows.get(id)).terminate();
+    await agent.untilWorkflow(id, "terminated");
+    const { operations } = await agent.capabilities();
+    expect((await operations.listWorkflows({ status: "terminated" })).items).toHaveLength(2);
+    const { findings } = await operations.healthReport();
+    expect(findings.find(({ code }) => code === "workflow-terminated")).toMatchObject({
+      evidence: { count: 1, ids: [id] },
+      fix: { action: { do: "restart-workflow", workflowId: id, step: "failed" } },
+    });
+    hold.release();
+  });
+
   it("W1: prompts of a list are answered in the order of the list", async () => {
     const agent = given();
     const hold = new Hold();

@@ -3,8 +3,10 @@
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import type { DeliveryGroup } from "../../../src/kernel/outbox/facts.ts";
 import type { Destination } from "../../../src/kernel/outbox/index.ts";
 import { webhook } from "../../../src/kernel/outbox/index.ts";
+import { OUTBOX_RULES } from "../../../src/kernel/outbox/operated/rules.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { receiverUrl } from "../../support/receivers/client.ts";
@@ -120,6 +122,23 @@ describe("the fix of a finding", () => {
     await expect(
       capabilitiesOf(agent).operations.operate({ ...deleted, dryRun: true } as never),
     ).rejects.toThrow(/filter\.state/);
+  });
+
+  it("has no action for several dead letters whose destination no filter can name", () => {
+    const of = (count: number): DeliveryGroup => ({
+      ...{ key: "slack", state: "dead", error: "gone", cause: "gone", failure: undefined },
+      destination: {
+        kind: "slack",
+        responseUrl: "https://hooks.slack.com/commands/T/1/x",
+      } as never,
+      ...{ remedy: undefined, since: 1, attempts: 1, isPoison: false, isUncertain: false },
+      ...{ count, ids: ["a", "b"].slice(0, count) },
+    });
+    const facts = { waiting: 0, deadLetters: 2, endpoints: [], gone: [], maxWaiting: 10 };
+    const actionOf = (count: number) =>
+      OUTBOX_RULES.flatMap((rule) => rule({ ...facts, groups: [of(count)] }, 2))[0]?.fix.action;
+    expect(actionOf(1)).toEqual({ do: "redrive", deliveryId: "a" });
+    expect(actionOf(2)).toBeUndefined();
   });
 
   it("replays the deliveries of its cause, and none of another error or verdict of the same source", async () => {

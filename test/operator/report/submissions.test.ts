@@ -1,10 +1,13 @@
 /** What the report finds wrong with submissions. */
 
+import type { TurnConfig } from "@cloudflare/think";
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { FINDINGS } from "../../../src/operator/catalog.generated.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
 import { message, until } from "../../support/given.ts";
 import { ended, running, submit } from "../../support/think.ts";
+import { appHooks } from "../../support/think-agent.ts";
 import {
   apply,
   codesIn,
@@ -20,6 +23,14 @@ import {
 /** Inserts a pending submission that the agent's runner knows nothing of. */
 const INSERT = `INSERT INTO perdure_submissions (submission_id, status, attempts, thread, created_at, due_at, messages)
   VALUES (?, 'pending', ?, ?, ?, ?, ?)`;
+
+/** An endpoint that answers with a page. */
+class PageModel extends ScriptedModel {
+  override async doStream() {
+    const stream = new ReadableStream<never>({ start: (controller) => controller.close() });
+    return { stream, response: { headers: { "content-type": "text/html; charset=utf-8" } } };
+  }
+}
 
 describe("a healthy agent", () => {
   it("has no finding, and every verdict is true or unknown", async () => {
@@ -268,4 +279,29 @@ describe("findings of submissions", () => {
     await gone(agent, "failing-submissions");
     expect(FINDINGS["failing-submissions"]).toBe("succeeds");
   });
+
+  it.each<[string, object, TurnConfig, RegExp]>([
+    ["InvalidModelResponseError", { text: "hi" }, { model: new PageModel() }, /text\/html/],
+    [
+      "MaxStepsReachedError",
+      { tool: { name: "charge", input: { account: "a" } } },
+      { maxSteps: 1 },
+      /step/,
+    ],
+    ["IncompleteReplyError", { text: "a part", finish: "interrupted" }, {}, /interrupted/],
+  ])(
+    "failing-submissions: %s is the cause of turns without an answer",
+    async (name, script, config, cause) => {
+      const agent = givenAgent();
+      appHooks.set(agent.name ?? "", { beforeTurn: () => config });
+      const options = { retry: { maxAttempts: 1 } };
+      const { submissionId } = await submit(agent, { id: crypto.randomUUID(), ...script }, options);
+      await ended(agent, submissionId);
+      const finding = await found(agent, "failing-submissions");
+      expect(finding.title).toContain(name);
+      expect(finding.cause).toMatch(cause);
+      expect(finding.evidence.ids).toEqual([submissionId]);
+      expect((await reportOf(agent)).verdicts.succeeds).toBe(false);
+    },
+  );
 });
