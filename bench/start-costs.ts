@@ -9,28 +9,28 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 140,
+    kB: 150,
   },
-  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 86 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 88 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 91 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 83 },
-  "perdure/workflow": { files: ["workflow/index.ts"], kB: 18 },
+  "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 93 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 96 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 99 },
+  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 89 },
+  "perdure/workflow": { files: ["workflow/index.ts"], kB: 19 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 
 /** What each feature adds to `perdure/object`. */
 export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }>> = {
-  schedules: { file: "scheduler/index.ts", kB: 35 },
-  operations: { file: "operator/index.ts", kB: 35 },
-  traces: { file: "operator/index.ts", kB: 9 },
+  schedules: { file: "scheduler/index.ts", kB: 36 },
+  operations: { file: "operator/index.ts", kB: 42 },
+  traces: { file: "operator/index.ts", kB: 10 },
   inbound: { file: "inbound/index.ts", kB: 12 },
   signedLinks: { file: "inbound/index.ts", kB: 2 },
-  replies: { file: "replies/index.ts", kB: 7 },
+  replies: { file: "replies/index.ts", kB: 10 },
   followers: { file: "streams/index.ts", kB: 4 },
   codemode: { file: "codemode/index.ts", kB: 4 },
   agentTools: { file: "agent-tools/index.ts", kB: 4 },
-  limits: { file: "limits/index.ts", kB: 20 },
-  deployments: { file: "deploy/index.ts", kB: 8 },
+  limits: { file: "limits/index.ts", kB: 22 },
+  deployments: { file: "deploy/index.ts", kB: 9 },
 };
 
 /** SQL statements of the first turn of a Think agent after a restart, without those of a warm one. */

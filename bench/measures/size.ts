@@ -15,9 +15,9 @@ const GOAL_KB = 40;
 /** Why `perdure/think` is above the goal. Its bound is in `ENTRIES`. */
 const FLOOR = {
   why:
-    "Perdure's own code is 130 kB of it: the language of schedules, the ledger with its answers and batches, the outbox and waits, " +
+    "Perdure's own code is 139 kB of it: the language of schedules, the ledger with its answers and batches, the outbox and waits, " +
     "with their SQL. A Think agent constructs all of them at its start, so no bundler drops them. Our dependencies " +
-    "are 10 kB (croner); without it it would still be 130 kB.",
+    "are 10 kB (croner); without it it would still be 139 kB.",
 };
 
 const THINK = "hosts/think/index.ts";

@@ -2,8 +2,8 @@
 
 import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
+import type { Duration } from "../core/options/options.ts";
 import type { RawArrival, Verdict } from "./protocol.ts";
 import type { StoredVerdict } from "./states.ts";
 

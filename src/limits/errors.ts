@@ -1,8 +1,7 @@
 /** The errors of limits. A submission that ends with one has its name as `errorName`; nothing of a turn that only waited has run. */
 
 import { failureOf } from "../core/failures.ts";
-import { durationText } from "../core/options/duration.ts";
-import { InvalidFieldError } from "../core/options/options.ts";
+import { durationText, InvalidFieldError } from "../core/options/options.ts";
 import type { WaitingFor } from "../kernel/submissions/internal.ts";
 import type { Dimension } from "./keeper/protocol.ts";
 

@@ -1,9 +1,9 @@
 /** The options of the scheduler and of its methods, and their checks. */
 
 import type * as z from "zod";
-import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { byId, byTime, cursorsOf, type PageOptions } from "../core/page.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";

@@ -3,8 +3,8 @@
  * `perdure/scheduler` (a condition in package.json), because Workers alone can load the Scheduler's base class.
  */
 
-export type { Duration } from "../core/options/duration.ts";
 export type { Instant } from "../core/options/instant.ts";
+export type { Duration } from "../core/options/options.ts";
 export { InvalidOptionError } from "../core/options/options.ts";
 export {
   type ExplainedOccurrence,

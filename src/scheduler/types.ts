@@ -2,8 +2,8 @@
 
 import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
+import type { Duration } from "../core/options/options.ts";
 import type { OwnerOptions, Submissions } from "../kernel/submissions/internal.ts";
 
 /** Why a run exists. */

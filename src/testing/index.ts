@@ -1,7 +1,7 @@
 /** `perdure/testing`: scripted models, a storage meter, crashes at every write, and a clock that the test controls. */
 
-export type { Duration } from "../core/options/duration.ts";
 export type { Instant } from "../core/options/instant.ts";
+export type { Duration } from "../core/options/options.ts";
 export type { Replay, ReplayProblem, WorkflowHistory } from "../deploy/index.ts";
 export type { SaidMessage } from "./conversation.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";

@@ -1,7 +1,6 @@
 /** The options of a crash scenario, and their validation. */
 
 import { z } from "zod";
-import type { Duration } from "../core/options/duration.ts";
 import {
   count,
   duration,
@@ -12,6 +11,7 @@ import {
   readOptions,
   text,
 } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { InvalidScenarioError } from "./errors.ts";
 import type { Moment } from "./instance.ts";
 import type { InvariantOptions } from "./invariants.ts";

@@ -3,9 +3,9 @@
  * times and in order. Timers and the sleeps of Workflows take real time.
  */
 
-import type { Duration } from "../core/options/duration.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { duration, instant, optionsOf, readOptions } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { VirtualClockError } from "./errors.ts";
 import { readWork } from "./inspection/inspect-work.ts";

@@ -8,8 +8,8 @@ import type {
 import * as z from "zod";
 import type { AgentToolEnd, Milestone } from "../agent-tools/internal.ts";
 import type { Json } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import { optionsOf, text } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import {
   AgentToolAbortedError,

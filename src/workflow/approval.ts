@@ -3,8 +3,8 @@
 import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
 import { type Json, preview } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import { duration, optionsOf, text } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { type AnySchema, type InputOf, type OutputOf, validated } from "../core/schema/schema.ts";
 import type { Destination } from "../kernel/outbox/index.ts";
 import type {

@@ -4,7 +4,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { InterruptedReason } from "../agent-tools/internal.ts";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
-import { durationText } from "../core/options/duration.ts";
+import { durationText } from "../core/options/options.ts";
 import { SchemaMismatchError } from "../core/schema/schema.ts";
 import type { TerminalStatus } from "../kernel/submissions/index.ts";
 

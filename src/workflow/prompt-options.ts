@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 import { type Json, preview } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { TokenUsage } from "../kernel/submissions/index.ts";

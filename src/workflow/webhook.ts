@@ -2,8 +2,8 @@
 
 import * as z from "zod";
 import { type Json, preview } from "../core/json.ts";
-import type { Duration } from "../core/options/duration.ts";
 import { duration, list, optionsOf, text } from "../core/options/option-schemas.ts";
+import type { Duration } from "../core/options/options.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import type { AnySchema, OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
 import type { WebhookRequest, WebhookResult, WebhookValue } from "../inbound/internal.ts";

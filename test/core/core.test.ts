@@ -21,8 +21,8 @@ import {
 } from "../../src/core/lifecycle/migrations.ts";
 import { isReset } from "../../src/core/lifecycle/resets.ts";
 import { Wake } from "../../src/core/lifecycle/wake.ts";
-import { millisecondsOf } from "../../src/core/options/duration.ts";
 import { instantMs } from "../../src/core/options/instant.ts";
+import { millisecondsOf } from "../../src/core/options/options.ts";
 import { MIGRATIONS as LEDGER } from "../../src/kernel/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";

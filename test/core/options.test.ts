@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as z from "zod";
 import { preview } from "../../src/core/json.ts";
-import type { Duration } from "../../src/core/options/duration.ts";
 import {
   count,
   duration,
@@ -16,6 +15,7 @@ import {
   someOf,
   text,
 } from "../../src/core/options/option-schemas.ts";
+import type { Duration } from "../../src/core/options/options.ts";
 import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options/options.ts";
 import { ANY_CHARACTER } from "../support/characters.ts";
 

@@ -8,13 +8,15 @@ import * as z from "zod";
 import { LAST_ALARM } from "../clock.ts";
 import { failureOf } from "../failures.ts";
 import { byteLength, HALF_REMEDY, preview, shorten } from "../json.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "./instant.ts";
 import {
+  DURATION_FORMS,
+  type Duration,
   invalidAt,
   invalidMessage,
   isPlainObject,
   type MakeError,
+  millisecondsOf,
   unknownOptionMessage,
 } from "./options.ts";
 

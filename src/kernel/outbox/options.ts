@@ -1,6 +1,5 @@
 /** The settings of an outbox. Validated once, at construction. */
 
-import type { Duration } from "../../core/options/duration.ts";
 import {
   count,
   duration,
@@ -9,6 +8,7 @@ import {
   optionsOf,
   readOptions,
 } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import type { OnProblem } from "../../core/problems.ts";
 import { type DeliveryPolicy, POLICY } from "./delivery/policy.ts";
 import type { DeadLetter } from "./types.ts";

@@ -2,8 +2,8 @@
 
 export type { Json } from "../../core/json.ts";
 export { NewerSchemaError, OlderSchemaError } from "../../core/lifecycle/migrations.ts";
-export type { Duration } from "../../core/options/duration.ts";
 export type { Instant } from "../../core/options/instant.ts";
+export type { Duration } from "../../core/options/options.ts";
 export { InvalidOptionError } from "../../core/options/options.ts";
 export { type AnySchema, jsonSchemaOf } from "../../core/schema/schema.ts";
 export {

@@ -1,8 +1,8 @@
 /** The options of the ledger. Checked once, at construction. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { Duration } from "../../core/options/duration.ts";
 import { count, duration, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import type { OnProblem } from "../../core/problems.ts";
 
 export type LedgerOptions = {

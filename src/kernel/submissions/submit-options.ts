@@ -1,8 +1,8 @@
 /** What a caller submits: the options of a submission, and the answer that its turn has to give. Types only. */
 
 import type { UIMessage } from "ai";
-import type { Duration } from "../../core/options/duration.ts";
 import type { Instant } from "../../core/options/instant.ts";
+import type { Duration } from "../../core/options/options.ts";
 import type { AnySchema } from "../../core/schema/schema.ts";
 import type { Destination } from "../outbox/index.ts";
 

@@ -3,7 +3,6 @@
 import * as z from "zod";
 import { failureOf } from "../../core/failures.ts";
 import { type Json, preview } from "../../core/json.ts";
-import type { Duration } from "../../core/options/duration.ts";
 import {
   check,
   count,
@@ -15,6 +14,7 @@ import {
   readOptions,
   text,
 } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import type { IsWide } from "../../core/text.ts";
 import { canonicalZone, ZONE_FORMS } from "../../core/zone-offsets.ts";

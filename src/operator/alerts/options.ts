@@ -1,8 +1,8 @@
 /** The option `alerts` of `operations()`. */
 
 import * as z from "zod";
-import type { Duration } from "../../core/options/duration.ts";
 import { duration, oneOf, optionsOf } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import type { Destination } from "../../kernel/outbox/index.ts";
 
 export type AlertOptions = {

@@ -4,8 +4,14 @@ import { type CreateMcpHandlerOptions, createMcpHandler } from "agents/mcp/serve
 import { bytesUpTo } from "../../core/bytes-up-to.ts";
 import { systemClock } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/options/duration.ts";
-import { checkNames, countOf, invalidOption } from "../../core/options/options.ts";
+import {
+  checkNames,
+  countOf,
+  DURATION_FORMS,
+  type Duration,
+  invalidOption,
+  millisecondsOf,
+} from "../../core/options/options.ts";
 import { logRefusal } from "../../inbound/internal.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";
 

@@ -1,7 +1,7 @@
 /** Open runs that need a look: those that stand still, whose step is retried, or that are paused. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import { millisecondsOf } from "../../core/options/duration.ts";
+import { millisecondsOf } from "../../core/options/options.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { eachEvent, timeOf } from "./events.ts";
 import { isExpecting, isOver, liveStatus, NOT_OVER } from "./instances.ts";

@@ -4,7 +4,6 @@ import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
-import type { Duration } from "../../core/options/duration.ts";
 import {
   count,
   duration,
@@ -16,6 +15,7 @@ import {
   optionsOf,
   readOptions,
 } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
 import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
 import { DAY_MS } from "../calendar/civil.ts";

@@ -2,8 +2,8 @@
 
 import { env as workerEnv } from "cloudflare:workers";
 import * as z from "zod";
-import type { Duration } from "../../core/options/duration.ts";
 import { duration, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
+import type { Duration } from "../../core/options/options.ts";
 import type { Replay, ReplayProblem, WorkflowHistory } from "../../deploy/index.ts";
 import { anything, type Use } from "./bindings.ts";
 import type { WorkflowClass } from "./entrypoint.ts";

@@ -3,7 +3,7 @@
 import { isAutoReplyEmail } from "agents/email";
 import { bytesUpTo } from "../../../core/bytes-up-to.ts";
 import type { Json } from "../../../core/json.ts";
-import type { Duration } from "../../../core/options/duration.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Destination } from "../../../kernel/outbox/index.ts";
 import type { RawArrival } from "../../protocol.ts";

@@ -7,7 +7,7 @@ import type {
 } from "agents/experimental/channels";
 import { bytesUpTo } from "../../../core/bytes-up-to.ts";
 import type { Json } from "../../../core/json.ts";
-import type { Duration } from "../../../core/options/duration.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import { countOf, invalidOption } from "../../../core/options/options.ts";
 import type { Destination } from "../../../kernel/outbox/index.ts";
 import { isNameless, type Offered } from "../../offer.ts";

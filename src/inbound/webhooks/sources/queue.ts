@@ -3,7 +3,7 @@
 import { systemClock } from "../../../core/clock.ts";
 import { eachOf } from "../../../core/each.ts";
 import { jsonOf, lostInJson, preview } from "../../../core/json.ts";
-import type { Duration } from "../../../core/options/duration.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import { countOf } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import {

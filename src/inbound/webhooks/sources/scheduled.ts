@@ -1,7 +1,7 @@
 /** Handles cron triggers: each occurrence is an arrival. Without Zod. */
 
 import { preview } from "../../../core/json.ts";
-import type { Duration } from "../../../core/options/duration.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import { countOf } from "../../../core/options/options.ts";
 import type { Offered } from "../../offer.ts";
 import { sha256Hex } from "../verify.ts";

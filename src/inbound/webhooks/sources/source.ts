@@ -4,8 +4,12 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { systemClock, withTimeout } from "../../../core/clock.ts";
 import { failureOf } from "../../../core/failures.ts";
 import { byteLength, type Json } from "../../../core/json.ts";
-import { DURATION_FORMS, millisecondsOf } from "../../../core/options/duration.ts";
-import { checkNames, invalidOption } from "../../../core/options/options.ts";
+import {
+  checkNames,
+  DURATION_FORMS,
+  invalidOption,
+  millisecondsOf,
+} from "../../../core/options/options.ts";
 import { handlers, type Offered, offer } from "../../offer.ts";
 import type { AcceptsArrivals, RawArrival } from "../../protocol.ts";
 import type { Arrival } from "../arrival.ts";

@@ -2,8 +2,8 @@
 
 import type { Clock } from "../../../core/clock.ts";
 import { backoffMs } from "../../../core/failures.ts";
-import { type Duration, millisecondsOf } from "../../../core/options/duration.ts";
 import { count, duration, flag, optionsOf } from "../../../core/options/option-schemas.ts";
+import { type Duration, millisecondsOf } from "../../../core/options/options.ts";
 
 /** How deliveries to a destination are retried. A destination's own policy is stored with each of its entries. */
 export type DeliveryPolicy = {

@@ -6,8 +6,8 @@
 import * as z from "zod";
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { migrate } from "../../../core/lifecycle/migrations.ts";
-import type { Duration } from "../../../core/options/duration.ts";
 import { duration, optionsOf, readOptions, text } from "../../../core/options/option-schemas.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import type { Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 
 const MIGRATIONS = [

@@ -1,7 +1,7 @@
 /** Types of approvals, as the people who decide see them. */
 
 import type { Json } from "../../../core/json.ts";
-import type { Duration } from "../../../core/options/duration.ts";
+import type { Duration } from "../../../core/options/options.ts";
 import type { WaitWorkflow } from "../protocol.ts";
 
 export type ApprovalStatus =
