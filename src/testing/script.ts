@@ -38,6 +38,11 @@ export type Script = {
   /** A text before everything else, also before a failure or a tool call. */
   first?: string;
   /**
+   * How many calls begin with `first`.
+   * @default all
+   */
+  firstTimes?: number;
+  /**
    * The delay before the reply, in milliseconds.
    * @default 0
    */
@@ -138,6 +143,7 @@ const SCRIPT = optionsOf<Script>()({
   id: string(),
   text: string(),
   first: string(),
+  firstTimes: times(),
   delayMs: matching<number>(z.number().min(0), "milliseconds from 0"),
   wordMs: matching<number>(z.number().min(0), "milliseconds from 0"),
   answer: z.unknown().optional(),

@@ -175,7 +175,8 @@ async function* play(
   { fails, text, calls }: { fails: boolean; text: string; calls: number },
 ): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
-  if (script.first !== undefined) yield* textParts("0", script.first);
+  const { first, firstTimes = calls } = script;
+  if (first !== undefined && calls <= firstTimes) yield* textParts("0", first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (fails) throw new Error(script.fail);
   const answer = () => answerOf(script, text);

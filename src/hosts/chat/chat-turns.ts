@@ -24,7 +24,7 @@ import {
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
 import { CHAT } from "../limitations.ts";
-import { turnModel } from "../sdk/attempt-model.ts";
+import { IncompleteReplyError, turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED, type Left } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -239,6 +239,12 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
   ): Promise<ChatRecoveryOptions | void> {
     // Its partial reply must not come back.
     if (this.recovery.isReset(ctx)) return DROPPED;
+    const live = this.get(ctx.requestId);
+    if (live) {
+      // Not a crash: its stream broke. The chat would add a second reply to the half of the first one.
+      live.attempt.failed(new IncompleteReplyError("interrupted"));
+      return DROPPED;
+    }
     const submission = this.asked(ctx.messages);
     // A turn of none, maybe after the messages of a submission that has failed.
     if (!submission || !(submission.status === "running" || this.#isLast(submission, ctx.messages)))

@@ -25,8 +25,12 @@ function withoutThoughts(text: string): string {
   let said = text;
   const [unopened] = UNOPENED.exec(said) ?? [];
   if (unopened && !OPENING.test(unopened)) said = said.slice(unopened.length);
-  for (let closed = CLOSED.exec(said); closed; closed = CLOSED.exec(said))
-    said = said.slice(closed[0].length);
+  for (let closed = CLOSED.exec(said); closed; closed = CLOSED.exec(said)) {
+    const [thought, tag = ""] = closed;
+    // The inner one of two thoughts was closed.
+    if (OPENING.test(thought.trimStart().slice(tag.length + 2))) return said;
+    said = said.slice(thought.length);
+  }
   return said;
 }
 

@@ -56,6 +56,27 @@ export function answersContract(host: Host): void {
     },
   );
 
+  it.runIf(supports(host, "retry"))(
+    "L8: where the connection is reset, what it said is no part of the answer of the next attempt",
+    async () => {
+      for (const thread of THREADS) {
+        const agent = given();
+        const reset = { first: "4", fail: "Network connection lost.", text: "42" };
+        const script = { ...unique(), ...reset, failTimes: 1, firstTimes: 1 };
+        const retried = await agent.submit(script, { thread });
+        expect(await agent.untilEnded(retried)).toMatchObject({
+          status: "completed",
+          output: "42",
+          attempts: 2,
+        });
+        const always = ask({ ...unique(), ...reset });
+        const failed = await agent.submit(always, { thread, retry: { maxAttempts: 2 } });
+        expect(await agent.untilEnded(failed)).toMatchObject({ status: "error", attempts: 2 });
+        expect(modelCalls.get(always)).toBe(2);
+      }
+    },
+  );
+
   it.runIf(supports(host, "retry")).each(BROKEN)(
     "L6 L8: where %s after a tool call, the tool is not run again",
     async (_, finish) => {

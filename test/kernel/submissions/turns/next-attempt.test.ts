@@ -212,6 +212,7 @@ describe("JSON in a text", () => {
       expect(jsonIn(`Maybe {"a":1}?</${tag}>{"a":2}`)?.value).toEqual({ a: 2 });
       expect(jsonIn(thought)).toBeUndefined();
     }
+    expect(jsonIn('<think><think>{"a":1}</think>{"a":2}')).toBeUndefined();
     expect(jsonIn('{"a":"<think>1</think>"}')?.value).toEqual({ a: "<think>1</think>" });
     expect(jsonIn('<think>x</think>{"a":"<think>"}')?.value).toEqual({ a: "<think>" });
   });
