@@ -69,7 +69,7 @@ describe("a chat with durable()", () => {
     expect(await chat.texts()).toHaveLength(2);
   });
 
-  it("L6: the chat's recovery continues a turn whose stream has stalled", async () => {
+  it("L8: a turn whose stream has stalled is attempted again", async () => {
     const chat = givenChat("ChatApp");
     stallTimeouts.set(chat.name, 1_500);
     const script = { ...unique(), hangTimes: 1, text: "answered" };
@@ -77,7 +77,7 @@ describe("a chat with durable()", () => {
     expect(await chat.ended(submissionId)).toMatchObject({
       status: "completed",
       output: "answered",
-      attempts: 1,
+      attempts: 2,
     });
     expect(chat.hooks().some((hook) => hook.startsWith("recovery"))).toBe(true);
     const next = await chat.verbs().submitMessages([message("next")]);
