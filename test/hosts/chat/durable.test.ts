@@ -79,7 +79,6 @@ describe("a chat with durable()", () => {
       output: "answered",
       attempts: 2,
     });
-    expect(chat.hooks().some((hook) => hook.startsWith("recovery"))).toBe(true);
     const next = await chat.verbs().submitMessages([message("next")]);
     expect(await chat.ended(next.submissionId)).toMatchObject({ status: "completed" });
     expect(await chat.texts()).toHaveLength(4);
