@@ -124,6 +124,9 @@ const SHORT = 2;
 /** Seconds of a file in `npm test` on two cores. Add a line for a long file. */
 const SECONDS: Readonly<Record<string, number>> = {
   "test/scheduler/tasks/reconcile.test.ts": 4,
+  "test/operator/report/runs.test.ts": 16,
+  "test/operator/actions/restarts.test.ts": 13,
+  "test/workflow/steps/race.test.ts": 9,
   "test/workflow/steps/agent-tools-again.test.ts": 40,
   "test/hosts/think/schedules.test.ts": 31,
   "test/limits/sub-agents.test.ts": 5,
