@@ -231,7 +231,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   other: "Set repair or models on the prompt.",
   error: "Look up the reason at the provider, or set models on the prompt.",
 };
-const ENDS_EARLY = "It is attempted again while attempts are left.";
+const ENDS_EARLY = "Submit it again, or raise retry.maxAttempts.";
 
 /** Whether the model's last call ended before its reply was complete. */
 export function isCutOff(finishReason: string | undefined): finishReason is string {
