@@ -351,11 +351,12 @@ describe("a refusal of the provider", () => {
     expect(calls).toHaveLength(2);
   });
 
-  it("is the error of the call after three of them", async () => {
+  it("is the error of the call after three of them, which the AI SDK does not retry", async () => {
     const given = await givenTurn({ limits: [openai()] });
     const { model, calls } = modelOf({ fails: refused(429, { "retry-after": "1" }) });
     const failed = expect(generate(given.gate, 1, model)).rejects.toMatchObject({
       statusCode: 429,
+      isRetryable: false,
     });
     await pass(60_000);
     await failed;

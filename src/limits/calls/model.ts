@@ -112,7 +112,11 @@ export class ModelCalls {
         return await make(call);
       } catch (error) {
         const isRefused = await this.#failed(call, error);
-        if (!isRefused || refusals >= MOST_REFUSALS || params.abortSignal?.aborted) throw error;
+        if (isRefused && refusals < MOST_REFUSALS && !params.abortSignal?.aborted) continue;
+        // The AI SDK's own retries would repeat all of these.
+        if (isRefused && error instanceof Error)
+          Reflect.defineProperty(error, "isRetryable", { value: false });
+        throw error;
       }
     }
   }
