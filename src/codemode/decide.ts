@@ -62,8 +62,8 @@ export type Action =
 
 const DELETED = "The record of the execution was deleted before it ended";
 const FORGOTTEN =
-  "The agent went down when the code was about to run, and so many executions came after it that its record may have been " +
-  "pruned: whether it ran is unknown. Raise maxExecutions of the runtime, and restart the workflow to run the code afresh.";
+  "The agent went down when the code was about to run, and its record may have been pruned: whether it ran is unknown. " +
+  "Raise maxExecutions of the runtime, and restart the workflow to run the code afresh.";
 
 const UNRECORDED =
   "The code was run, and the runtime has no record of what came of it. Set maxExecutions of the runtime to at least 1, and " +
