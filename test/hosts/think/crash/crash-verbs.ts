@@ -72,6 +72,9 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   "step.race": "It stores the winner in the workflow, and nothing at the agent.",
   "step.version": "reads what the run has recorded at its start",
   inspectSubmission: READS,
+  ownerOfRun: READS,
+  onWorkflowCallback:
+    "It keeps a report in memory until the run is tracked. After a crash the platform's status is read in its place.",
   listSubmissions: READS,
   submissionStats: READS,
   threadMessages: READS,
