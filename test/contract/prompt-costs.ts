@@ -13,12 +13,12 @@ export type PromptCost = {
 
 /** By host: a durable start, an isolated step.prompt(), and the end of the workflow. */
 export const PROMPT_COSTS: Readonly<Record<string, PromptCost>> = {
-  "perdure/agent": { rowsWritten: 18, rowsRead: 42, setAlarms: 2, steps: 2 },
-  "perdure/object": { rowsWritten: 15, rowsRead: 42, setAlarms: 2, steps: 2 },
-  "perdure/think": { rowsWritten: 18, rowsRead: 43, setAlarms: 2, steps: 2 },
-  "perdure/chat": { rowsWritten: 18, rowsRead: 42, setAlarms: 2, steps: 2 },
-  "perdure/harness with AiSdkHarness": { rowsWritten: 21, rowsRead: 84, setAlarms: 6, steps: 2 },
-  "perdure/harness with ThinkHarness": { rowsWritten: 48, rowsRead: 173, setAlarms: 7, steps: 2 },
+  "perdure/agent": { rowsWritten: 18, rowsRead: 43, setAlarms: 2, steps: 2 },
+  "perdure/object": { rowsWritten: 15, rowsRead: 43, setAlarms: 2, steps: 2 },
+  "perdure/think": { rowsWritten: 18, rowsRead: 44, setAlarms: 2, steps: 2 },
+  "perdure/chat": { rowsWritten: 18, rowsRead: 43, setAlarms: 2, steps: 2 },
+  "perdure/harness with AiSdkHarness": { rowsWritten: 21, rowsRead: 85, setAlarms: 6, steps: 2 },
+  "perdure/harness with ThinkHarness": { rowsWritten: 48, rowsRead: 174, setAlarms: 7, steps: 2 },
 };
 
 /** In the conversation, started by `runWorkflow()` of `agents`. */

@@ -447,7 +447,7 @@ playMatrix(
       "Outbox.install": "runs in the constructor, and writes nothing",
       "Outbox.keepDelivered": "is called in the constructor, and writes nothing",
       "Outbox.problemOf": "reads a destination, and no row",
-      "Outbox.isGone": "asks the destination",
+      "Outbox.endOf": "reads a destination, and no row",
       "Outbox.enqueue":
         "put() of other modules: the scenarios of the ledger and of the waits play it",
       "Outbox.flush":
