@@ -23,8 +23,8 @@ export const MIGRATIONS = [
      calls TEXT NOT NULL,
      body TEXT,
      UNIQUE (source, id)
-   );`,
-  `CREATE TABLE perdure_refusals (
+   );
+   CREATE TABLE perdure_refusals (
      hour INTEGER NOT NULL,
      source TEXT NOT NULL,
      reason TEXT NOT NULL,

@@ -1,7 +1,7 @@
 /** `perdure/scheduler`: the schedule language and its calendar, which run anywhere, and the Scheduler of recurring tasks. */
 
 export type { Clock } from "../core/clock.ts";
-export { NewerSchemaError, OlderSchemaError } from "../core/lifecycle/migrations.ts";
+export { NewerSchemaError } from "../core/lifecycle/migrations.ts";
 export type { Page, PageOptions } from "../core/page.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export { createOnce } from "./create-once.ts";

@@ -21,15 +21,14 @@ const MIGRATIONS = [
    ) WITHOUT ROWID;
    CREATE TABLE perdure_schedule_owner (owner TEXT NOT NULL);
    CREATE TABLE perdure_runs (
-     task_id TEXT NOT NULL, slot INTEGER NOT NULL, trigger_key TEXT NOT NULL,
+     task_id TEXT NOT NULL, occurrence INTEGER NOT NULL, trigger_key TEXT NOT NULL,
      cause TEXT NOT NULL, status TEXT NOT NULL,
      fired_at INTEGER NOT NULL, lag_ms INTEGER NOT NULL,
      attempts INTEGER NOT NULL, not_before INTEGER NOT NULL,
      ended_at INTEGER, submission_id TEXT,
      error_name TEXT, error_message TEXT, reason TEXT,
-     PRIMARY KEY (task_id, slot, trigger_key)
+     PRIMARY KEY (task_id, occurrence, trigger_key)
    ) WITHOUT ROWID;`,
-  "ALTER TABLE perdure_runs RENAME COLUMN slot TO occurrence",
 ] as const;
 
 const COLUMNS = TASK_FIELDS.map(columnOf);

@@ -14,11 +14,7 @@ import {
   transientOf,
   withProviderCause,
 } from "../../src/core/failures.ts";
-import {
-  migrate,
-  NewerSchemaError,
-  OlderSchemaError,
-} from "../../src/core/lifecycle/migrations.ts";
+import { migrate, NewerSchemaError } from "../../src/core/lifecycle/migrations.ts";
 import { isReset } from "../../src/core/lifecycle/resets.ts";
 import { Wake } from "../../src/core/lifecycle/wake.ts";
 import { instantMs } from "../../src/core/options/instant.ts";
@@ -192,18 +188,6 @@ describe("migrations", () => {
       expect(failing).toThrow("rolled back");
       migrate(storage, "own", MIGRATIONS);
       expect(versionOf(storage)).toBe(MIGRATIONS.length);
-    }));
-
-  it("a schema of before 0.1.0 is refused with its remedy, and nothing changes", () =>
-    onStorage((storage) => {
-      storage.sql.exec(
-        "CREATE TABLE perdure_schema (room TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
-      );
-      storage.sql.exec("INSERT INTO perdure_schema VALUES ('own', 1)");
-      const open = () => migrate(storage, "own", MIGRATIONS);
-      expect(open).toThrow(OlderSchemaError);
-      expect(open).toThrow(/Deploy that version .* or delete .* with ctx.storage.deleteAll\(\)/);
-      expect(tables(storage)).toEqual([]);
     }));
 
   it("a schema version that is too new is refused, and nothing changes", () =>

@@ -1,7 +1,5 @@
 /** Numbered, append-only migrations, one list per module. Owns the table `perdure_schema`. */
 
-import { failureOf } from "../failures.ts";
-
 /** Thrown when storage was written by a newer Perdure than the one that runs. */
 export class NewerSchemaError extends Error {
   override readonly name = "NewerSchemaError";
@@ -17,17 +15,6 @@ export class NewerSchemaError extends Error {
   }
 }
 
-/** Thrown when storage was written by an unpublished Perdure, before the schema that later versions migrate. */
-export class OlderSchemaError extends Error {
-  override readonly name = "OlderSchemaError";
-  constructor() {
-    super(
-      "A version of Perdure before 0.1.0 wrote this storage. Deploy that version to finish the open work, or " +
-        "delete the object's data with ctx.storage.deleteAll(). Nothing was changed.",
-    );
-  }
-}
-
 /**
  * The versions of all modules: one read for each object instance. Null after a migration, whose transaction an outer one may
  * roll back: then each module reads.
@@ -39,7 +26,6 @@ const versions = new WeakMap<DurableObjectStorage, ReadonlyMap<string, number> |
  * one. All migrations and the new version commit in one transaction.
  *
  * @throws NewerSchemaError when a newer version of Perdure wrote the storage
- * @throws OlderSchemaError when a version of Perdure before 0.1.0 did
  */
 export function migrate(
   storage: DurableObjectStorage,
@@ -78,13 +64,7 @@ function readVersions(sql: SqlStorage): ReadonlyMap<string, number> {
   sql.exec(
     "CREATE TABLE IF NOT EXISTS perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
   );
-  try {
-    const query = "SELECT module, version FROM perdure_schema";
-    const rows = sql.exec<{ module: string; version: number }>(query);
-    return new Map(Array.from(rows, (row) => [row.module, row.version]));
-  } catch (error) {
-    // Its versions were those of a `room`.
-    if (failureOf(error).message.includes("no such column: module")) throw new OlderSchemaError();
-    throw error;
-  }
+  const query = "SELECT module, version FROM perdure_schema";
+  const rows = sql.exec<{ module: string; version: number }>(query);
+  return new Map(Array.from(rows, (row) => [row.module, row.version]));
 }

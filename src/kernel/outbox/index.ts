@@ -2,7 +2,7 @@
 
 export type { Clock } from "../../core/clock.ts";
 export type { Json } from "../../core/json.ts";
-export { NewerSchemaError, OlderSchemaError } from "../../core/lifecycle/migrations.ts";
+export { NewerSchemaError } from "../../core/lifecycle/migrations.ts";
 export { RootAgentError } from "../../core/lifecycle/wake.ts";
 export type { Instant } from "../../core/options/instant.ts";
 export type { Duration } from "../../core/options/options.ts";

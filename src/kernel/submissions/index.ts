@@ -1,7 +1,7 @@
 /** `perdure/submissions`: types and errors for code beside the agent. Loads neither Think nor the module's code. */
 
 export type { Json } from "../../core/json.ts";
-export { NewerSchemaError, OlderSchemaError } from "../../core/lifecycle/migrations.ts";
+export { NewerSchemaError } from "../../core/lifecycle/migrations.ts";
 export type { Instant } from "../../core/options/instant.ts";
 export type { Duration } from "../../core/options/options.ts";
 export { InvalidOptionError } from "../../core/options/options.ts";

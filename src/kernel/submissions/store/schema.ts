@@ -22,9 +22,11 @@ export const MIGRATIONS = [
      key_expires_at INTEGER,
      budget INTEGER,
      resets INTEGER NOT NULL DEFAULT 0,
+     waits INTEGER NOT NULL DEFAULT 0,
      rollback_state TEXT,
      is_refused INTEGER NOT NULL DEFAULT 0,
      is_generated INTEGER NOT NULL DEFAULT 0,
+     is_unrecorded INTEGER NOT NULL DEFAULT 0,
      is_retry INTEGER NOT NULL DEFAULT 0,
      merged_into TEXT,
      retried_by TEXT,
@@ -37,6 +39,8 @@ export const MIGRATIONS = [
      message_id TEXT,
      finish_reason TEXT,
      trace_parent TEXT,
+     waiting_for TEXT,
+     limits TEXT,
      retry TEXT,
      usage TEXT,
      error_name TEXT,
@@ -70,7 +74,6 @@ export const MIGRATIONS = [
      proof TEXT,
      fails_fast INTEGER NOT NULL DEFAULT 0
    ) WITHOUT ROWID;
-   CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL, unmeasured INTEGER NOT NULL DEFAULT 0);
    CREATE TABLE perdure_attempts (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
      attempt INTEGER NOT NULL,
@@ -91,12 +94,20 @@ export const MIGRATIONS = [
      started_at INTEGER NOT NULL,
      ended_at INTEGER,
      tool_call_id TEXT NOT NULL,
+     call_key TEXT,
      tool TEXT NOT NULL,
      input_digest TEXT NOT NULL,
      outcome TEXT,
      input TEXT NOT NULL,
      value TEXT,
      PRIMARY KEY (seq, ordinal)
+   ) WITHOUT ROWID;
+   CREATE TABLE perdure_tool_steps (
+     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
+     ordinal INTEGER NOT NULL,
+     step TEXT NOT NULL,
+     value TEXT,
+     PRIMARY KEY (seq, ordinal, step)
    ) WITHOUT ROWID;
    CREATE TABLE perdure_answer_parts (
      seq INTEGER NOT NULL,
@@ -107,17 +118,4 @@ export const MIGRATIONS = [
    CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
      DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
    END;`,
-  `ALTER TABLE perdure_tool_calls ADD COLUMN call_key TEXT;
-   CREATE TABLE perdure_tool_steps (
-     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
-     ordinal INTEGER NOT NULL,
-     step TEXT NOT NULL,
-     value TEXT,
-     PRIMARY KEY (seq, ordinal, step)
-   ) WITHOUT ROWID;`,
-  "ALTER TABLE perdure_submissions ADD COLUMN is_unrecorded INTEGER NOT NULL DEFAULT 0",
-  "DROP TABLE perdure_usage",
-  `ALTER TABLE perdure_submissions ADD COLUMN waits INTEGER NOT NULL DEFAULT 0;
-   ALTER TABLE perdure_submissions ADD COLUMN limits TEXT;
-   ALTER TABLE perdure_submissions ADD COLUMN waiting_for TEXT;`,
 ] as const;
