@@ -189,12 +189,12 @@ export interface SubmitMessagesOptions<
      */
     maxAttempts?: number;
     /**
-     * What happens after a crash or a transient failure of a turn whose tools have run. `"fail"` (or `false`) ends the
+     * What happens after a crash or a transient failure of a turn whose tools have run. `"fail"` ends the
      * submission. Otherwise the turn continues, and finished calls are answered from their records. With `"tell"`, a call
-     * without a result is not run again and the model gets a tool error; with `"repeat"` (or `true`) it runs again.
+     * without a result is not run again and the model gets a tool error; with `"repeat"` it runs again.
      * @default "tell"
      */
-    afterSideEffects?: "tell" | "fail" | "repeat" | boolean;
+    afterSideEffects?: "tell" | "fail" | "repeat";
   };
 }
 

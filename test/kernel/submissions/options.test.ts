@@ -255,7 +255,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     [
       "retry.afterSideEffects",
       { retry: { afterSideEffects: "no" as never } },
-      'afterSideEffects "no": expected "tell", "fail", "repeat", true or false',
+      'afterSideEffects "no": expected "tell", "fail" or "repeat"',
     ],
     [
       "retry.maxAttemps",

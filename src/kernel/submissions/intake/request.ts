@@ -102,7 +102,7 @@ const OPTIONS = {
   singleton: z.custom<SubmitMessagesOptions["singleton"]>().optional(),
   retry: optionsOf<NonNullable<SubmitMessagesOptions["retry"]>>()({
     maxAttempts: count().optional(),
-    afterSideEffects: oneOf(["tell", "fail", "repeat", true, false]).optional(),
+    afterSideEffects: oneOf(["tell", "fail", "repeat"]).optional(),
   }).optional(),
 };
 

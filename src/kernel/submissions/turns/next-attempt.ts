@@ -184,9 +184,7 @@ function laterAttempt(turn: FailedTurn, backoff: Backoff, random: number): NextA
 export type AfterSideEffects = "tell" | "fail" | "repeat";
 
 export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSideEffects {
-  const { afterSideEffects: chosen = "tell" } = retry ?? {};
-  if (typeof chosen !== "boolean") return chosen;
-  return chosen ? "repeat" : "fail";
+  return retry?.afterSideEffects ?? "tell";
 }
 
 /**
