@@ -337,7 +337,7 @@ it("props of an agent are any object, such as an interface", () => {
 it("options catch mistakes where they are written", () => {
   const options = (given: SubmitMessagesOptions) => given;
   options({ thread: "isolated", expiresIn: "1.5 hours", debounce: { key: "k", delay: 500 } });
-  options({ thread: "any name", whenBusy: "steer", idempotencyKeyTtl: "1 day" });
+  options({ thread: "any name", whenBusy: "steer" });
   // @ts-expect-error there is no such unit
   options({ expiresIn: "1 fortnight" });
   // @ts-expect-error there is no such answer to a busy thread

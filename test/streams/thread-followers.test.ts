@@ -110,7 +110,6 @@ class World {
         rank: 0,
         notBefore: unset,
         expiresAt: unset,
-        keyExpiresAt: unset,
         budget: unset,
         traceParent: unset,
         debounceKey: unset,

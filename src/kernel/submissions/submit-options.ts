@@ -77,13 +77,8 @@ export interface SubmitMessagesOptions<
   repair?: number;
   /** Your own id for the submission; by default a random one. */
   submissionId?: string;
-  /** The same key is accepted once: a repetition returns the first submission. */
+  /** The same key is accepted once: a repetition returns the first submission, as long as that is kept. */
   idempotencyKey?: string;
-  /**
-   * How long the key belongs to this submission, from now on. After that, another one can use it.
-   * @default as long as the submission is kept
-   */
-  idempotencyKeyTtl?: Duration;
   /** The turn starts at this time at the earliest. It does not block other submissions until then. */
   notBefore?: Instant;
   /**

@@ -157,35 +157,6 @@ describe("whenBusy", () => {
   });
 });
 
-describe("idempotencyKeyTtl", () => {
-  it("L3: an idempotency key is free again when its TTL is over", async () => {
-    const stub = givenLedger();
-    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
-    const first = await submit(stub, "x", key);
-    expect(await submit(stub, "x", key)).toMatchObject({
-      accepted: false,
-      submissionId: first.submissionId,
-    });
-    time.aheadMs = 60_000;
-    const second = await submit(stub, "x", key);
-    expect(second.accepted).toBe(true);
-    expect(second.submissionId).not.toBe(first.submissionId);
-    expect(await stub.inspect(first.submissionId)).not.toHaveProperty("idempotencyKey");
-  });
-
-  it("L3: the retry of a submission with an expired key does not take the key", async () => {
-    const stub = givenLedger();
-    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
-    await submit(stub, { fail: "no" }, { submissionId: "s", ...key });
-    await expectState(stub, "s", "error");
-    time.aheadMs = 60_000;
-    const again = await within(stub, ({ submissions }) => submissions.retry("s"));
-    const next = await submit(stub, "x", { idempotencyKey: "key" });
-    expect(next.accepted).toBe(true);
-    expect(next.submissionId).not.toBe(again?.submissionId);
-  });
-});
-
 describe("L1: invalid options are refused with their names, and nothing is stored", () => {
   it.each([
     ["priority", { priority: 101 }, "from -100 to 100"],
@@ -206,11 +177,6 @@ describe("L1: invalid options are refused with their names, and nothing is store
       "expiresIn",
       { expiresIn: 60_000, notBefore: new Date(Date.now() + HOUR_MS) },
       "would expire before notBefore",
-    ],
-    [
-      "idempotencyKeyTtl",
-      { idempotencyKeyTtl: -1 },
-      "Invalid idempotencyKeyTtl -1: expected a positive number",
     ],
     ["thread", { thread: "" }, "a non-empty string"],
     ["channel", { thread: "side", channel: "slack" }, "channels belong to the main thread"],

@@ -76,16 +76,12 @@ function takeMessages(
   { ledger, current }: TurnEngine,
   { messages, options = {} }: Extract<Asked, { messages: unknown }>,
 ): IntakeResult {
-  const { store, clock } = ledger;
+  const { store } = ledger;
   const { whenBusy } = options;
   const submission = prepare(ledger, messages, options);
   ledger.host.check?.({ ...submission, whenBusy });
   const known = findKnown(ledger, options);
-  // A key may expire, an id never does.
-  const isKeyFree =
-    options.submissionId === undefined &&
-    (known?.keyExpiresAt ?? Number.POSITIVE_INFINITY) <= clock.now();
-  if (known && !isStale(known, options.run) && !isKeyFree) {
+  if (known && !isStale(known, options.run)) {
     const conflict = !asksTheSame(known, submission);
     if (conflict && options.onConflict === "throw") {
       throw new IdempotencyConflictError(known.submissionId, options.idempotencyKey);
@@ -162,7 +158,6 @@ function repair(
   const again = {
     ...copyOf(old, submissionId),
     idempotencyKey,
-    keyExpiresAt: undefined,
     run,
     batch,
     notify: notify?.(submissionId),

@@ -70,7 +70,6 @@ const METADATA = z
 const OPTIONS = {
   submissionId: idOrNone(),
   idempotencyKey: idOrNone(),
-  idempotencyKeyTtl: duration().optional(),
   onConflict: oneOf(["return", "throw"]).optional(),
   metadata: METADATA.optional(),
   thread: id().default(MAIN),
@@ -254,10 +253,10 @@ function checkDestinations(name: string, list: unknown, outbox?: Pick<Outbox, "p
 }
 
 function timingOf(
-  { expiresIn, idempotencyKeyTtl, debounce, ...options }: Read,
+  { expiresIn, debounce, ...options }: Read,
   given: StoredOptions,
   now: number,
-): Pick<NewSubmission, "notBefore" | "expiresAt" | "keyExpiresAt" | "debounceUntil"> {
+): Pick<NewSubmission, "notBefore" | "expiresAt" | "debounceUntil"> {
   const wait = debounce && debounceOf(debounce, now);
   const notBefore = wait?.notBefore ?? options.notBefore;
   const expiresAt = timeAfter("expiresIn", now, expiresIn);
@@ -270,7 +269,6 @@ function timingOf(
   return {
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
     expiresAt,
-    keyExpiresAt: timeAfter("idempotencyKeyTtl", now, idempotencyKeyTtl),
     debounceUntil: wait?.debounceUntil,
   };
 }

@@ -84,7 +84,6 @@ type Columns = {
   run: string | undefined;
   retry: SubmitMessagesOptions["retry"];
   expiresAt: number | undefined;
-  keyExpiresAt: number | undefined;
   /** Tokens that it may use in all. */
   budget: number | undefined;
   /** Attempts that a reset of the platform or a wait for a limit ended. */
@@ -147,7 +146,7 @@ export type Submission = ReturnType<typeof toSubmission>;
 export type Summary = ReturnType<typeof toSummary>;
 
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
-  due_at, rank, not_before, expires_at, key_expires_at, budget, resets, waits, rollback_state, is_refused, merged_into, batch,
+  due_at, rank, not_before, expires_at, budget, resets, waits, rollback_state, is_refused, merged_into, batch,
   debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, trace_parent, retry, usage, error_name, error, notify,
   metadata, output, iif(due_at > 0, waiting_for, NULL) AS waiting_for`;
 
@@ -259,7 +258,7 @@ export type NewSubmission = Omit<
 
 const GIVEN = [
   ...(["submissionId", "isRetry", "idempotencyKey", "thread", "channel", "traceParent"] as const),
-  ...(["run", "retry", "rank", "expiresAt", "keyExpiresAt", "budget", "debounceKey"] as const),
+  ...(["run", "retry", "rank", "expiresAt", "budget", "debounceKey"] as const),
   ...(["debounceUntil", "batch", "notify", "metadata", "answer", "messages", "limits"] as const),
 ] as const;
 type NewColumn = (typeof GIVEN)[number];

@@ -19,7 +19,6 @@ export const MIGRATIONS = [
      rank INTEGER NOT NULL DEFAULT 0,
      not_before INTEGER,
      expires_at INTEGER,
-     key_expires_at INTEGER,
      budget INTEGER,
      resets INTEGER NOT NULL DEFAULT 0,
      waits INTEGER NOT NULL DEFAULT 0,

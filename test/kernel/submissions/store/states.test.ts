@@ -68,7 +68,6 @@ function make(
       rank: 0,
       notBefore: undefined,
       expiresAt: undefined,
-      keyExpiresAt: undefined,
       budget: undefined,
       traceParent: undefined,
       debounceKey: undefined,

@@ -236,7 +236,10 @@ describe("L6: a crash between an answer and the end of its turn", () => {
   it.each<[string, InternalSubmitOptions]>([
     ["the conversation", {}],
     ["no conversation", isolated],
-    ["no conversation, and may be repeated", { ...isolated, retry: { afterSideEffects: "repeat" } }],
+    [
+      "no conversation, and may be repeated",
+      { ...isolated, retry: { afterSideEffects: "repeat" } },
+    ],
   ])("does not run again what had effects, in %s", async (_, options) => {
     let effects = 0;
     const stub = givenLedger();
