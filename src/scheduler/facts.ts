@@ -78,7 +78,7 @@ export function schedulerFacts(
     return [
       {
         taskId: task.taskId,
-        state: stateOf(task, row),
+        state: stateOf(row),
         ...pauseInfo(row),
         firesAt: fireTime(task, row),
         ...overOf(task, row),
@@ -116,7 +116,7 @@ export function schedulerFacts(
 /** A schedule of one date that has fired is over as intended. */
 function overOf(task: DeclaredTask, row: TaskRow): Pick<TaskFacts, "over"> {
   const { rule, text, timezone } = task.schedule;
-  if (row.nextAt !== null || row.runs >= task.maxRuns) return {};
+  if (row.nextAt !== null) return {};
   // A change of the schedule sets the anchor, and keeps the count.
   const hasFired = row.fired > 0 && nextOccurrenceOf(task, row.anchor, row.anchor) !== null;
   if (hasFired && rule.form === "once") return {};

@@ -27,8 +27,6 @@ export const EMPTY_TASK = {
   pausedNote: null as string | null,
   /** Occurrences that have fired, skipped ones too. */
   fired: 0,
-  /** Runs that the schedule has started. */
-  runs: 0,
   /** Failed runs since the last one that did not fail. */
   failures: 0,
   missed: 0,

@@ -173,12 +173,14 @@ export class Scheduler extends Capability {
   async resume(taskId: string): Promise<void> {
     await this.#change(taskId, ({ store, clock }, task, row) => {
       if (row.pausedAt === null) return;
-      let next = nextOccurrenceOf(task, clock.now() - task.offsetMs, row.anchor);
+      let nextAt = nextOccurrenceOf(task, clock.now() - task.offsetMs, row.anchor);
       // An occurrence may have been skipped or backfilled already.
-      while (next !== null && store.runs.statuses(taskId, { from: next, to: next + 1 }).size > 0) {
-        next = nextOccurrenceOf(task, next, row.anchor);
+      while (
+        nextAt !== null &&
+        store.runs.statuses(taskId, { from: nextAt, to: nextAt + 1 }).size > 0
+      ) {
+        nextAt = nextOccurrenceOf(task, nextAt, row.anchor);
       }
-      const nextAt = row.runs < task.maxRuns ? next : null;
       const active = { pausedAt: null, pausedBy: null, pausedNote: null, failures: 0 };
       store.putTask({ ...row, ...active, nextAt });
     });

@@ -15,7 +15,7 @@ const MIGRATIONS = [
      task_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL,
      anchor INTEGER NOT NULL, next_at INTEGER, open_from INTEGER,
      paused_at INTEGER, paused_by TEXT, paused_note TEXT,
-     fired INTEGER NOT NULL, runs INTEGER NOT NULL, failures INTEGER NOT NULL, missed INTEGER NOT NULL,
+     fired INTEGER NOT NULL, failures INTEGER NOT NULL, missed INTEGER NOT NULL,
      pruned_completed INTEGER NOT NULL, pruned_failed INTEGER NOT NULL, pruned_skipped INTEGER NOT NULL,
      omitted_at INTEGER
    ) WITHOUT ROWID;

@@ -91,8 +91,6 @@ export type ScheduledTask = Action &
     readonly startAt?: Instant;
     /** No occurrence at or after this time. */
     readonly endAt?: Instant;
-    /** The task is finished after so many runs; skipped ones, triggers and backfills do not count. @default Infinity */
-    readonly maxRuns?: number;
     /** Pauses the task after this number of failed runs in a row; `true` is 1. @default false */
     readonly pauseOnFailure?: boolean | number;
     /** Further dates without an occurrence, `YYYY-MM-DD` in the task's zone. */

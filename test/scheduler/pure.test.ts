@@ -123,10 +123,9 @@ describe("due occurrences", () => {
     );
   });
 
-  it("S1: a task that is paused, finished or has no occurrence left has no due occurrences", () => {
+  it("S1: a task that is paused or has no occurrence left has no due occurrences", () => {
     const now = T0 + 60 * MINUTE;
     expect(dueOccurrences(declared(), rowOf({ pausedAt: T0 }), now)).toBeUndefined();
-    expect(dueOccurrences(declared({ maxRuns: 1 }), rowOf({ runs: 1 }), now)).toBeUndefined();
     expect(dueOccurrences(declared(), rowOf({ nextAt: null }), now)).toBeUndefined();
   });
 });

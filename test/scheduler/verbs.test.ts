@@ -85,7 +85,7 @@ describe("trigger", () => {
   });
 
   it("S5: a paused or finished task can be triggered", async () => {
-    const { record, stage, call } = await given({ maxRuns: 1 });
+    const { record, stage, call } = await given({ endAt: "2030-01-07T00:15:00Z" });
     await call((scheduler) => scheduler.pause("t"));
     await call((scheduler) => scheduler.trigger("t"));
     await call((scheduler) => scheduler.resume("t"));

@@ -69,7 +69,7 @@ export class Firing {
   skipNext(task: DeclaredTask, row: TaskRow): number | null {
     const { store } = this;
     const occurrence = row.nextAt;
-    if (occurrence === null || !isArmed(task, row)) return null;
+    if (occurrence === null || !isArmed(row)) return null;
     const armed = isCurrent(task, row)
       ? { ...row, nextAt: nextOccurrenceOf(task, occurrence, row.anchor) }
       : rearmed(row, task, this.clock.now());
@@ -89,7 +89,7 @@ export class Firing {
   backfillable(task: DeclaredTask, row: TaskRow, { from, to }: Range) {
     const { taskId } = task;
     // Occurrences that are still to come fire by themselves.
-    const ahead = isArmed(task, row) ? (row.nextAt ?? Infinity) : Infinity;
+    const ahead = isArmed(row) ? row.nextAt : Infinity;
     const last = Math.min(to, this.clock.now() + 1, ahead) - 1;
     const count = countOccurrences(
       task,
@@ -142,12 +142,9 @@ export class Firing {
     const admitted = admit(task, newRuns.length > 0 ? open : []);
     const { room, cancelled, reason: skipped } = admitted;
     if (admitted.isFull && newRuns.length > room) app.reportFull(taskId, skipped);
-    // Occurrences after the last allowed run are not missed: the task is finished then.
-    const left = task.maxRuns - row.runs;
-    const runs = newRuns.flatMap((newRun, index) => {
-      if (index >= room) return this.#runOf(task, newRun, skipped);
-      return newRun.cause === "trigger" || index < left ? this.#runOf(task, newRun) : [];
-    });
+    const runs = newRuns.map((newRun, index) =>
+      this.#runOf(task, newRun, index < room ? undefined : skipped),
+    );
     const staying = open.filter((run) => !cancelled.includes(run));
     const started = this.#startedAtOnce(task, staying, runs);
     const [next] = newRuns;
@@ -158,7 +155,7 @@ export class Firing {
         store.runs.end(run, { status: "cancelled", reason }, clock.now());
       }
       const entered = store.runs.insert(started);
-      this.#putRow(task, row, entered);
+      this.#putRow(row, entered);
       return entered;
     });
     for (const run of cancelled) runner.cancel(run, reason);
@@ -192,7 +189,7 @@ export class Firing {
   }
 
   /** Within the transaction that inserts runs: stores the task's row, and deletes what is too old for the history. */
-  #putRow({ maxRuns }: DeclaredTask, row: TaskRow, entered: readonly Run[]): void {
+  #putRow(row: TaskRow, entered: readonly Run[]): void {
     const { store, clock } = this;
     const { history } = this.app.settings;
     const { taskId } = row;
@@ -203,13 +200,9 @@ export class Firing {
       Math.floor(fired / PRUNE_EVERY) > Math.floor(row.fired / PRUNE_EVERY);
     const oldest = clock.now() - history.age;
     const deleted = store.runs.prune(taskId, oldest, countsHistory ? history.count : undefined);
-    const runs = row.runs + scheduled.filter(({ endedAt }) => endedAt === null).length;
     const changed: TaskRow = {
       ...row,
       fired,
-      runs,
-      // A finished task has no next occurrence: what passes meanwhile is not due when `maxRuns` is raised later.
-      nextAt: runs < maxRuns ? row.nextAt : null,
       openFrom: this.#openFrom(row, entered),
       prunedCompleted: row.prunedCompleted + deleted.completed,
       prunedFailed: row.prunedFailed + deleted.failed,

@@ -52,7 +52,6 @@ const OPTIONS = {
   overlap: oneOf<Overlap>(["skip", "queue", "cancelPrevious", "allow"]).default("skip"),
   maxWaiting: count({ max: 10_000 }).default(1_000),
   jitter: duration({ max: "365 days" }).default(0),
-  maxRuns: count({ infinity: true }).default(Infinity),
   pauseOnFailure: z
     .union([flag(), count({ infinity: true })], {
       error: "expected true, false, or a whole number from 1",

@@ -68,13 +68,13 @@ export function nextOccurrencesOf(
 }
 
 /** Whether the task fires its occurrences. */
-export function isArmed({ maxRuns }: DeclaredTask, row: TaskRow): boolean {
-  return row.nextAt !== null && row.pausedAt === null && row.runs < maxRuns;
+export function isArmed(row: TaskRow): row is TaskRow & { readonly nextAt: number } {
+  return row.nextAt !== null && row.pausedAt === null;
 }
 
 /** When the next occurrence of the task fires, or null. */
 export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
-  return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
+  return isArmed(row) ? row.nextAt + task.offsetMs : null;
 }
 
 /**
@@ -86,8 +86,8 @@ export function isCurrent(task: DeclaredTask, row: TaskRow): boolean {
 }
 
 /** Whether an occurrence has passed that has not fired, and that was not omitted. */
-export function isOverdue(task: DeclaredTask, row: TaskRow, now: number): boolean {
-  return row.nextAt !== null && row.nextAt <= (row.omittedAt ?? now) && isArmed(task, row);
+export function isOverdue(row: TaskRow, now: number): boolean {
+  return isArmed(row) && row.nextAt <= (row.omittedAt ?? now);
 }
 
 /**
@@ -98,7 +98,7 @@ export function isOverdue(task: DeclaredTask, row: TaskRow, now: number): boolea
 export function dueOccurrences(task: DeclaredTask, row: TaskRow, now: number) {
   const first = row.nextAt;
   const horizon = now - task.offsetMs;
-  if (first === null || first > horizon || !isArmed(task, row)) return undefined;
+  if (first === null || first > horizon || !isArmed(row)) return undefined;
   const isEdited = !isCurrent(task, row);
   const past = isEdited ? storedTask(task, row, first) : task;
   const to = Math.min(horizon, row.omittedAt ?? horizon);

@@ -46,7 +46,7 @@ function validInfo(task: DeclaredTask, row: TaskRow, count: number) {
     schedule: schedule.text,
     ...(schedule.timezone !== undefined && { timezone: schedule.timezone }),
     scheduleKind: schedule.kind,
-    state: stateOf(task, row),
+    state: stateOf(row),
     next: occurrences[0] ?? null,
     nextOccurrences: occurrences.slice(0, count),
     ...(metadata && { metadata: jsonOf(metadata) as { [name: string]: Json } }),
@@ -59,13 +59,12 @@ function invalidInfo({ schedule, error }: InvalidTask) {
 }
 
 function comingOccurrences(task: DeclaredTask, row: TaskRow, count: number): number[] {
-  if (row.nextAt === null || !isArmed(task, row)) return [];
-  const left = Math.min(count, task.maxRuns - row.runs);
-  return [row.nextAt, ...nextOccurrencesOf(task, row.nextAt, row.anchor, left - 1)];
+  if (!isArmed(row)) return [];
+  return [row.nextAt, ...nextOccurrencesOf(task, row.nextAt, row.anchor, count - 1)];
 }
 
-export function stateOf({ maxRuns }: DeclaredTask, row: TaskRow): ScheduledTaskInfo["state"] {
-  if (row.runs >= maxRuns || row.nextAt === null) return "finished";
+export function stateOf(row: TaskRow): ScheduledTaskInfo["state"] {
+  if (row.nextAt === null) return "finished";
   return row.pausedAt === null ? "active" : "paused";
 }
 

@@ -47,14 +47,8 @@ export function planChanges(
     if (!row) insert.push(adoptedRow(newRow(task, now), task, adopted.get(task.taskId)));
     else if (!isCurrent(task, row)) {
       // An overdue occurrence fires first, and its transaction stores the change.
-      if (isOverdue(task, row, now)) continue;
+      if (isOverdue(row, now)) continue;
       update.push(row.omittedAt === null ? rearmed(row, task, now) : resumed(row, task, now));
-    } else if (row.runs >= task.maxRuns) {
-      if (row.nextAt !== null) update.push({ ...row, nextAt: null });
-    } else if (row.nextAt === null) {
-      // The task may have been finished by a `maxRuns` that has been raised since.
-      const nextAt = nextOccurrenceOf(task, now, row.anchor);
-      if (nextAt !== null) update.push({ ...row, nextAt });
     }
   }
   // An invalid task keeps its row: it may only be mistyped.
@@ -90,7 +84,6 @@ function resumed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const { nextAt, anchor } = row;
   if (!isFingerprint(row.fingerprint, task.fingerprint))
     return rearmed({ ...declared, nextAt: null }, task, now);
-  if (row.runs >= task.maxRuns) return { ...declared, nextAt: null };
   const after = nextAt === null ? now : Math.max(now - task.offsetMs, nextAt - 1);
   return { ...declared, nextAt: nextOccurrenceOf(task, after, anchor) };
 }
@@ -129,7 +122,7 @@ function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | u
 /** The row of a task whose schedule was edited: the occurrences start after `now`, or after the jitter that has passed. */
 export function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const { nextAt } = row;
-  const isDue = nextAt !== null && nextAt <= now && isArmed(task, row);
+  const isDue = nextAt !== null && nextAt <= now && isArmed(row);
   // A sleeping object reads most edits when the wake for an occurrence starts it: an interval that has it keeps its grid.
   const isOnGrid = isDue && nextOccurrenceOf(task, nextAt - 1, row.anchor) === nextAt;
   const anchor = isOnGrid ? row.anchor : anchorOf(task, now);
@@ -138,6 +131,6 @@ export function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow 
     fingerprint: task.fingerprint,
     omittedAt: null,
     anchor,
-    nextAt: row.runs < task.maxRuns ? nextOccurrenceOf(task, now, anchor) : null,
+    nextAt: nextOccurrenceOf(task, now, anchor),
   };
 }

@@ -176,7 +176,7 @@ describe("defineScheduledTasks()", () => {
       // @ts-expect-error a prompt and a handler
       both: { schedule: "every day at 09:00", prompt: "go", handler: () => {} },
       // @ts-expect-error no number
-      runs: { schedule: "every day at 09:00", prompt: "go", maxRuns: "3" },
+      waiting: { schedule: "every day at 09:00", prompt: "go", maxWaiting: "3" },
       // @ts-expect-error no schedule
       missing: { prompt: "go" },
       // @ts-expect-error no function

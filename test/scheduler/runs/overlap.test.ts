@@ -126,18 +126,6 @@ describe("catchUp with every overlap, when the object was away", () => {
     expect((await stage.info()).counts.missed).toBe(200);
   });
 
-  it("S3: with catchUp all and maxRuns, the oldest run, and then the task is finished", async () => {
-    const record = recorder();
-    const options = { catchUp: "all", maxRuns: 2 } as const;
-    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
-    await stage.start();
-    await stage.crash();
-    await stage.pass(64 * MINUTE);
-    await until(() => record.occurrences.length === 2);
-    expect(record.occurrences).toEqual([10, 20]);
-    expect((await stage.info()).state).toBe("finished");
-  });
-
   it("S3: at most 10,000 missed occurrences are counted at once", async () => {
     const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
     await stage.start();

@@ -184,44 +184,6 @@ describe("an edit that the wake for an occurrence finds", () => {
   });
 });
 
-describe("maxRuns that is raised", () => {
-  it("S3: occurrences that passed while the task was finished are neither caught up nor missed", async () => {
-    const record = recorder();
-    const options = { catchUp: "all", maxRuns: 1 } as const;
-    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
-    await stage.start();
-    for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
-    expect(await stage.wakesIn()).toBeNull();
-    await stage.declare({ t: task(record.note, { ...options, maxRuns: 3 }) });
-    expect(at((await stage.info()).next ?? 0)).toBe(50);
-    await stage.pass(10 * MINUTE);
-    expect(record.occurrences).toEqual([10, 50]);
-    expect((await stage.info()).counts.missed).toBe(0);
-  });
-
-  it("S3: a lowered maxRuns is stored once, and can be raised again", async () => {
-    const record = recorder();
-    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
-    await stage.start();
-    for (let i = 0; i < 2; i++) await stage.pass(10 * MINUTE);
-    await stage.declare({ t: task(record.note, { maxRuns: 1 }) });
-    expect(await stage.info()).toMatchObject({ state: "finished", next: null });
-    await stage.in(async ({ scheduler, meter }) => {
-      meter.reset();
-      await scheduler.reconcile();
-      expect(meter.rowsWrittenBy((query) => query.includes("perdure_"))).toBe(0);
-    });
-    await stage.pass(20 * MINUTE);
-    await stage.in(({ scheduler }) => scheduler.pause("t"));
-    await stage.in(({ scheduler }) => scheduler.resume("t"));
-    await stage.pass(20 * MINUTE);
-    await stage.declare({ t: task(record.note) });
-    await stage.wake();
-    expect(record.occurrences).toEqual([10, 20]);
-    expect(at((await stage.info()).next ?? 0)).toBe(70);
-  });
-});
-
 describe("resume", () => {
   it("S5: a task that is resumed before the jitter of an occurrence has passed fires that occurrence", async () => {
     const record = recorder();

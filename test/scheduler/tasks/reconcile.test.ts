@@ -63,7 +63,6 @@ describe("an edit of a declaration", () => {
         overlap: "allow",
         catchUp: "all",
         timeout: "1 minute",
-        maxRuns: 7,
         pauseOnFailure: true,
       }),
     });
@@ -173,19 +172,6 @@ describe("a task that a deploy omits", () => {
     }
   });
 
-  it("S4: it counts towards maxRuns as before, and does not run again", async () => {
-    const record = recorder();
-    const once = { t: task(record.note, { maxRuns: 1 }) };
-    const stage = new TestScheduler({});
-    await stage.declare(once);
-    await stage.pass(10 * MINUTE);
-    await stage.declare({});
-    await stage.declare(once);
-    await stage.pass(10 * MINUTE);
-    expect(record.occurrences).toEqual([10]);
-    expect((await stage.info()).state).toBe("finished");
-  });
-
   it("S4: declared again with another schedule, it starts after now", async () => {
     const record = recorder();
     const stage = new TestScheduler({});
@@ -251,7 +237,7 @@ describe("a task that a deploy omits", () => {
 
   it("S4: without an open run it holds no alarm", async () => {
     const stage = new TestScheduler({});
-    await stage.declare({ t: task(noop), u: task(noop, { maxRuns: 1 }) });
+    await stage.declare({ t: task(noop), u: task(noop, { endAt: "2030-01-07T00:15:00Z" }) });
     await stage.pass(10 * MINUTE);
     await stage.declare({});
     await stage.wake();
@@ -403,7 +389,6 @@ describe("one invalid task", () => {
     ["an invalid overlap", task(noop, { overlap: "queued" as "queue" }), '"queued"'],
     ["an invalid catchUp", task(noop, { catchUp: "some" as "all" }), '"some"'],
     ["an invalid jitter", task(noop, { jitter: "soon" as "1 day" }), '"soon"'],
-    ["no runs", task(noop, { maxRuns: 0 }), "Invalid maxRuns 0"],
     ["a timeout beyond all timers", task(noop, { timeout: "30 days" }), "24 days"],
     ["nothing", undefined, "undefined"],
     [
@@ -508,7 +493,7 @@ describe("one invalid task", () => {
     const wrong = task(noop, {
       schedule: "every day at 25:00",
       overlap: "queued" as "queue",
-      maxRuns: 0,
+      maxWaiting: 0,
       retry: { maxAttempts: 0, baseDelayMs: -1 },
     });
     const stage = new TestScheduler({
@@ -521,7 +506,7 @@ describe("one invalid task", () => {
     for (const message of [reported[0]?.message, error?.message]) {
       expect(message).toContain('"every day at 25:00"');
       expect(message).toContain('Invalid overlap "queued"');
-      expect(message).toContain("Invalid maxRuns 0");
+      expect(message).toContain("Invalid maxWaiting 0");
       expect(message).toContain("Invalid retry.maxAttempts 0");
     }
     expect(reported[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
