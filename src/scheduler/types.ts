@@ -91,8 +91,8 @@ export type ScheduledTask = Action &
     readonly startAt?: Instant;
     /** No occurrence at or after this time. */
     readonly endAt?: Instant;
-    /** Pauses the task after this number of failed runs in a row; `true` is 1. @default false */
-    readonly pauseOnFailure?: boolean | number;
+    /** Pauses the task when a run fails. @default false */
+    readonly pauseOnFailure?: boolean;
     /** Further dates without an occurrence, `YYYY-MM-DD` in the task's zone. */
     readonly except?: readonly string[];
     /** The time limit of one attempt, at most 24 days. @default "15 minutes" */

@@ -215,11 +215,10 @@ export class Runner {
       if (!ended || !row) return ended;
       if (end.status === "failed") {
         const failures = row.failures + 1;
-        const { pauseAfter = Infinity } = this.taskOf(run.taskId) ?? {};
-        const isPaused = failures >= pauseAfter && row.pausedAt === null;
+        const pauses = this.taskOf(run.taskId)?.pauseOnFailure && row.pausedAt === null;
         const pausedNote = end.error?.message ?? null;
         const pause = { pausedAt: now, pausedBy: "failure", pausedNote } as const;
-        store.putTask({ ...row, failures, ...(isPaused && pause) });
+        store.putTask({ ...row, failures, ...(pauses && pause) });
       } else if (end.status === "completed" && row.failures > 0) {
         store.putTask({ ...row, failures: 0 });
       }

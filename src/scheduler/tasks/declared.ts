@@ -52,11 +52,7 @@ const OPTIONS = {
   overlap: oneOf<Overlap>(["skip", "queue", "cancelPrevious", "allow"]).default("skip"),
   maxWaiting: count({ max: 10_000 }).default(1_000),
   jitter: duration({ max: "365 days" }).default(0),
-  pauseOnFailure: z
-    .union([flag(), count({ infinity: true })], {
-      error: "expected true, false, or a whole number from 1",
-    })
-    .default(false),
+  pauseOnFailure: flag().default(false),
   // A timer takes no more.
   timeout: duration({ max: "24 days" }).default(15 * 60_000),
   retry: z
@@ -129,7 +125,7 @@ export function readTask(
   const action = collect(errors, () => actionOf(task, checkOwner));
   const options = readEach(errors, OPTIONS, task, "");
   const { maxAttempts, ...delays } = readEach(errors, RETRY, options.retry ?? {}, "retry.");
-  const { startAt, endAt, catchUp, jitter, pauseOnFailure, timeout, ...rest } = options;
+  const { startAt, endAt, catchUp, jitter, timeout, ...rest } = options;
   if (endAt <= startAt) errors.push(invalidOption("endAt", task.endAt, "a time after startAt"));
   const [first, ...others] = errors;
   if (first && others.length === 0) throw first;
@@ -153,7 +149,6 @@ export function readTask(
     catchUpMs: catchUpMs(catchUp),
     /** How long after its occurrence it fires: its share of the jitter. */
     offsetMs: Math.floor(jitterShare(taskId) * jitter),
-    pauseAfter: typeof pauseOnFailure === "number" ? pauseOnFailure : pauseOnFailure ? 1 : Infinity,
     timeoutMs: timeout,
     /** Unknown fields that look like mistyped options, as a message names them. */
     ignored: ignoredFields(declared),
