@@ -42,7 +42,7 @@ export type ToolStep = {
    * @param name at most 100 characters; each step of a call needs a name of its own, the same in every repetition
    * @param work runs again if a crash interrupts it. Pass its `idempotencyKey` on where a repetition would harm
    * @throws InvalidToolStepError for an invalid name or result
-   * @throws ToolStepLimitError when the call has `maxToolSteps` steps
+   * @throws ToolStepLimitError when the call has 100 steps
    */
   do<Result>(
     name: string,

@@ -7,6 +7,8 @@ import { InvalidEventError } from "./errors.ts";
 
 /** It travels in a header, where a character may take twelve, and is an index in the receiver. */
 const MAX_ID_LENGTH = 256;
+/** Each delivery in flight has its event in memory, of which an object has 128 MB. */
+const MAX_BYTES = 16 * 1_048_576;
 const PUT_OPTIONS = optionsOf<{ readonly id?: string }>()({
   id: text({ maxLength: MAX_ID_LENGTH }).optional(),
 });
@@ -18,10 +20,10 @@ export function deliveryId(options: unknown): string {
   return id ?? crypto.randomUUID();
 }
 
-/** @throws InvalidEventError for an event that JSON cannot hold, or of more than `maxBytes` */
-export function payloadOf(event: unknown, maxBytes: number): string {
+/** @throws InvalidEventError for an event that JSON cannot hold, or of more than 16 MiB */
+export function payloadOf(event: unknown): string {
   const refuse = (message: string) => new InvalidEventError(message);
-  return jsonTextOf("event", event, { maxBytes, refuse });
+  return jsonTextOf("event", event, { maxBytes: MAX_BYTES, refuse });
 }
 
 /** Delivery ids of alerts. */

@@ -23,12 +23,6 @@ export type OutboxSettings = {
   /** For destinations without a policy of their own. */
   readonly policy?: DeliveryPolicy;
   /**
-   * Bytes of one event, as JSON. Each delivery in flight has its event in memory, of which an object has 128 MB: with
-   * large events, lower `concurrency`.
-   * @default 16 MiB
-   */
-  readonly maxEventBytes?: number;
-  /**
    * Delivered entries that are kept for `inspect()`. Those that were sent as a reference are always kept, so that the
    * receiver can read the event.
    * @default none, and those with a reference for 7 days
@@ -71,7 +65,6 @@ export type OutboxSettings = {
   readonly onProblem?: OnProblem;
 };
 
-const MAX_EVENT_BYTES = 16 * 1_048_576;
 /** Of rows that are kept. */
 export type KeepLimits = { readonly maxAgeMs: number; readonly maxCount: number };
 const keep = (maxAge: Duration) =>
@@ -85,7 +78,6 @@ const keep = (maxAge: Duration) =>
 const SETTINGS = optionsOf<OutboxSettings>()({
   concurrency: count({ max: 64 }).default(8),
   policy: POLICY.prefault({}),
-  maxEventBytes: count({ max: MAX_EVENT_BYTES }).default(MAX_EVENT_BYTES),
   keepDelivered: keep("7 days"),
   maxWaiting: count({ infinity: true }).default(10_000),
   keepDeadLetters: keep("30 days"),

@@ -179,7 +179,7 @@ export class Outbox extends Capability {
     }
     const problem = this.problemOf(to);
     if (problem) throw new InvalidDestinationError(problem);
-    const payload = payloadOf(event, this.#context.limits.maxEventBytes);
+    const payload = payloadOf(event);
     const unfit = this.#destinations.problemOfEvent(to, payload);
     if (unfit) throw new InvalidEventError(unfit);
     this.wake.check();

@@ -166,13 +166,15 @@ export class ToolCallLimitError extends Error {
   }
 }
 
-/** A call of a durable tool has `maxToolSteps` steps: the step does not run. */
+/** Steps of one call of a durable tool. */
+export const MAX_TOOL_STEPS = 100;
+
+/** A call of a durable tool has the maximum number of steps: the step does not run. */
 export class ToolStepLimitError extends Error {
   override readonly name = "ToolStepLimitError";
-  constructor(readonly maxToolSteps: number) {
+  constructor() {
     super(
-      `This tool call has ${maxToolSteps} steps, which is the limit. The step was not run. ` +
-        "Do more in one step, or raise maxToolSteps.",
+      `This tool call has ${MAX_TOOL_STEPS} steps, which is the limit. The step was not run. Do more in one step.`,
     );
   }
 }

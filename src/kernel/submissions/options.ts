@@ -12,11 +12,6 @@ export type LedgerOptions = {
    */
   readonly maxPending?: number;
   /**
-   * Bytes of one submission's messages and metadata, as JSON.
-   * @default 1_900_000, which is also the most: a row takes 2 MB
-   */
-  readonly maxPayloadBytes?: number;
-  /**
    * Turns that run at the same time, in different threads. Isolated turns count as well.
    * @default 4
    */
@@ -27,11 +22,6 @@ export type LedgerOptions = {
    * @default 1_000
    */
   readonly maxToolCalls?: number;
-  /**
-   * Steps of one call of a durable tool. A further step fails with ToolStepLimitError.
-   * @default 100
-   */
-  readonly maxToolSteps?: number;
   /**
    * A turn with no progress for this time ends with a transient failure. Progress is a part of an answer, a model call or a
    * tool call.
@@ -105,7 +95,8 @@ export type SubmissionsOptions = LedgerOptions & {
  * https://developers.cloudflare.com/durable-objects/platform/limits/
  */
 export const ROW_BYTES = 1_980_000;
-const PAYLOAD_BYTES = 1_900_000;
+/** Messages and metadata of one submission, as JSON. */
+export const PAYLOAD_BYTES = 1_900_000;
 /** An output of at most so many bytes fits into every row. */
 export const SMALL_OUTPUT_BYTES = ROW_BYTES - PAYLOAD_BYTES;
 
@@ -118,10 +109,8 @@ const MAX_THREAD_MESSAGES = 9_000;
 
 const SHAPE = {
   maxPending: count({ infinity: true }).default(10_000),
-  maxPayloadBytes: count({ max: PAYLOAD_BYTES }).default(PAYLOAD_BYTES),
   maxConcurrentTurns: count({ infinity: true }).default(4),
   maxToolCalls: count({ infinity: true }).default(1_000),
-  maxToolSteps: count({ infinity: true }).default(100),
   stallTimeout: duration({ infinity: true }).prefault("1 hour"),
   holdAnswer: duration({ infinity: true }).prefault(250),
   statusHookTimeout: duration({ max: "1 day" }).prefault("30 seconds"),

@@ -18,7 +18,7 @@ import { recordedOf, safeToRepeat } from "../../../src/hosts/sdk/tools.ts";
 import type { AttemptRef, Turn, TurnEnd } from "../../../src/kernel/submissions/internal.ts";
 import { givenLedger, until } from "../../support/given.ts";
 import { playing, submit, within } from "../../support/ledger.ts";
-import { type LedgerObject, ledgerOptions } from "../../support/objects/ledger-object.ts";
+import type { LedgerObject } from "../../support/objects/ledger-object.ts";
 
 const inputSchema = z.object({ order: z.string() });
 const options = { toolCallId: "call", messages: [], context: undefined };
@@ -27,10 +27,8 @@ const options = { toolCallId: "call", messages: [], context: undefined };
 async function inTurn(
   execute: (step: ToolStep, idempotencyKey: string) => Promise<unknown>,
   check: (call: (isAgain?: boolean) => Promise<unknown>, rows: () => number) => Promise<void>,
-  limits: object = {},
 ): Promise<void> {
   const stub = givenLedger();
-  ledgerOptions.set(stub.name ?? "", limits);
   let checked: PromiseSettledResult<void> | undefined;
   await playing(stub, "s", async (turn, object) => {
     const ref = turn.begin();
@@ -143,31 +141,31 @@ describe("a call of a durable tool", () => {
     );
   });
 
-  it("has at most maxToolSteps steps", () =>
+  it("has at most 100 steps", () =>
     inTurn(
       async (step) => {
-        for (const name of ["a", "b", "c"]) await step.do(name, () => name);
+        for (let n = 0; n <= 100; n++) await step.do(`step ${n}`, () => n);
       },
       async (call, rows) => {
-        await expect(call()).rejects.toMatchObject({ name: "ToolStepLimitError", maxToolSteps: 2 });
-        expect(rows()).toBe(2);
+        await expect(call()).rejects.toMatchObject({ name: "ToolStepLimitError" });
+        expect(rows()).toBe(100);
       },
-      { maxToolSteps: 2 },
     ));
 
-  it("counts steps that run at the same time against maxToolSteps", () => {
+  it("counts steps that run at the same time", () => {
     let ran = 0;
     return inTurn(
       async (step) => {
-        const all = ["a", "b", "c"].map((name) => step.do(name, async () => ran++));
-        const ends = await Promise.allSettled(all);
-        return ends.map((end) => (end.status === "rejected" ? end.reason.name : end.status));
+        const names = Array.from({ length: 101 }, (_, n) => `step ${n}`);
+        const ends = await Promise.allSettled(
+          names.map((name) => step.do(name, async () => ran++)),
+        );
+        return ends.flatMap((end) => (end.status === "rejected" ? end.reason.name : []));
       },
       async (call, rows) => {
-        expect(await call()).toEqual(["fulfilled", "fulfilled", "ToolStepLimitError"]);
-        expect([ran, rows()]).toEqual([2, 2]);
+        expect(await call()).toEqual(["ToolStepLimitError"]);
+        expect([ran, rows()]).toEqual([100, 100]);
       },
-      { maxToolSteps: 2 },
     );
   });
 

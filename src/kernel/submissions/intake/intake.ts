@@ -102,13 +102,13 @@ function takeMessages(
 
 /** Replaces the pending submission with the same debounce key. All destinations of both are notified of its end. */
 function debounce(ledger: Ledger, submission: NewSubmission): Submission | undefined {
-  const { store, clock, limits } = ledger;
+  const { store, clock } = ledger;
   const { debounceKey, notBefore = clock.now(), notify = [] } = submission;
   const waiting = debounceKey === undefined ? undefined : store.open.debouncing(debounceKey);
   if (!waiting) return undefined;
   const all = new Map([...waiting.notify, ...notify].map((to) => [JSON.stringify(to), to]));
   const latest = { ...submission, notify: [...all.values()] };
-  checkSize(latest, limits.maxPayloadBytes);
+  checkSize(latest);
   return store.replaceDebounced(waiting.seq, latest, notBefore);
 }
 

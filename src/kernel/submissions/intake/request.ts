@@ -25,6 +25,7 @@ import type { Destination, Outbox } from "../../outbox/index.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
 import type { StoredLimits } from "../gate.ts";
 import type { Ledger } from "../ledger.ts";
+import { PAYLOAD_BYTES } from "../options.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, type NewSubmission, poolOf } from "../store/rows.ts";
 import type {
   AnswerSpec,
@@ -122,7 +123,7 @@ export function prepare(
   messages: UIMessage[],
   asked: InternalSubmitOptions,
 ): NewSubmission {
-  const { store, limits, clock, outbox } = ledger;
+  const { store, clock, outbox } = ledger;
   const given = storedOptions(asked);
   checkAnswer(given.answer);
   checkMessages(messages);
@@ -134,7 +135,7 @@ export function prepare(
   const json = textOf("messages", messages);
   const submissionId = options.submissionId ?? store.newId();
   const notify = allDestinations(given, submissionId, outbox);
-  checkSize({ messages: json, metadata, answer, notify }, limits.maxPayloadBytes);
+  checkSize({ messages: json, metadata, answer, notify });
   return {
     submissionId,
     isGenerated: options.submissionId === undefined,
@@ -321,12 +322,12 @@ function checkTogether(options: Read, thread: string): void {
 /** @throws InvalidSubmissionError for more than `maxBytes`, because all of it is stored in one row */
 export function checkSize(
   submission: Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">,
-  maxBytes: number,
 ): void {
   const { messages, metadata, answer, notify } = submission;
   const rest = textOf("metadata", [metadata, answer, notify]);
   const refuse = (message: string) => invalidSubmission("messages", message);
-  checkBytes("messages with metadata and destinations", messages + rest, { maxBytes, refuse });
+  const limit = { maxBytes: PAYLOAD_BYTES, refuse };
+  checkBytes("messages with metadata and destinations", messages + rest, limit);
 }
 
 function checkMessages(messages: unknown): void {

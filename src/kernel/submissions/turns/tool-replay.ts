@@ -6,7 +6,7 @@
 import type { Failure } from "../../../core/failures.ts";
 import { stableJson } from "../../../core/json.ts";
 import { digest } from "../../../core/text.ts";
-import { ToolCallLimitError, ToolStepLimitError } from "../errors.ts";
+import { MAX_TOOL_STEPS, ToolCallLimitError, ToolStepLimitError } from "../errors.ts";
 import {
   type AttemptRef,
   type CallEnd,
@@ -113,7 +113,7 @@ export class ToolReplay implements ToolCalls {
   }
 
   #steps(ordinal: number, idempotencyKey: string): CallSteps {
-    const { store, limits, runningSteps } = this.ledger;
+    const { store, runningSteps } = this.ledger;
     const { seq } = this.ref;
     let count = store.toolCalls.steps(seq, ordinal);
     const find = (name: string) => {
@@ -121,8 +121,7 @@ export class ToolReplay implements ToolCalls {
       this.heartbeat();
       const found = store.toolCalls.step(seq, ordinal, name);
       // Counted before they run: steps that run at the same time have no rows yet.
-      if (!found && ++count > limits.maxToolSteps)
-        throw new ToolStepLimitError(limits.maxToolSteps);
+      if (!found && ++count > MAX_TOOL_STEPS) throw new ToolStepLimitError();
       return found;
     };
     const recorded = async (name: string, work: () => Promise<string | null>) => {
