@@ -27,7 +27,6 @@ const library = defineConfig({
     agent: "src/hosts/agent/index.ts",
     chat: "src/hosts/chat/index.ts",
     object: "src/hosts/object/index.ts",
-    harness: "src/hosts/harness/index.ts",
     workflow: "src/workflow/index.ts",
     streams: "src/streams/index.ts",
     "agent-tools": "src/agent-tools/index.ts",

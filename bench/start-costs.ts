@@ -9,12 +9,11 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 150,
+    kB: 149,
   },
   "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 93 },
-  "perdure/object": { files: ["hosts/object/index.ts"], kB: 96 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 99 },
-  "perdure/harness": { files: ["hosts/harness/index.ts"], kB: 89 },
+  "perdure/object": { files: ["hosts/object/index.ts"], kB: 95 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 98 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 19 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 
@@ -29,7 +28,7 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
   followers: { file: "streams/index.ts", kB: 4 },
   codemode: { file: "codemode/index.ts", kB: 4 },
   agentTools: { file: "agent-tools/index.ts", kB: 4 },
-  limits: { file: "limits/index.ts", kB: 22 },
+  limits: { file: "limits/index.ts", kB: 21 },
   deployments: { file: "deploy/index.ts", kB: 9 },
 };
 

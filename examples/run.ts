@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { runChat } from "./chat/run.ts";
 import { runDurableTool } from "./durable-tool/run.ts";
-import { runHarness } from "./harness/run.ts";
 import { runLimits } from "./limits/run.ts";
 import { runOrders } from "./orders/run.ts";
 import { runReport } from "./reports/run.ts";
@@ -20,7 +19,6 @@ const FOLDERS = {
   chat: { name: "chat", run: runChat },
   reports: { name: "report", run: runReport },
   "durable-tool": { name: "durable-tool", run: runDurableTool },
-  harness: { name: "harness", run: runHarness },
   limits: { name: "limits", run: runLimits },
 } as const;
 const EXAMPLES = [

@@ -64,9 +64,9 @@ const FAULTS: readonly Fault[] = [
     edits: [
       {
         file: STORE,
-        find: "SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL,\n         is_unrecorded",
+        find: "SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL",
         replace:
-          "SET status = 'running', attempts = MAX(attempts, 1), started_at = ?, due_at = NULL, debounce_key = NULL,\n         is_unrecorded",
+          "SET status = 'running', attempts = MAX(attempts, 1), started_at = ?, due_at = NULL, debounce_key = NULL",
       },
     ],
     file: OBJECT,

@@ -21,7 +21,6 @@ declare namespace Cloudflare {
     >;
     LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
     LimitedAgent: DurableObjectNamespace<import("./limits/limited-agent.ts").LimitedAgent>;
-    LimitedHarness: DurableObjectNamespace<import("./limits/limited-harness.ts").LimitedHarness>;
     LimitedObject: DurableObjectNamespace<
       import("./support/objects/limited-object.ts").LimitedObject
     >;
@@ -50,10 +49,6 @@ declare namespace Cloudflare {
     PlainChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").PlainChat>;
     VariantChat: DurableObjectNamespace<import("./hosts/chat/chat-app.ts").VariantChat>;
     ChatHost: DurableObjectNamespace<import("./contract/hosts/chat-host.ts").ChatHost>;
-    HarnessHost: DurableObjectNamespace<import("./contract/hosts/harness-host.ts").HarnessHost>;
-    ThinkHarnessHost: DurableObjectNamespace<
-      import("./contract/hosts/harness-host.ts").ThinkHarnessHost
-    >;
     ThinkHost: DurableObjectNamespace<import("./contract/hosts/think-host.ts").ThinkHost>;
     ObjectHost: DurableObjectNamespace<import("./contract/hosts/object-host.ts").ObjectHost>;
     AttackedObject: DurableObjectNamespace<

@@ -33,8 +33,8 @@ const PROJECTS = {
   ],
   /** Behaviour by public names, on every host: `npm run test:acceptance`. */
   acceptance: ["test/acceptance/**/*.test.ts"],
-  /** Costs, storage and features of every host, and the harness: `npm run test:contract`. */
-  contract: ["test/contract/**/*.test.ts", "test/hosts/{chat,harness}/*.test.ts"],
+  /** Costs, storage and features of every host: `npm run test:contract`. */
+  contract: ["test/contract/**/*.test.ts", "test/hosts/chat/*.test.ts"],
   /** What needs Think. */
   think: [
     "test/hosts/think/**/*.test.ts",

@@ -18,7 +18,6 @@ import * as deploy from "../src/deploy/index.ts";
 import type { ToolStep } from "../src/hosts/agent/index.ts";
 import * as agent from "../src/hosts/agent/index.ts";
 import type { DurableChatAgent } from "../src/hosts/chat/index.ts";
-import type { DurableHarness } from "../src/hosts/harness/index.ts";
 import * as object from "../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../src/hosts/public.ts";
 import * as think from "../src/hosts/think/index.ts";
@@ -331,7 +330,6 @@ it("props of an agent are any object, such as an interface", () => {
   expectTypeOf<On<DurableThink<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
   expectTypeOf<On<agent.DurableAgent<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
   expectTypeOf<On<DurableChatAgent<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
-  expectTypeOf<On<DurableHarness<Cloudflare.Env, unknown, Login>>>().toEqualTypeOf<true>();
 });
 
 it("options catch mistakes where they are written", () => {
@@ -387,8 +385,6 @@ const INTERNAL: Readonly<Record<string, string>> = {
   NoAnswerError: "a check before a deploy lists its text",
   HttpError: "the operator API answers with its text",
   NotFoundError: "a tool of the MCP server answers with its text",
-  HarnessOperationError: "exported by perdure/harness, which loads the harnesses of the SDK",
-  ResetTimeoutError: "exported by perdure/harness, in the same way",
   HeldError: "the platform gets its text, which the sender's server may log",
   IncompleteReplyError: "ends a submission, whose errorName it is",
   InvalidModelResponseError: "ends a submission, in the same way",

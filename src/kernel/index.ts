@@ -22,5 +22,5 @@ export {
   type TurnOptions,
 } from "./kernel.ts";
 export { MOST_REPLY, ReplyChunks } from "./reply-chunks.ts";
-export type { ReplyWatcher, WatchedTurn, Watcher, Watchers } from "./watchers.ts";
+export type { ReplyWatcher, Watcher, Watchers } from "./watchers.ts";
 export type { RunWorkflow } from "./workflows.ts";

@@ -12,18 +12,15 @@ export type ReplyWatcher = {
   end(): void;
 };
 
-/** A turn whose reply is watched. */
-export type WatchedTurn = Pick<Turn, "submissionId" | "thread" | "isGivenUp">;
-
 export type Watcher = {
   /** The status of a submission has changed. */
   status?(submission: SubmissionInspection): void;
+  /** An attempt of a side turn begins to write its reply. */
+  reply?(turn: Turn, attempt: number): ReplyWatcher | undefined;
   /**
-   * An attempt of a side turn begins to write its reply.
+   * Reports a turn of a chat, whose own clients get the reply from the SDK.
    * @param base the message that the reply continues
    */
-  reply?(turn: WatchedTurn, attempt: number, base?: UIMessage): ReplyWatcher | undefined;
-  /** Reports a turn of a chat, whose own clients get the reply from the SDK. */
   chatReply?(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher;
   /** An approval was opened, decided, expired or cancelled. */
   approval?(approval: Approval): void;
@@ -40,8 +37,8 @@ export class Watchers {
     for (const watcher of this.#all) watcher.status?.(submission);
   }
 
-  reply(turn: WatchedTurn, attempt: number, base?: UIMessage): ReplyWatcher {
-    return together(this.#all.map((watcher) => watcher.reply?.(turn, attempt, base)));
+  reply(turn: Turn, attempt: number): ReplyWatcher {
+    return together(this.#all.map((watcher) => watcher.reply?.(turn, attempt)));
   }
 
   chatReply(submissionId: string, attempt: number, base?: UIMessage): ReplyWatcher {

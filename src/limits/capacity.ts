@@ -200,18 +200,8 @@ export class Capacity {
     const { retryAfterMs: waitMs } = error;
     if (desk.limit.whenUnreachable === "wait")
       return { outcome: "wait", waitMs, why: "unreachable" };
-    return this.#overdraw(need);
-  }
-
-  #overdraw(need: Need): Held {
-    const desk = this.#deskOf(need);
     const since = this.uses.clock.now();
     return this.#hold({ desk, need, taken: desk.leases.overdraw(since), since });
-  }
-
-  /** Reports what was used without a reservation. */
-  charge(need: Need): void {
-    this.settle(this.#overdraw(need), need.amounts);
   }
 
   #noticed(desk: Desk, notices: readonly Notice[] = []): void {

@@ -16,7 +16,7 @@ import type { Tokens } from "./calls/estimates.ts";
 import { ModelCalls } from "./calls/model.ts";
 import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
 import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
-import { costOf, mostCostOf, type PricedTokens } from "./declared/prices.ts";
+import { mostCostOf } from "./declared/prices.ts";
 import { ruleOf } from "./declared/rates.ts";
 import type { Amounts } from "./keeper/protocol.ts";
 import { type OwnLimits, readOwnLimits } from "./options.ts";
@@ -27,7 +27,6 @@ import {
   clamped,
   type DeniedNeed,
   ownLimitOf,
-  tokensFor,
   verdictOf,
   type Work,
   workLimitOf,
@@ -73,8 +72,6 @@ export type GateUses = {
   readonly onWaiting: (seq: number, until: number | undefined) => void;
   /** A model call of a turn is sent after a wait in memory. */
   readonly onWaited: (seq: number, waited: WaitedFor) => void;
-  /** Whether the host's model calls are not seen: a turn counts as one request. */
-  readonly countsTurns: boolean;
 };
 
 export class LimitGate implements Gate {
@@ -163,8 +160,7 @@ export class LimitGate implements Gate {
     work.waits = [];
     for (const held of work.held.values()) {
       const { shown, declared } = held.need.limit;
-      const isCounted = declared ? this.uses.countsTurns : shown === "rate";
-      if (isCounted) this.#end(work, held, { requests: 1 });
+      if (!declared && shown === "rate") this.#end(work, held, { requests: 1 });
     }
   }
 
@@ -246,18 +242,6 @@ export class LimitGate implements Gate {
       else work.held.set(need.limit.name, answer);
     });
     asked.catch((error) => console.error("[perdure] A slot could not be taken again:", error));
-  }
-
-  /** A harness has reported what a turn has used. */
-  charge(seq: number, tokens: PricedTokens, model: unknown): void {
-    const work = this.#running(seq);
-    const name = typeof model === "string" ? model : undefined;
-    const nanodollars = name && costOf(this.uses.settings.prices, name, tokens);
-    if (nanodollars) work.cost = (work.cost ?? 0) + nanodollars;
-    for (const need of this.#needsOf(work, name, { tokens: 1, nanodollars: 1 })) {
-      const used = { tokens: tokensFor(need.limit, name, tokens), nanodollars: nanodollars || 0 };
-      this.uses.capacity.charge({ ...need, amounts: amountsFor(need.limit.rules, used) });
-    }
   }
 
   takeCost(seq: number): number | undefined {
@@ -342,11 +326,14 @@ export class LimitGate implements Gate {
     const tokens = this.#last?.tokens ?? first;
     const cost = model === undefined ? undefined : mostCostOf(settings.prices, model, tokens);
     // Of a model that is not known, any money that is left will do.
-    const guess = this.uses.countsTurns
-      ? { requests: 1, tokens: 1, nanodollars: 1 }
-      : { requests: 1, tokens: tokens.input + tokens.output, nanodollars: cost || 1, slots: 1 };
+    const guess = {
+      requests: 1,
+      tokens: tokens.input + tokens.output,
+      nanodollars: cost || 1,
+      slots: 1,
+    };
     const ofModels = this.#needsOf(work, model, guess).filter(({ limit, waitedMs }) => {
-      if (this.uses.countsTurns || !limit.declared?.isOfModels) return true;
+      if (!limit.declared?.isOfModels) return true;
       // Which model the turn calls is a guess: what ends the turn is decided at its call.
       const isKnown = model !== undefined || submission.waitingFor?.limit === limit.name;
       if (!isKnown) work.isUnasked = true;

@@ -23,7 +23,6 @@ import { LimitGate } from "./gate.ts";
 import { Keepers } from "./keepers.ts";
 import { checkNotify, Notices } from "./notices.ts";
 import { limitsHealth, unkeyedLimits } from "./operated/health.ts";
-import { usageWatcher } from "./reported.ts";
 
 /** One for all objects of the isolate, because sub-agents share the leases of their root. */
 const clock = monotonic(systemClock);
@@ -57,13 +56,12 @@ export function limits<const Limits extends readonly Limit[]>(
 }
 
 function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
-  const { agent, object, env, outbox, submissions, watchers, onProblem } = kernel;
+  const { agent, object, env, outbox, submissions, onProblem } = kernel;
   checkNotify(settings, outbox);
   const keepers = new Keepers(env, settings.keeper, clock);
   const className = object.constructor.name;
   const subject = { agent: agent.name, className };
   const { ledger, turns } = submissions;
-  const countsTurns = ledger.host.hasOwnTools === true;
   const report = (problem: Problem) => reportProblem(onProblem, problem, ledger.loop.inHostContext);
   const notices = new Notices(settings, outbox, report, subject);
   const agentId = agent.ctx.id.toString();
@@ -94,10 +92,8 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
       if (found?.status !== "running") return;
       turns.cancel(found, failureOf(new SubmissionReplacedError(key)));
     },
-    countsTurns,
   });
   installGate(submissions, gate);
-  if (countsTurns) watchers.add(usageWatcher(submissions, gate));
   const kept = settings.limits.filter(({ rules }) => Object.keys(rules).length > 0);
   const controls = new LimitControls(kept, keepers, clock);
   const health = (now: number) => {

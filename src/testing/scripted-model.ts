@@ -236,10 +236,8 @@ function* textParts(id: string, text: string): Generator<Part> {
 
 /** The text of the reply: the answer, if it is requested as JSON. */
 function replyOf(script: Script, { prompt }: CallOptions, answer: () => unknown): string {
-  const isJson = prompt.some(({ role, content }) =>
-    role === "system"
-      ? content.includes("JSON Schema")
-      : content.some((part) => isInstruction(textOf(part))),
+  const isJson = prompt.some(
+    ({ role, content }) => role === "system" && content.includes("JSON Schema"),
   );
   const given = isJson ? answer() : undefined;
   if (given === undefined) return script.text ?? "done";
@@ -287,18 +285,9 @@ function stepsSince(prompt: CallOptions["prompt"]): number {
 
 function lastUserText({ prompt }: CallOptions): string {
   const said = prompt.flatMap(({ role, content }) =>
-    role === "user"
-      ? content
-          .map((part) => (part.type === "text" && !isInstruction(part.text) ? part.text : ""))
-          .join("")
-      : [],
+    role === "user" ? content.map((part) => (part.type === "text" ? part.text : "")).join("") : [],
   );
   return said.findLast((text) => !isFollowUp(text)) ?? "";
-}
-
-/** Whether a part of a user message is what a harness is told about the form of its answer. */
-function isInstruction(text: string): boolean {
-  return text.startsWith("When you have what you need, finish with a reply that is a single JSON");
 }
 
 /** Whether a user message is a follow-up that Perdure or Think adds after an interrupted attempt or a refused answer. */

@@ -3,7 +3,6 @@
 import type { Connection } from "agents";
 import { DurableAgent, type Problem, type SubmissionInspection } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
-import { DurableHarness } from "perdure/harness";
 import { type Approval, DurableThink } from "perdure/think";
 
 export class ThinkApp extends DurableThink<Cloudflare.Env> {
@@ -34,14 +33,11 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env> {
   protected override onDeadLetter() {
     return this.clearMessages();
   }
-  override async destroy() {
-    await super.destroy();
-  }
-}
-
-export class HarnessApp extends DurableHarness<Cloudflare.Env> {
   protected override onApproval({ approvalId }: Approval) {
     this.broadcast(approvalId);
+  }
+  override async destroy() {
+    await super.destroy();
   }
 }
 

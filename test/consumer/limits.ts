@@ -4,7 +4,6 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
-import { DurableHarness } from "perdure/harness";
 import { limit, limits } from "perdure/limits";
 import { type DurableVerbs, durable } from "perdure/object";
 import { capabilitiesOf, DurableThink } from "perdure/think";
@@ -51,10 +50,6 @@ export class AgentApp extends DurableAgent<Cloudflare.Env> {
 }
 
 export class ChatApp extends DurableChatAgent<Cloudflare.Env> {
-  static override readonly features = [accounts];
-}
-
-export class HarnessApp extends DurableHarness<Cloudflare.Env> {
   static override readonly features = [accounts];
 }
 

@@ -4,7 +4,6 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { DurableAgent } from "perdure/agent";
 import { DurableChatAgent } from "perdure/chat";
-import { DurableHarness } from "perdure/harness";
 import { type DurableVerbs, durable } from "perdure/object";
 import { defineScheduledTasks, schedules } from "perdure/scheduler";
 import { DurableThink, defineScheduledTasks as defineThinkTasks } from "perdure/think";
@@ -54,13 +53,6 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env> {
       () => this.name,
       async () => "news",
     );
-  }
-}
-
-export class HarnessApp extends DurableHarness<Cloudflare.Env> {
-  static override readonly features = [schedules()];
-  override getScheduledTasks() {
-    return defineScheduledTasks({ made: { schedule: "every hour", prompt: () => this.name } });
   }
 }
 

@@ -20,18 +20,6 @@ const HOSTS = [
   { title: "perdure/agent", binding: "AgentHost", rows: [4, 6], statements: [11, 19, 36] },
   { title: "perdure/chat", binding: "ChatHost", rows: [4, 30], statements: [11, 110, 36] },
   { title: "perdure/object", binding: "ObjectHost", rows: [4, 6], statements: [11, 19, 37] },
-  {
-    title: "perdure/harness with AiSdkHarness",
-    binding: "HarnessHost",
-    rows: [7, 7],
-    statements: [36, 34, 61],
-  },
-  {
-    title: "perdure/harness with ThinkHarness",
-    binding: "ThinkHarnessHost",
-    rows: [34, 28],
-    statements: [107, 99, 132],
-  },
 ];
 
 const counts = new Map<string, Count & { steps: number | undefined }>();

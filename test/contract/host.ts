@@ -1,26 +1,13 @@
 /** An agent on a host, by verbs that reconnect after a crash. */
 
-import { runInDurableObject } from "cloudflare:test";
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
 import type { HostAgent } from "../../src/kernel/host-agent.ts";
 import type { Count } from "../../src/testing/index.ts";
 import { counted, until } from "../support/given.ts";
 
 /** Verbs that every host has. */
-export type Verbs = Pick<
-  AgentVerbs,
-  | "cancelSubmission"
-  | "clearThread"
-  | "inspectSubmission"
-  | "listSubmissions"
-  | "retrySubmission"
-  | "runWorkflow"
-  | "submitMessages"
-  | "threadMessages"
-> &
-  Pick<HostAgent, "getWorkflow" | "restartWorkflow"> & {
-    clearMessages(): Promise<void>;
-  };
+export type Verbs = Pick<AgentVerbs, "inspectSubmission" | "runWorkflow" | "submitMessages"> &
+  Pick<HostAgent, "getWorkflow" | "restartWorkflow">;
 
 export type Host = {
   /** The class of the object. */
@@ -47,11 +34,6 @@ export class Given {
     return this.host.objects.getByName(this.name) as unknown as DurableObjectStub;
   }
 
-  /** The object crashes. What it has committed stays. */
-  async crash(): Promise<void> {
-    await runInDurableObject(this.root, (_, ctx) => ctx.abort("crash")).catch(() => {});
-  }
-
   /** Counts what `work`, and everything that it started, does to the object's storage. */
   counted(work: () => Promise<unknown>): Promise<Count> {
     return counted(this.root, work);
@@ -62,15 +44,6 @@ export class Given {
       const found = await (await this.verbs()).inspectSubmission(submissionId).catch(() => null);
       return found?.status !== "pending" && found?.status !== "running" && found;
     });
-  }
-
-  /** The texts of a thread, as `role: text`. */
-  async texts(thread = "main"): Promise<string[]> {
-    const messages = await (await this.verbs()).threadMessages(thread);
-    return messages.map(
-      ({ role, parts }) =>
-        `${role}: ${parts.map((part) => (part.type === "text" ? part.text : "")).join("")}`,
-    );
   }
 
   /** The output of a workflow, once it has ended. */

@@ -43,7 +43,6 @@ it.each([
 
 it.each([
   ["DurableChatAgent", env.ChatHost],
-  ["DurableHarness", env.HarnessHost],
   ["durable()", env.ObjectHost],
 ])("%s knows the tools of a turn alone, and lacks none", async (_, namespace) => {
   expect(await inHost(namespace, toolsOf)).toBeUndefined();
@@ -54,7 +53,6 @@ it.each([
   ["DurableAgent", env.AgentHost],
   ["DurableThink", env.ThinkHost],
   ["DurableChatAgent", env.ChatHost],
-  ["DurableHarness", env.HarnessHost],
   ["durable()", env.ObjectHost],
 ])(
   "%s knows its own methods, and lacks a renamed one and an undeclared task",

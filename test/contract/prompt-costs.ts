@@ -17,8 +17,6 @@ export const PROMPT_COSTS: Readonly<Record<string, PromptCost>> = {
   "perdure/object": { rowsWritten: 15, rowsRead: 43, setAlarms: 2, steps: 2 },
   "perdure/think": { rowsWritten: 18, rowsRead: 44, setAlarms: 2, steps: 2 },
   "perdure/chat": { rowsWritten: 18, rowsRead: 43, setAlarms: 2, steps: 2 },
-  "perdure/harness with AiSdkHarness": { rowsWritten: 21, rowsRead: 85, setAlarms: 6, steps: 2 },
-  "perdure/harness with ThinkHarness": { rowsWritten: 48, rowsRead: 174, setAlarms: 7, steps: 2 },
 };
 
 /** In the conversation, started by `runWorkflow()` of `agents`. */

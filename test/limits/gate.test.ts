@@ -338,18 +338,6 @@ describe("a turn", () => {
   });
 });
 
-describe("a host whose model calls are not seen", () => {
-  it("counts each turn as one request", async () => {
-    const { gate, keepers } = givenGate({ limits: [one("10 per hour")] }, undefined, {
-      countsTurns: true,
-    });
-    await decided(gate, submission(1));
-    gate.released(1);
-    await pass(6_000);
-    expect(keepers.bookOf("one").inspect([""])[0]?.used.requests).toBe(1);
-  });
-});
-
 describe("a concurrency key", () => {
   it("is held while the turn runs, renewed, and free at its end, across agents", async () => {
     const { gate, keepers } = givenGate();

@@ -87,7 +87,6 @@ export type Settings = {
 let agents = 0;
 
 type More = {
-  readonly countsTurns?: boolean;
   readonly maxKeys?: number;
   /** Another agent whose sub-agent it is. */
   readonly root?: string;
@@ -113,7 +112,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
   const waitings: [seq: number, until: number | undefined][] = [];
   const background = new Set<Promise<unknown>>();
   const agentId = `agent-${++agents}`;
-  const { maxKeys, countsTurns = false, rows = new Map<number, Submission>() } = more;
+  const { maxKeys, rows = new Map<number, Submission>() } = more;
   const { root = agentId } = more;
   const capacity = new Capacity({
     ...{ keepers, clock, root: () => root, ...(maxKeys && { maxKeys }) },
@@ -125,7 +124,7 @@ export function realGate(settings: Settings = {}, keepers = new MemoryKeepers(),
   });
   const read = readLimits({ maxOutputTokens: 100, ...settings });
   const gate = new LimitGate({
-    ...{ settings: read, capacity, clock, agentId, countsTurns },
+    ...{ settings: read, capacity, clock, agentId },
     subject: { agent: agentId, className: "Agent" },
     load: (seq) => rows.get(seq),
     heartbeat: () => {},

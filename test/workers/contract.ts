@@ -3,10 +3,6 @@
 import { crashable } from "../../src/testing/index.ts";
 import { AgentHost as Agent } from "../contract/hosts/agent-host.ts";
 import { ChatHost as Chat } from "../contract/hosts/chat-host.ts";
-import {
-  HarnessHost as Harness,
-  ThinkHarnessHost as ThinkHarness,
-} from "../contract/hosts/harness-host.ts";
 import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
@@ -26,9 +22,7 @@ export const ChatApp = crashable(App);
 export const PlainChat = crashable(WithoutDurable);
 export const AgentHost = crashable(Agent);
 export const ChatHost = crashable(Chat);
-export const HarnessHost = crashable(Harness);
 export const ObjectHost = crashable(Plain);
-export const ThinkHarnessHost = crashable(ThinkHarness);
 export const ThinkHost = crashable(Think);
 
 export default { fetch: () => new Response("The test worker has no page", { status: 404 }) };

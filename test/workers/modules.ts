@@ -17,7 +17,6 @@ export { SdkObject } from "../hosts/sdk/sdk-object.ts";
 export { OutboxAgent } from "../kernel/outbox/outbox-agent.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "../kernel/outbox/recipients.ts";
 export { LimitedAgent } from "../limits/limited-agent.ts";
-export { LimitedHarness } from "../limits/limited-harness.ts";
 export { AlertsAgent } from "../operator/alerts/alerts-agent.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
 export { LimitedObject } from "../support/objects/limited-object.ts";

@@ -18,7 +18,7 @@ export type Declaring = Pick<Kernel, "object" | "submissions">;
 
 /**
  * The tools of `getTools()`, which `DurableThink` and `DurableAgent` have. Undefined for a host that knows the tools of a turn alone:
- * a chat, a harness and a plain object. Tools of MCP servers, of the workspace and of `beforeTurn()` are not among them.
+ * a chat and a plain object. Tools of MCP servers, of the workspace and of `beforeTurn()` are not among them.
  *
  * @throws what `getTools()` throws, TimeoutError
  */

@@ -143,32 +143,11 @@ export abstract class AgentHooks extends AgentVerbs {
   protected onApproval(_approval: Approval): void | Promise<void> {}
 }
 
-/** Those that Think has itself. */
-export abstract class TaskHooks extends AgentHooks {
-  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
-  getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
-    return {};
-  }
-
-  /** The time zone of schedules that name none. Override it. @default none: a clock time without a zone is an invalid task */
-  getDefaultTimezone(): string | undefined | Promise<string | undefined> {
-    return undefined;
-  }
-
-  /** Whether sub-agents of this class run scheduled tasks of their own. Override it. @default "root" */
-  getScheduledTasksScope(): "root" | "all" | Promise<"root" | "all"> {
-    return "root";
-  }
-
-  /** Deletes the agent's own conversation, and ends its running and pending turns. */
-  async clearMessages(): Promise<void> {
-    const { submissions, threads } = this[CAPABILITIES];
-    await submissions.clearMain(() => threads.clear("main"));
-  }
-}
-
-/** Those of an agent whose turns the AI SDK runs. In a DurableChatAgent they are for the turns of other threads than `"main"`. */
-export abstract class ModelHooks extends TaskHooks {
+/**
+ * Hooks that Think has itself. The model, instructions and tools of a DurableChatAgent are for the turns of other threads than
+ * `"main"`.
+ */
+export abstract class ModelHooks extends AgentHooks {
   /**
    * The model of the agent's turns. Override it. A DurableChatAgent calls it for turns of other threads than `"main"`.
    * @param id the model that a submission or a prompt asks for by `models`; undefined for the agent's own
@@ -192,6 +171,27 @@ export abstract class ModelHooks extends TaskHooks {
 
   /** Called once per attempt of the same turns, before the model is asked: returns settings for this turn. Override it. */
   beforeTurn(_turn: TurnStart): TurnOverrides | undefined | void | Promise<TurnOverrides | void> {}
+
+  /** The tasks that recur, for a class that installs `schedules()` of `perdure/scheduler`. Override it. */
+  getScheduledTasks(): ScheduledTasks | Promise<ScheduledTasks> {
+    return {};
+  }
+
+  /** The time zone of schedules that name none. Override it. @default none: a clock time without a zone is an invalid task */
+  getDefaultTimezone(): string | undefined | Promise<string | undefined> {
+    return undefined;
+  }
+
+  /** Whether sub-agents of this class run scheduled tasks of their own. Override it. @default "root" */
+  getScheduledTasksScope(): "root" | "all" | Promise<"root" | "all"> {
+    return "root";
+  }
+
+  /** Deletes the agent's own conversation, and ends its running and pending turns. */
+  async clearMessages(): Promise<void> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.clearMain(() => threads.clear("main"));
+  }
 }
 
 /** The turns of an agent with these hooks. */

@@ -1,7 +1,7 @@
 /** Sends submissions, replies and approvals to the connected clients of an agent. */
 
 import type { Agent, Connection } from "agents";
-import type { UIMessage, UIMessageChunk } from "ai";
+import type { UIMessageChunk } from "ai";
 import { MOST_REPLY, ReplyChunks, type ReplyWatcher, type Watcher } from "../../kernel/index.ts";
 import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
 import type { Turn } from "../../kernel/submissions/internal.ts";
@@ -65,13 +65,9 @@ export class SubmissionClients implements Watcher {
     });
   }
 
-  /** Undefined if no client may see it. Chunks that continue a message are no reply of their own: clients are not sent them. */
-  reply(
-    turn: Pick<Turn, "submissionId" | "isGivenUp">,
-    attempt: number,
-    base?: UIMessage,
-  ): ReplyWatcher | undefined {
-    return this.isChosen() && !base ? streamTo(this, turn, attempt) : undefined;
+  /** Undefined if no client may see it. */
+  reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
+    return this.isChosen() ? streamTo(this, turn, attempt) : undefined;
   }
 
   /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */

@@ -72,7 +72,7 @@ export function askedSettings<Config extends TurnSettings>(
   };
   if (!schema) return asked;
   if (how !== "json") return withTool(ctx, asked, schema, answer);
-  return instructed(ctx, asked, jsonInstructions(schema)) as unknown as Config;
+  return instructed(ctx, asked, `${JSON_ONLY}\n\n${JSON.stringify(schema)}`) as unknown as Config;
 }
 
 /** Keeps a single step from switching the answer off, and makes the last step give it. */
@@ -102,11 +102,6 @@ function instructed(
   more: string,
 ): TurnSettings {
   return { ...config, instructions: [instructions, more].filter(Boolean).join("\n\n") };
-}
-
-/** What asks the model for an answer as a text. */
-export function jsonInstructions(schema: object): string {
-  return `${JSON_ONLY}\n\n${JSON.stringify(schema)}`;
 }
 
 const JSON_ONLY =

@@ -1,4 +1,4 @@
-/** What the turns of every host have in common, and a host whose turns all run by the AI SDK, in the main conversation as in other threads. */
+/** Base of every host: runs turns by the AI SDK, in the main conversation as in other threads. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { getCurrentAgent } from "agents";
@@ -35,50 +35,6 @@ export type HostParts = {
   readonly hasStatusHook: () => boolean;
 };
 
-type Common =
-  | "run"
-  | "onStatus"
-  | "hasStatusHook"
-  | "isInHostContext"
-  | "isInsideTurn"
-  | "submissionOf";
-
-/** Who hears of a status, and whether the caller runs inside a turn. */
-export abstract class HostBase implements Pick<TurnHost, Common> {
-  /** Of the turns that Perdure itself runs. */
-  protected readonly scope = new TurnScope();
-
-  constructor(protected readonly parts: HostParts) {}
-
-  protected abstract runTurn(turn: Turn): Promise<TurnEnd>;
-
-  run(turn: Turn): Promise<TurnEnd> {
-    return this.scope.run(turn, () => this.runTurn(turn));
-  }
-
-  async onStatus(submission: SubmissionInspection): Promise<void> {
-    this.parts.watchers.status(submission);
-    await this.parts.hooks.onSubmissionStatus(submission);
-  }
-
-  hasStatusHook(): boolean {
-    return this.parts.hasStatusHook();
-  }
-
-  isInHostContext(): boolean {
-    return getCurrentAgent().agent === this.parts.object;
-  }
-
-  isInsideTurn(): boolean {
-    return this.scope.submissionId !== undefined;
-  }
-
-  /** A turn has its submission's id. */
-  submissionOf(requestId: string): string | undefined {
-    return requestId;
-  }
-}
-
 type Scope = { readonly submissionId: string; isOver: boolean };
 
 /** The turn that the caller runs in. Code that a turn leaves running after its end is outside of it. */
@@ -110,21 +66,19 @@ export type SdkHostOptions = {
 };
 
 /** All turns run by the AI SDK. */
-export class SdkHost<Ledger extends Submissions = Submissions>
-  extends HostBase
-  implements TurnHost
-{
+export class SdkHost<Ledger extends Submissions = Submissions> implements TurnHost {
   readonly submissions: Ledger;
   readonly #check: SdkHostOptions["check"];
   protected readonly turns: SdkTurns;
+  /** Of the turns that Perdure itself runs. */
+  protected readonly scope = new TurnScope();
 
   constructor(
-    parts: HostParts,
+    protected readonly parts: HostParts,
     { source, sessions, check }: SdkHostOptions,
     makeLedger: (host: TurnHost) => Ledger = (host) =>
       new Submissions(host, parts.outbox, parts.limits) as Ledger,
   ) {
-    super(parts);
     this.#check = check;
     this.submissions = makeLedger(this);
     this.turns = new SdkTurns({
@@ -142,8 +96,30 @@ export class SdkHost<Ledger extends Submissions = Submissions>
 
   start(): void {}
 
-  protected runTurn(turn: Turn): Promise<TurnEnd> {
-    return this.turns.run(turn);
+  run(turn: Turn): Promise<TurnEnd> {
+    return this.scope.run(turn, () => this.turns.run(turn));
+  }
+
+  async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.parts.watchers.status(submission);
+    await this.parts.hooks.onSubmissionStatus(submission);
+  }
+
+  hasStatusHook(): boolean {
+    return this.parts.hasStatusHook();
+  }
+
+  isInHostContext(): boolean {
+    return getCurrentAgent().agent === this.parts.object;
+  }
+
+  isInsideTurn(): boolean {
+    return this.scope.submissionId !== undefined;
+  }
+
+  /** A turn has its submission's id. */
+  submissionOf(requestId: string): string | undefined {
+    return requestId;
   }
 
   /** The ledger itself recovers turns. */

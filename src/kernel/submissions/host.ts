@@ -3,7 +3,6 @@
 import type { UIMessage } from "ai";
 import type { Failure } from "../../core/failures.ts";
 import type { NewSubmission } from "./store/rows.ts";
-import type { WhenBusy } from "./submit-options.ts";
 import type { AttemptPlan } from "./turns/next-attempt.ts";
 import type { SubmissionInspection } from "./types.ts";
 
@@ -194,15 +193,10 @@ export type ConversationState = {
 export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
 /** What a host checks of a submission before it is stored. */
-export type CheckedSubmission = Pick<
-  NewSubmission,
-  "thread" | "channel" | "answer" | "retry" | "budget" | "limits" | "messages"
-> & { readonly whenBusy?: WhenBusy | undefined };
+export type CheckedSubmission = Pick<NewSubmission, "thread" | "channel" | "answer">;
 
 /** A kind of agent, as the ledger needs it. */
 export interface TurnHost {
-  /** Whether its turns run tools without {@link ToolCalls}: the ledger has no record of them, and answers none of them. */
-  readonly hasOwnTools?: boolean;
   /** @throws NotSupportedByHostError for a submission that the host cannot run; nothing is stored then */
   check?(submission: CheckedSubmission): void;
   /** The object starts. The hooks of the app's class can be wrapped now. */

@@ -11,7 +11,7 @@ import type { Gate } from "./gate.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
-import { isTerminal, type Submission, type Summary } from "./store/rows.ts";
+import { isTerminal, type Summary } from "./store/rows.ts";
 import { SubmissionStore } from "./store/store.ts";
 import type { Admissions } from "./turns/admission.ts";
 import type { SubmissionInspection } from "./types.ts";
@@ -51,13 +51,6 @@ export class Ledger {
   get store(): SubmissionStore {
     this.#store ??= new SubmissionStore(this.loop.lifecycle.storage, this.limits);
     return this.#store;
-  }
-
-  /** Whether another kind of host may have run tools of an earlier attempt, whose results this host cannot take over. */
-  hasForeignCalls({ seq, attempts, isRetry, isUnrecorded }: Submission): boolean {
-    if (!this.host.hasOwnTools) return isUnrecorded;
-    const isAgain = attempts > 0 || isRetry;
-    return isAgain && this.store.toolCalls.missing(seq, []).length > 0;
   }
 
   /** Reports a new status to the app, and an error to `onProblem` as well. */

@@ -1,4 +1,4 @@
-/** What a model reports of the tokens of a call, and a harness of those of a turn, which may be anything. Pure. */
+/** Token counts that a model reports for a call, which may be anything. Pure. */
 
 import type { PricedTokens } from "../declared/prices.ts";
 
@@ -10,22 +10,20 @@ type Tokens = {
   readonly cacheRead?: unknown;
   readonly cacheWrite?: unknown;
 };
-type Details = { readonly cacheReadTokens?: unknown; readonly cacheWriteTokens?: unknown };
-/** Of a model of the AI SDK; with details, as the AI SDK itself reports it. */
+/** Of a model of the AI SDK. */
 type Reported = {
   readonly inputTokens?: Tokens | null;
   readonly outputTokens?: Tokens | null;
-  readonly inputTokenDetails?: Details | null;
 };
 
 /** The numbers of a report that can be tokens. */
 export function usageOf(reported: unknown) {
-  const { inputTokens, outputTokens, inputTokenDetails } = (reported ?? {}) as Reported;
+  const { inputTokens, outputTokens } = (reported ?? {}) as Reported;
   return {
-    input: countOf(inputTokens?.total ?? inputTokens),
-    cachedInput: countOf(inputTokens?.cacheRead ?? inputTokenDetails?.cacheReadTokens),
-    cacheWrite: countOf(inputTokens?.cacheWrite ?? inputTokenDetails?.cacheWriteTokens),
-    output: countOf(outputTokens?.total ?? outputTokens),
+    input: countOf(inputTokens?.total),
+    cachedInput: countOf(inputTokens?.cacheRead),
+    cacheWrite: countOf(inputTokens?.cacheWrite),
+    output: countOf(outputTokens?.total),
   };
 }
 

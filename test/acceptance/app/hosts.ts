@@ -25,23 +25,12 @@ export type Verbs = DurableVerbs & {
 };
 
 /** Abilities that some hosts do not have, as docs/hosts.md lists them. */
-export type Ability =
-  | "agent tools"
-  | "budget"
-  | "channel"
-  | "durable tools"
-  | "models"
-  | "output"
-  | "recorded tools"
-  | "repair"
-  | "retry"
-  | "steer"
-  | "usage";
+export type Ability = "agent tools" | "channel";
 
 export type Host = {
   /** For names of tests, and a column of coverage.md. */
   readonly title: string;
-  readonly entry: `perdure/${"agent" | "chat" | "harness" | "object" | "think"}`;
+  readonly entry: `perdure/${"agent" | "chat" | "object" | "think"}`;
   /** Agents above the one that is tested: 1 for a sub-agent, 2 for its sub-agent. */
   readonly depth: number;
   readonly lacks: readonly Ability[];

@@ -5,7 +5,7 @@ import { ask, modelCalls, type Script } from "perdure/testing";
 import { expect, it } from "vitest";
 import { type GivenAgent, givenAgent, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
-import { type Host, supports } from "../app/hosts.ts";
+import type { Host } from "../app/hosts.ts";
 import { charges, deliveries, shipments, toolResults } from "../app/receivers.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -28,7 +28,7 @@ const TITLE = {
 export function answersContract(host: Host): void {
   const given = () => givenAgent(host);
 
-  it.runIf(supports(host, "retry")).each(BROKEN)(
+  it.each(BROKEN)(
     "L8: where %s, half a reply is not the answer, and the turn is retried",
     async (_, finish) => {
       for (const thread of THREADS) {
@@ -56,28 +56,25 @@ export function answersContract(host: Host): void {
     },
   );
 
-  it.runIf(supports(host, "retry"))(
-    "L8: where the connection is reset, what it said is no part of the answer of the next attempt",
-    async () => {
-      for (const thread of THREADS) {
-        const agent = given();
-        const reset = { first: "4", fail: "Network connection lost.", text: "42" };
-        const script = { ...unique(), ...reset, failTimes: 1, firstTimes: 1 };
-        const retried = await agent.submit(script, { thread });
-        expect(await agent.untilEnded(retried)).toMatchObject({
-          status: "completed",
-          output: "42",
-          attempts: 2,
-        });
-        const always = ask({ ...unique(), ...reset });
-        const failed = await agent.submit(always, { thread, retry: { maxAttempts: 2 } });
-        expect(await agent.untilEnded(failed)).toMatchObject({ status: "error", attempts: 2 });
-        expect(modelCalls.get(always)).toBe(2);
-      }
-    },
-  );
+  it("L8: where the connection is reset, what it said is no part of the answer of the next attempt", async () => {
+    for (const thread of THREADS) {
+      const agent = given();
+      const reset = { first: "4", fail: "Network connection lost.", text: "42" };
+      const script = { ...unique(), ...reset, failTimes: 1, firstTimes: 1 };
+      const retried = await agent.submit(script, { thread });
+      expect(await agent.untilEnded(retried)).toMatchObject({
+        status: "completed",
+        output: "42",
+        attempts: 2,
+      });
+      const always = ask({ ...unique(), ...reset });
+      const failed = await agent.submit(always, { thread, retry: { maxAttempts: 2 } });
+      expect(await agent.untilEnded(failed)).toMatchObject({ status: "error", attempts: 2 });
+      expect(modelCalls.get(always)).toBe(2);
+    }
+  });
 
-  it.runIf(supports(host, "retry")).each(BROKEN)(
+  it.each(BROKEN)(
     "L6 L8: where %s after a tool call, the tool is not run again",
     async (_, finish) => {
       for (const thread of ["main", "support"]) {
@@ -96,7 +93,7 @@ export function answersContract(host: Host): void {
     },
   );
 
-  it.runIf(supports(host, "retry")).each(BROKEN)(
+  it.each(BROKEN)(
     "W4 L8: where %s, a prompt is asked again, alone and in a list",
     async (_, finish) => {
       const agent = given();
@@ -157,78 +154,66 @@ export function answersContract(host: Host): void {
     expect(answer.error?.message).toContain(`finish reason "${finish}"`);
   });
 
-  it.runIf(supports(host, "output")).each(CUT)(
-    "L7: %s is no output of a submission",
-    async (finish) => {
-      const agent = given();
-      const script = { ...unique(), ignoreTools: true, text: '{"title":"Printer"}', finish };
+  it.each(CUT)("L7: %s is no output of a submission", async (finish) => {
+    const agent = given();
+    const script = { ...unique(), ignoreTools: true, text: '{"title":"Printer"}', finish };
+    const submissionId = await agent.submit(script, { output: TITLE });
+    expect(await agent.untilEnded(submissionId)).toMatchObject({
+      status: "error",
+      errorName: "IncompleteReplyError",
+      finishReason: finish,
+    });
+  });
+
+  it("W4: the model repairs an answer that was cut off, where the step asks for that", async () => {
+    const agent = given();
+    const script = { ignoreTools: true, finish: "length", finishTimes: 1 } as const;
+    const prompt = ask({ ...unique(), ...script, text: '{"title":"Printer"}' });
+    const id = await agent.start({ step: "answer", prompt, repair: 1 });
+    expect(await agent.untilOutput(id)).toEqual({ title: "Printer" });
+    expect(modelCalls.get(prompt)).toBe(2);
+  });
+
+  it("W4: JSON within a text, a thought or a cut object is no answer", async () => {
+    const agent = given();
+    const texts = [
+      '<think>Maybe {"title":"Printer"}, but',
+      '<thinking>Maybe {"title":"Printer"}</thinking>',
+      '<reasoning>\n```json\n{"title":"Printer"}\n```\nbut',
+      '{"title":"root","children":[{"title":"Printer"},{"ti',
+      'Maybe {"title":"Printer"}',
+    ];
+    for (const text of texts) {
+      const script = { ...unique(), ignoreTools: true, text };
       const submissionId = await agent.submit(script, { output: TITLE });
       expect(await agent.untilEnded(submissionId)).toMatchObject({
         status: "error",
-        errorName: "IncompleteReplyError",
-        finishReason: finish,
+        errorName: "InvalidAnswerError",
       });
-    },
-  );
+    }
+    const text = '<reasoning>Maybe {"title":"No"}</reasoning>\n{"title":"Printer"}';
+    const taken = await agent.submit({ ...unique(), ignoreTools: true, text }, { output: TITLE });
+    expect(await agent.untilEnded(taken)).toMatchObject({ output: { title: "Printer" } });
+  });
 
-  it.runIf(supports(host, "repair"))(
-    "W4: the model repairs an answer that was cut off, where the step asks for that",
-    async () => {
-      const agent = given();
-      const script = { ignoreTools: true, finish: "length", finishTimes: 1 } as const;
-      const prompt = ask({ ...unique(), ...script, text: '{"title":"Printer"}' });
-      const id = await agent.start({ step: "answer", prompt, repair: 1 });
-      expect(await agent.untilOutput(id)).toEqual({ title: "Printer" });
-      expect(modelCalls.get(prompt)).toBe(2);
-    },
-  );
-
-  it.runIf(supports(host, "output"))(
-    "W4: JSON within a text, a thought or a cut object is no answer",
-    async () => {
-      const agent = given();
-      const texts = [
-        '<think>Maybe {"title":"Printer"}, but',
-        '<thinking>Maybe {"title":"Printer"}</thinking>',
-        '<reasoning>\n```json\n{"title":"Printer"}\n```\nbut',
-        '{"title":"root","children":[{"title":"Printer"},{"ti',
-        'Maybe {"title":"Printer"}',
-      ];
-      for (const text of texts) {
-        const script = { ...unique(), ignoreTools: true, text };
-        const submissionId = await agent.submit(script, { output: TITLE });
-        expect(await agent.untilEnded(submissionId)).toMatchObject({
-          status: "error",
-          errorName: "InvalidAnswerError",
-        });
-      }
-      const text = '<reasoning>Maybe {"title":"No"}</reasoning>\n{"title":"Printer"}';
-      const taken = await agent.submit({ ...unique(), ignoreTools: true, text }, { output: TITLE });
-      expect(await agent.untilEnded(taken)).toMatchObject({ output: { title: "Printer" } });
-    },
-  );
-
-  it.runIf(supports(host, "output"))(
-    "W4: a union whose answer has a field `answer` keeps it",
-    async () => {
-      const agent = given();
-      const yes = { answer: "yes", why: "It is paid." };
-      const output = {
-        anyOf: [
-          {
-            type: "object",
-            properties: { answer: { type: "string" }, why: { type: "string" } },
-            required: ["answer", "why"],
-          },
-          { type: "object", properties: { refusal: { type: "string" } }, required: ["refusal"] },
-        ],
-      } as const;
-      for (const answer of [yes, { answer: yes }]) {
-        const submissionId = await agent.submit({ ...unique(), answer }, { output });
-        expect(await agent.untilEnded(submissionId)).toMatchObject({ output: yes });
-      }
-    },
-  );
+  it("W4: a union whose answer has a field `answer` keeps it", async () => {
+    const agent = given();
+    const yes = { answer: "yes", why: "It is paid." };
+    const output = {
+      anyOf: [
+        {
+          type: "object",
+          properties: { answer: { type: "string" }, why: { type: "string" } },
+          required: ["answer", "why"],
+        },
+        { type: "object", properties: { refusal: { type: "string" } }, required: ["refusal"] },
+      ],
+    } as const;
+    for (const answer of [yes, { answer: yes }]) {
+      const submissionId = await agent.submit({ ...unique(), answer }, { output });
+      expect(await agent.untilEnded(submissionId)).toMatchObject({ output: yes });
+    }
+  });
 
   it("L7: a tool call that never arrived ends the turn with its error", async () => {
     for (const thread of THREADS) {
@@ -279,38 +264,29 @@ export function answersContract(host: Host): void {
     return { agent, hold, one, two, submissionId, id: script.id ?? "" };
   }
 
-  it.runIf(supports(host, "recorded tools"))(
-    "L6: an interrupted call whose id the provider has repeated is not run again",
-    async () => {
-      for (const thread of THREADS) {
-        const { agent, hold, one, two, submissionId, id } = await givenRepeatedIds(
-          "charge",
-          thread,
-        );
-        await agent.crash();
-        hold.release();
-        expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
-        expect([charges.count(one), charges.count(two)]).toEqual([1, 1]);
-        expect(toolResults.get(id).join()).toMatch(/interrupted/i);
-      }
-    },
-  );
+  it("L6: an interrupted call whose id the provider has repeated is not run again", async () => {
+    for (const thread of THREADS) {
+      const { agent, hold, one, two, submissionId, id } = await givenRepeatedIds("charge", thread);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
+      expect([charges.count(one), charges.count(two)]).toEqual([1, 1]);
+      expect(toolResults.get(id).join()).toMatch(/interrupted/i);
+    }
+  });
 
-  it.runIf(supports(host, "durable tools"))(
-    "L6: a durable tool whose call id the provider has repeated keeps its finished steps and its key",
-    async () => {
-      for (const thread of THREADS) {
-        const { agent, hold, one, two, submissionId } = await givenRepeatedIds("ship", thread);
-        await agent.crash();
-        hold.release();
-        expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
-        const steps = shipments.get(two).map((step) => step.split(" "));
-        expect(steps.filter(([name]) => name === "reserve")).toHaveLength(1);
-        expect(new Set(steps.map(([, key]) => key?.split("/")[0])).size).toBe(1);
-        expect(shipments.get(one)).toHaveLength(3);
-      }
-    },
-  );
+  it("L6: a durable tool whose call id the provider has repeated keeps its finished steps and its key", async () => {
+    for (const thread of THREADS) {
+      const { agent, hold, one, two, submissionId } = await givenRepeatedIds("ship", thread);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilEnded(submissionId)).toMatchObject({ status: "completed" });
+      const steps = shipments.get(two).map((step) => step.split(" "));
+      expect(steps.filter(([name]) => name === "reserve")).toHaveLength(1);
+      expect(new Set(steps.map(([, key]) => key?.split("/")[0])).size).toBe(1);
+      expect(shipments.get(one)).toHaveLength(3);
+    }
+  });
 
   it("L6: the thread has each call with its own result, also where the provider repeats ids", async () => {
     for (const thread of ["main", "support"]) {

@@ -7,7 +7,7 @@ import { expect, it, vi } from "vitest";
 import { LIMITED, SCARCE_MODEL } from "../app/features.ts";
 import { givenAgent, until } from "../app/given.ts";
 import { Hold } from "../app/hold.ts";
-import { type Host, supports } from "../app/hosts.ts";
+import type { Host } from "../app/hosts.ts";
 import { type ChatClient, message } from "../app/messages.ts";
 import { charges } from "../app/receivers.ts";
 
@@ -98,62 +98,53 @@ export function limitsContract(host: Host): void {
     },
   );
 
-  it.runIf(supports(host, "budget"))(
-    "M4: the worst case of a call is reserved before it, and its difference is given back",
-    async () => {
-      const [first, second] = [given(), given()];
-      const metadata = { money: crypto.randomUUID() };
-      const hold = new Hold();
-      const running = await first.submit({ id: hold.id }, { metadata });
-      await until(() => hold.arrived > 0);
-      const script = unique();
-      const refused = await second.submit(script, { metadata });
-      expect(await second.untilEnded(refused)).toMatchObject({
-        status: "error",
-        errorName: "LimitReachedError",
-      });
-      expect(modelCalls.get(JSON.stringify(script))).toBeUndefined();
-      hold.release();
-      expect(await first.untilEnded(running)).toMatchObject({ status: "completed" });
-      const last = await second.submit("again", { metadata });
-      expect(await second.untilEnded(last)).toMatchObject({ status: "completed" });
-    },
-  );
+  it("M4: the worst case of a call is reserved before it, and its difference is given back", async () => {
+    const [first, second] = [given(), given()];
+    const metadata = { money: crypto.randomUUID() };
+    const hold = new Hold();
+    const running = await first.submit({ id: hold.id }, { metadata });
+    await until(() => hold.arrived > 0);
+    const script = unique();
+    const refused = await second.submit(script, { metadata });
+    expect(await second.untilEnded(refused)).toMatchObject({
+      status: "error",
+      errorName: "LimitReachedError",
+    });
+    expect(modelCalls.get(JSON.stringify(script))).toBeUndefined();
+    hold.release();
+    expect(await first.untilEnded(running)).toMatchObject({ status: "completed" });
+    const last = await second.submit("again", { metadata });
+    expect(await second.untilEnded(last)).toMatchObject({ status: "completed" });
+  });
 
-  it.runIf(supports(host, "budget"))(
-    "M4: a crash in a model call charges its worst case to the budget in dollars",
-    async () => {
-      const agent = given();
-      const hold = new Hold();
-      const submissionId = await agent.submit({ id: hold.id }, { budget: { usd: 1.5 } });
-      await until(() => hold.arrived > 0);
-      await agent.crash();
-      hold.release();
-      expect(await agent.untilEnded(submissionId)).toMatchObject({
-        status: "error",
-        errorName: "BudgetExceededError",
-        usage: { cost: 1 },
-      });
-      expect(hold.passed).toBe(0);
-    },
-  );
+  it("M4: a crash in a model call charges its worst case to the budget in dollars", async () => {
+    const agent = given();
+    const hold = new Hold();
+    const submissionId = await agent.submit({ id: hold.id }, { budget: { usd: 1.5 } });
+    await until(() => hold.arrived > 0);
+    await agent.crash();
+    hold.release();
+    expect(await agent.untilEnded(submissionId)).toMatchObject({
+      status: "error",
+      errorName: "BudgetExceededError",
+      usage: { cost: 1 },
+    });
+    expect(hold.passed).toBe(0);
+  });
 
-  it.runIf(supports(host, "budget"))(
-    "L9: a crash in a model call charges what it may have used to the budget of tokens",
-    async () => {
-      const agent = given();
-      const hold = new Hold();
-      const submissionId = await agent.submit({ id: hold.id }, { budget: { tokens: 10 } });
-      await until(() => hold.arrived > 0);
-      await agent.crash();
-      hold.release();
-      expect(await agent.untilEnded(submissionId)).toMatchObject({
-        status: "error",
-        errorName: "BudgetExceededError",
-      });
-      expect(hold.passed).toBe(0);
-    },
-  );
+  it("L9: a crash in a model call charges what it may have used to the budget of tokens", async () => {
+    const agent = given();
+    const hold = new Hold();
+    const submissionId = await agent.submit({ id: hold.id }, { budget: { tokens: 10 } });
+    await until(() => hold.arrived > 0);
+    await agent.crash();
+    hold.release();
+    expect(await agent.untilEnded(submissionId)).toMatchObject({
+      status: "error",
+      errorName: "BudgetExceededError",
+    });
+    expect(hold.passed).toBe(0);
+  });
 
   it.runIf(["perdure/think", "perdure/chat"].includes(host.entry) && host.depth === 0)(
     "M1: a turn of a chat client shares the limit with submissions",
@@ -198,16 +189,13 @@ export function limitsContract(host: Host): void {
     });
   });
 
-  it.runIf(supports(host, "budget"))(
-    "M2 L6: tools of a turn that waits for a later model call do not run twice",
-    async () => {
-      const agent = given();
-      const account = crypto.randomUUID();
-      const metadata = { slot: crypto.randomUUID() };
-      const tool = { name: "charge", input: { account } };
-      const submissionId = await agent.submit({ ...unique(), tool, text: "paid" }, { metadata });
-      expect(await agent.untilEnded(submissionId)).toMatchObject({ output: "paid" });
-      expect(charges.count(account)).toBe(1);
-    },
-  );
+  it("M2 L6: tools of a turn that waits for a later model call do not run twice", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const metadata = { slot: crypto.randomUUID() };
+    const tool = { name: "charge", input: { account } };
+    const submissionId = await agent.submit({ ...unique(), tool, text: "paid" }, { metadata });
+    expect(await agent.untilEnded(submissionId)).toMatchObject({ output: "paid" });
+    expect(charges.count(account)).toBe(1);
+  });
 }

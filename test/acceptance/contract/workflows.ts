@@ -156,20 +156,17 @@ export function workflowsContract(host: Host): void {
     expect(forged).toBeGreaterThan(0);
   });
 
-  it.runIf(supports(host, "repair"))(
-    "W4: an answer that does not match is repaired by the model, as often as the step allows",
-    async () => {
-      const agent = given();
-      const script = { ...unique(), answers: [{ title: 7 }, { title: "Printer" }] };
-      const id = await agent.start({ step: "answer", prompt: ask(script), repair: 1 });
-      expect(await agent.untilOutput(id)).toEqual({ title: "Printer" });
-      const wrong = ask({ ...unique(), answers: [{ title: 7 }] });
-      const failing = await agent.start({ step: "answer", prompt: wrong, repair: 1 });
-      const { error } = await agent.untilWorkflow(failing, "errored", "complete");
-      expect(error?.message).toContain("invalid structured output");
-      expect(modelCalls.get(wrong)).toBe(2);
-    },
-  );
+  it("W4: an answer that does not match is repaired by the model, as often as the step allows", async () => {
+    const agent = given();
+    const script = { ...unique(), answers: [{ title: 7 }, { title: "Printer" }] };
+    const id = await agent.start({ step: "answer", prompt: ask(script), repair: 1 });
+    expect(await agent.untilOutput(id)).toEqual({ title: "Printer" });
+    const wrong = ask({ ...unique(), answers: [{ title: 7 }] });
+    const failing = await agent.start({ step: "answer", prompt: wrong, repair: 1 });
+    const { error } = await agent.untilWorkflow(failing, "errored", "complete");
+    expect(error?.message).toContain("invalid structured output");
+    expect(modelCalls.get(wrong)).toBe(2);
+  });
 
   it("W5: terminating a workflow cancels the turn that it waits for", async () => {
     const { agent, id, hold, submissionId } = await givenPrompt();
@@ -320,7 +317,7 @@ export function workflowsContract(host: Host): void {
     expect(counts.workflows).toEqual({ complete: 1, errored: 1 });
   });
 
-  it.runIf(supports(host, "models"))("L8: the next model is asked when one fails", async () => {
+  it("L8: the next model is asked when one fails", async () => {
     const agent = given();
     const prompt = ask({ ...unique(), fail: "Overloaded", failOn: ["one"], text: "from two" });
     const id = await agent.start({ step: "text", prompt, models: ["one", "two"] });

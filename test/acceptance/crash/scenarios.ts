@@ -7,7 +7,7 @@ import { capabilitiesOf, type SubmissionInspection } from "perdure/agent";
 import { method } from "perdure/outbox";
 import { ask, type CrashScenario, inspectWork, modelCalls, type Script } from "perdure/testing";
 import { until } from "../app/given.ts";
-import { type Host, supports, type Verbs } from "../app/hosts.ts";
+import type { Host, Verbs } from "../app/hosts.ts";
 import { joinTexts, message } from "../app/messages.ts";
 import { charges, deliveries, refusals, taskRuns } from "../app/receivers.ts";
 import { SCHEDULED } from "../app/tasks.ts";
@@ -143,7 +143,7 @@ const SUBMISSIONS = (host: Host): Scenario[] => [
         ...(await endProblems(verbs, id, { status: ["completed"] })),
         ...(await threadProblems(verbs, "orders", [`asked-${id}`])),
         // A call without a recorded result is not repeated: its effect may be missing.
-        ...(times <= 1 || !supports(host, "recorded tools") ? [] : [`L6 charged ${times} times`]),
+        ...(times <= 1 ? [] : [`L6 charged ${times} times`]),
         ...(replies.some(({ parts }) => joinTexts(parts).includes(`paid ${id}`))
           ? []
           : ["L4 the reply is not in the thread"]),
@@ -268,36 +268,32 @@ const SUBMISSIONS = (host: Host): Scenario[] => [
       ];
     },
   },
-  ...(supports(host, "steer")
-    ? [
-        {
-          name: "L1 L4 O1: a message that joins a running turn",
-          steps: [
-            submit((id) => ({
-              tools: [
-                { name: "lookUp", input: { account: id } },
-                { name: "lookUp", input: { account: `${id} again` } },
-              ],
-              delayMs: 30,
-            })),
-            async (verbs: Verbs, id: string) => {
-              // Before a turn that has not begun, it would go first.
-              await until(async () => (await verbs.inspectSubmission(id))?.status !== "pending");
-              return verbs.submitMessages([message({ id: `late-${id}` }, `late-${id}`)], {
-                submissionId: `late-${id}`,
-                whenBusy: "steer",
-                notify: NOTIFY,
-              });
-            },
-          ],
-          check: async (verbs: Verbs, id: string) => [
-            ...(await endProblems(verbs, id, { status: ["completed"] })),
-            ...(await endProblems(verbs, `late-${id}`, { status: ["completed"] })),
-            ...(await threadProblems(verbs, "main", [`asked-${id}`, `late-${id}`])),
-          ],
-        },
-      ]
-    : []),
+  {
+    name: "L1 L4 O1: a message that joins a running turn",
+    steps: [
+      submit((id) => ({
+        tools: [
+          { name: "lookUp", input: { account: id } },
+          { name: "lookUp", input: { account: `${id} again` } },
+        ],
+        delayMs: 30,
+      })),
+      async (verbs: Verbs, id: string) => {
+        // Before a turn that has not begun, it would go first.
+        await until(async () => (await verbs.inspectSubmission(id))?.status !== "pending");
+        return verbs.submitMessages([message({ id: `late-${id}` }, `late-${id}`)], {
+          submissionId: `late-${id}`,
+          whenBusy: "steer",
+          notify: NOTIFY,
+        });
+      },
+    ],
+    check: async (verbs: Verbs, id: string) => [
+      ...(await endProblems(verbs, id, { status: ["completed"] })),
+      ...(await endProblems(verbs, `late-${id}`, { status: ["completed"] })),
+      ...(await threadProblems(verbs, "main", [`asked-${id}`, `late-${id}`])),
+    ],
+  },
   {
     name: "L1: deleteSubmission",
     sampleStride: STRIDES.few,

@@ -1,10 +1,9 @@
 /** An app on `perdure/agent`. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools } from "./app.ts";
 
 export class AgentHost extends DurableAgent<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -21,12 +20,10 @@ export class AgentHost extends DurableAgent<Cloudflare.Env> {
     return contractTools();
   }
   override getScheduledTasks() {
-    return contractTasks(() => this.name);
+    return contractTasks();
   }
   override getScheduledTasksScope() {
     return "all" as const;
   }
-  hear(delivery: Delivery) {
-    hear(delivery);
-  }
+  hear(): void {}
 }

@@ -1,10 +1,8 @@
-/** Tools, tasks and a notified method that the hosts of these tests share, with what tests read of them. */
+/** Tools and tasks that the hosts of these tests share, with the calls that tests count. */
 
 import { type ToolSet, tool } from "ai";
 import { z } from "zod";
 import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 
 /** How often an account was charged, over all objects and restarts. */
@@ -13,10 +11,6 @@ export const charges = new Map<string, number>();
 export const steps = new Map<string, string[]>();
 /** How long each of them takes, in milliseconds. */
 const STEP_MS = 30;
-/** The deliveries that `hear()` got, by the id of their submission. */
-export const heard = new Map<string, string[]>();
-/** How often the task has run, by the object's name. */
-export const taskRuns = new Map<string, string[]>();
 
 export function contractTools(): ToolSet {
   return {
@@ -44,21 +38,9 @@ export function contractTools(): ToolSet {
   };
 }
 
-/** Called by the outbox, as the method `hear()` of the object. */
-export function hear({ id, event }: Delivery): void {
-  const { submissionId } = (event as SubmissionEvent).data;
-  heard.set(submissionId, [...(heard.get(submissionId) ?? []), id]);
-}
-
-/** The tasks of the object with this name. */
-export function contractTasks(name: () => string) {
+export function contractTasks() {
   return defineScheduledTasks({
     ask: { schedule: "every day at 09:00 in Europe/Paris", prompt: "Write the digest." },
-    note: {
-      schedule: "every monday at 09:00 in Europe/Paris",
-      handler: ({ idempotencyKey }) => {
-        taskRuns.set(name(), [...(taskRuns.get(name()) ?? []), idempotencyKey]);
-      },
-    },
+    note: { schedule: "every monday at 09:00 in Europe/Paris", handler: () => {} },
   });
 }

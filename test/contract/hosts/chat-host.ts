@@ -2,10 +2,9 @@
 
 import { convertToModelMessages, stepCountIs, streamText } from "ai";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools } from "./app.ts";
 
 export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -31,12 +30,10 @@ export class ChatHost extends DurableChatAgent<Cloudflare.Env> {
     return contractTools();
   }
   override getScheduledTasks() {
-    return contractTasks(() => this.name);
+    return contractTasks();
   }
   override getScheduledTasksScope() {
     return "all" as const;
   }
-  hear(delivery: Delivery) {
-    hear(delivery);
-  }
+  hear(): void {}
 }

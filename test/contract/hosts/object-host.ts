@@ -3,10 +3,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { allWith } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools } from "./app.ts";
 
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: durable() adds the verbs to the class.
 export class ObjectHost extends DurableObject<Cloudflare.Env> {
@@ -18,12 +17,10 @@ export class ObjectHost extends DurableObject<Cloudflare.Env> {
   }
   readonly lifecycle = Lifecycle.install(this);
   readonly durable = durable(this, {
-    features: allWith(() => contractTasks(() => this.lifecycle.name)),
+    features: allWith(contractTasks),
     model: () => new ScriptedModel(),
     tools: contractTools(),
   });
-  hear(delivery: Delivery) {
-    hear(delivery);
-  }
+  hear(): void {}
 }
 export interface ObjectHost extends DurableVerbs {}

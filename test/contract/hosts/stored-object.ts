@@ -13,7 +13,7 @@ import { type Delivery, dedupe, webhook } from "../../../src/kernel/outbox/index
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { LINKS } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools } from "./app.ts";
 
 export const SECRET = { secret: "HOOK_SECRET" };
 /** Of the app that writes a database. A later one keeps it. */
@@ -37,7 +37,7 @@ export class StoredObject extends DurableObject<Cloudflare.Env> {
       inbound(),
       signedLinks(LINKS),
       schedules({
-        tasks: () => ({ ...contractTasks(() => this.lifecycle.name), ...this.#tasks() }),
+        tasks: () => ({ ...contractTasks(), ...this.#tasks() }),
       }),
     ],
     model: () => new ScriptedModel(),
@@ -45,7 +45,7 @@ export class StoredObject extends DurableObject<Cloudflare.Env> {
   });
 
   hear(delivery: Delivery) {
-    dedupe(this.ctx.storage)(delivery, () => hear(delivery));
+    dedupe(this.ctx.storage)(delivery, () => {});
   }
 
   /** Whether a delivery with this id is a new one. */

@@ -1,13 +1,9 @@
 /** An object whose class changes its host with a deploy. */
 
 import { DurableObject } from "cloudflare:workers";
-import { AiSdkHarness } from "agents/harness/ai-sdk";
-import { ThinkHarness } from "agents/harness/think";
 import { tool } from "ai";
 import { z } from "zod";
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import { DurableHarness } from "../../../src/hosts/harness/index.ts";
-import { durableTool } from "../../../src/hosts/sdk/durable-tool.ts";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 
@@ -21,15 +17,8 @@ async function standing({ name }: { name: string }) {
   return "stood";
 }
 
-const inputSchema = z.object({ name: z.string() });
 const tools = () => ({
-  stand: tool({ inputSchema, execute: standing }),
-  steps: durableTool({
-    name: "steps",
-    description: "Stands in a step.",
-    inputSchema,
-    execute: ({ name }, { step }) => step.do("stand", () => standing({ name })),
-  }),
+  stand: tool({ inputSchema: z.object({ name: z.string() }), execute: standing }),
 });
 
 const HOSTS = {
@@ -49,16 +38,6 @@ const HOSTS = {
       return tools();
     }
   },
-  "ai-sdk-harness": class extends DurableHarness<Cloudflare.Env> {
-    readonly harness = this.useHarness(
-      new AiSdkHarness({ model: new ScriptedModel(), tools: tools() }),
-    );
-  },
-  "think-harness": class extends DurableHarness<Cloudflare.Env> {
-    readonly harness = this.useHarness(
-      new ThinkHarness({ model: new ScriptedModel(), tools: tools() }),
-    );
-  },
 };
 export type SwapKind = keyof typeof HOSTS;
 
@@ -77,5 +56,4 @@ export class SwapHost extends DurableObject<Cloudflare.Env> {
   override alarm(): void {}
   submitMessages(): void {}
   inspectSubmission(): void {}
-  retrySubmission(): void {}
 }

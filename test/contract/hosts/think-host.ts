@@ -1,10 +1,9 @@
 /** An app on `perdure/think`. */
 
 import { DurableThink } from "../../../src/hosts/think/index.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 import { ALL } from "../../support/features.ts";
-import { contractTasks, contractTools, hear } from "./app.ts";
+import { contractTasks, contractTools } from "./app.ts";
 
 export class ThinkHost extends DurableThink<Cloudflare.Env> {
   static override readonly features = ALL;
@@ -24,12 +23,10 @@ export class ThinkHost extends DurableThink<Cloudflare.Env> {
     return contractTools();
   }
   override getScheduledTasks() {
-    return contractTasks(() => this.name) as never;
+    return contractTasks() as never;
   }
   override getScheduledTasksScope() {
     return "all" as const;
   }
-  hear(delivery: Delivery) {
-    hear(delivery);
-  }
+  hear(): void {}
 }

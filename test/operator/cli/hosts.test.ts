@@ -56,10 +56,10 @@ it("doctor recognises the classes of every host, by any import, and finds nothin
       export class Desk extends Shop implements Closable {}`,
     "src/agents.ts": `
       import * as agent from "perdure/agent";
-      import { DurableHarness } from "./base";
+      import { DurableChatAgent } from "./base";
       export class Support extends agent.DurableAgent<Env, { count: number }> {}
-      export default class extends DurableHarness<Env> {}`,
-    "src/base.ts": `export { DurableHarness } from "perdure/harness";`,
+      export default class extends DurableChatAgent<Env> {}`,
+    "src/base.ts": `export { DurableChatAgent } from "perdure/chat";`,
     "src/chat.ts": CHAT,
     "src/reports.ts": OBJECT,
     "src/workflows.ts": `
@@ -80,7 +80,7 @@ it("doctor recognises the classes of every host, by any import, and finds nothin
     "Reports on perdure/object",
     "Shop on perdure/think",
     "Support on perdure/agent",
-    "default on perdure/harness",
+    "default on perdure/chat",
   ]);
 });
 
@@ -107,7 +107,7 @@ it("doctor reports no other host's needs to an app without Think, and names the 
         optional,
       ),
     );
-  for (const entry of ["agent", "object", "harness", "workflow"]) {
+  for (const entry of ["agent", "object", "workflow"]) {
     expect(missing(`import { X } from "perdure/${entry}";\n// "perdure/think"`)).toEqual([]);
   }
   expect(missing(CHAT)).toEqual(["@cloudflare/ai-chat is not installed; expected >=0.12"]);

@@ -79,7 +79,7 @@ function takeMessages(
   const { store } = ledger;
   const { whenBusy } = options;
   const submission = prepare(ledger, messages, options);
-  ledger.host.check?.({ ...submission, whenBusy });
+  ledger.host.check?.(submission);
   const known = findKnown(ledger, options);
   if (known && !isStale(known, options.run)) {
     const conflict = !asksTheSame(known, submission);

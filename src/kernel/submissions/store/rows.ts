@@ -127,7 +127,6 @@ type Row = SummaryRow & {
   isRetry: number;
   /** The submission that `retrySubmission()` has made of it. */
   retriedBy: string | undefined;
-  isUnrecorded: number;
   /** What `limits()` keeps of its options. */
   limits: StoredLimits | undefined;
 };
@@ -171,10 +170,8 @@ function toSubmission(sql: SqlStorage, row: Row) {
   const { messages, answer, timeline, retriedBy, limits, waits } = row;
   /** Whether `retrySubmission()` has made it. */
   const isRetry = row.isRetry === 1;
-  /** Whether the ledger has no record of the tools that an attempt ran. */
-  const isUnrecorded = row.isUnrecorded === 1;
   const large = { messages, answer, timeline, limits };
-  return { ...toSummary(sql, row), ...large, retriedBy, waits, isRetry, isUnrecorded };
+  return { ...toSummary(sql, row), ...large, retriedBy, waits, isRetry };
 }
 
 function toSummary(sql: SqlStorage, row: SummaryRow) {

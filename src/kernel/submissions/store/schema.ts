@@ -25,7 +25,6 @@ export const MIGRATIONS = [
      rollback_state TEXT,
      is_refused INTEGER NOT NULL DEFAULT 0,
      is_generated INTEGER NOT NULL DEFAULT 0,
-     is_unrecorded INTEGER NOT NULL DEFAULT 0,
      is_retry INTEGER NOT NULL DEFAULT 0,
      merged_into TEXT,
      retried_by TEXT,

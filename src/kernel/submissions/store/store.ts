@@ -145,19 +145,13 @@ export class SubmissionStore {
     return isAnswered || this.answers.heldOf({ seq, attempt: attempts }) !== undefined;
   }
 
-  /**
-   * pending → running, the attempt counted before anything of it runs.
-   *
-   * @param isUnrecorded whether the ledger will have no record of its tools
-   */
-  claim(seq: number, now: number, isUnrecorded = false): Submission | undefined {
+  /** pending → running, the attempt counted before anything of it runs. */
+  claim(seq: number, now: number): Submission | undefined {
     const claimed = this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL,
-         is_unrecorded = MAX(is_unrecorded, ?)
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL
        WHERE seq = ? AND status = 'pending' RETURNING *`,
       now,
-      isUnrecorded ? 1 : 0,
       seq,
     );
     if (claimed?.isNext) {

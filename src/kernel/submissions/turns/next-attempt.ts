@@ -190,11 +190,14 @@ export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSi
 /**
  * Whether a turn whose tools have run may be attempted again.
  *
- * @param isUnrecorded whether the model's provider has run one of them, so that it may run twice
+ * @param hasProviderEffects whether the model's provider has run one of them, so that it may run twice
  */
-export function mayRepeatEffects(retry: SubmitMessagesOptions["retry"], isUnrecorded: boolean) {
+export function mayRepeatEffects(
+  retry: SubmitMessagesOptions["retry"],
+  hasProviderEffects: boolean,
+) {
   const chosen = afterSideEffects(retry);
-  return chosen === "repeat" || (chosen === "tell" && !isUnrecorded);
+  return chosen === "repeat" || (chosen === "tell" && !hasProviderEffects);
 }
 
 /** A turn with effects is repeated only if allowed; an attempt without tools always. */
@@ -276,11 +279,6 @@ export function recover(evidence: Evidence): Decision {
   return { action: "startOver" };
 }
 
-/** Another host has run the tools of an earlier attempt. */
-export const OF_ANOTHER_HOST: Failure = interruption(
-  "another host has run its tools, so it is not run again",
-);
-
 /** An attempt that has just given its answer. */
 export type Answered = Pick<Evidence, "hasEffects" | "attempts" | "maxAttempts"> & {
   /** Whether its tokens are limited, so that another attempt might find none left. */
@@ -293,9 +291,6 @@ export function isAskedAgain({ hasEffects, hasBudget, attempts, maxAttempts }: A
 }
 
 function fail(why: string): Decision {
-  return { action: "fail", failure: interruption(why) };
-}
-
-function interruption(why: string): Failure {
-  return { name: "TurnInterruptedError", message: `The turn was interrupted, and ${why}.` };
+  const message = `The turn was interrupted, and ${why}.`;
+  return { action: "fail", failure: { name: "TurnInterruptedError", message } };
 }

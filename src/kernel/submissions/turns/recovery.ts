@@ -185,14 +185,13 @@ export class Recovery {
     const conversation = await withTimeout(host.inspectConversation(submission), HOST_TIMEOUT_MS);
     const isWait = submission.waitsUntil !== undefined;
     const isFree = turn.isReset === true && resets - waits < MAX_FREE_RESETS;
-    const hasUnrecorded = conversation.hasEffects || this.ledger.hasForeignCalls(submission);
     const decision = recover({
       applied: conversation.applied,
       // An attempt without tools has no effects to repeat.
-      hasEffects: hasTools && (hasUnrecorded || store.toolCalls.exist(seq)),
+      hasEffects: hasTools && (conversation.hasEffects || store.toolCalls.exist(seq)),
       isAnswered: store.isAnswered(submission),
       isReplied: answer === undefined && conversation.messageId !== undefined,
-      mayRepeatEffects: mayRepeatEffects(retry, hasUnrecorded),
+      mayRepeatEffects: mayRepeatEffects(retry, conversation.hasEffects),
       isHostRecovering: await this.#isHostRecovering(thread),
       attempts: attempts - freeAttempts(priors) - resets - (isFree || isWait ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,

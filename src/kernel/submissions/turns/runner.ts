@@ -20,7 +20,6 @@ import {
 } from "../store/rows.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { inTurnSpan, type LiveTurn, liveTurn, turnOf } from "./live-turn.ts";
-import { mayRepeatEffects, OF_ANOTHER_HOST } from "./next-attempt.ts";
 import type { Interruption, Recovery } from "./recovery.ts";
 import type { Settlement } from "./settlement.ts";
 import type { WorkflowLiveness } from "./workflow-liveness.ts";
@@ -217,10 +216,6 @@ export class TurnRunner {
         this.settlement.end(next, { outcome: "skipped", failure: EXPIRED });
         continue;
       }
-      if (this.ledger.hasForeignCalls(next) && !mayRepeatEffects(next.retry, true)) {
-        this.settlement.end(next, { outcome: "error", failure: OF_ANOTHER_HOST });
-        continue;
-      }
       if (next.dueAt !== undefined && next.dueAt > now) {
         // Keep first-in-first-out order: later turns would fail too.
         this.#pause(thread, next.dueAt);
@@ -309,7 +304,7 @@ export class TurnRunner {
 
   /** Claims the submission. Returns undefined if it must not run any more. */
   #begin(live: LiveTurn): AttemptRef | undefined {
-    const { store, clock, host } = this.ledger;
+    const { store, clock } = this.ledger;
     const { seq, expiresAt } = live.submission;
     const isOver = this.#live.get(seq) !== live || live.controller.signal.aborted;
     const next = isOver || expiresAt === undefined ? undefined : store.get(seq);
@@ -317,7 +312,7 @@ export class TurnRunner {
     if (next?.status === "pending" && isExpired(next, clock.now())) {
       this.settlement.end(next, { outcome: "skipped", failure: EXPIRED });
     }
-    const claimed = isOver ? undefined : store.claim(seq, clock.now(), host.hasOwnTools);
+    const claimed = isOver ? undefined : store.claim(seq, clock.now());
     if (!claimed) return undefined;
     // Submissions that joined an earlier attempt are asked again together with it.
     const joined = claimed.attempts > 1 ? store.open.joinedTo(claimed.submissionId) : [];

@@ -13,7 +13,7 @@ import {
 } from "./classes.ts";
 import { methodCalls, type SourceClass } from "./modules.ts";
 
-export type HostEntry = `perdure/${"think" | "agent" | "chat" | "harness" | "object"}`;
+export type HostEntry = `perdure/${"think" | "agent" | "chat" | "object"}`;
 
 type HostFacts = {
   /** What a class extends, or calls. */
@@ -29,7 +29,6 @@ export const HOSTS: Readonly<Record<HostEntry, HostFacts>> = {
   },
   "perdure/agent": { by: "DurableAgent", packages: [] },
   "perdure/chat": { by: "DurableChatAgent", packages: ["@cloudflare/ai-chat"] },
-  "perdure/harness": { by: "DurableHarness", packages: [] },
   "perdure/object": { by: "durable()", packages: [] },
 };
 
@@ -58,7 +57,6 @@ const BASES: Readonly<Record<string, Role>> = Object.fromEntries(
       ["perdure/think", { is: "agent", host: "perdure/think", by: "DurableThink" }],
       ["perdure/agent", { is: "agent", host: "perdure/agent", by: "DurableAgent" }],
       ["perdure/chat", { is: "agent", host: "perdure/chat", by: "DurableChatAgent" }],
-      ["perdure/harness", { is: "agent", host: "perdure/harness", by: "DurableHarness" }],
       ["@cloudflare/think", { is: "sdk-agent", host: "perdure/think", by: "Think" }],
       ["agents", { is: "sdk-agent", host: "perdure/agent", by: "Agent" }],
       ["agents/mcp", { is: "sdk-agent", by: "McpAgent" }],
