@@ -135,7 +135,6 @@ export class WorkLoop {
   }
 }
 
-/** Gives a module its work loop, and passes jobs and routed messages to its wake. */
 /** The Lifecycle installs its `alarm` unless the object has one, and then no wake arrives. That of an Agent drives the Lifecycle. */
 function refuseOwnAlarm(object: object | undefined): void {
   if (!object || "keepAlive" in object) return;
@@ -150,6 +149,7 @@ function refuseOwnAlarm(object: object | undefined): void {
   );
 }
 
+/** Gives a module its work loop, and passes jobs and routed messages to its wake. */
 export abstract class Capability extends LifecycleCapability {
   protected readonly loop: WorkLoop;
 
