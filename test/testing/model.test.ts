@@ -145,7 +145,7 @@ describe("invalid scripts", () => {
     [
       "an unknown field",
       { delay: 5 },
-      /^Unknown option "delay" in script. Valid options: id, text, first, delayMs, /,
+      /^Unknown option "delay" in script. Valid options: id, text, first, /,
     ],
     ["a prototype's name", { toString: "x" }, /Unknown option "toString" in script/],
     ["null", null, /^Invalid script null: expected an object with id, /],
