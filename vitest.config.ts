@@ -105,6 +105,9 @@ export default defineConfig({
           testTimeout: 90_000,
           // Concurrent tests there wait for alarms of their own objects.
           maxConcurrency: 10,
+          // Its tests wait more than they compute.
+          fileParallelism: true,
+          maxWorkers: 2,
         },
       },
       {

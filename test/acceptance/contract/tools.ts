@@ -49,10 +49,10 @@ export function toolsContract(host: Host): void {
     const script = { id: inModel.id, tool: { name: "lookUp", input }, text: "read" };
     const submissionId = await agent.submit(script);
     await until(() => inTool.arrived > 0);
-    await agent.crash();
+    await agent.restart();
     inTool.release();
     await until(() => inModel.arrived >= 2);
-    await agent.crash();
+    await agent.restart();
     inModel.release();
     const ended = await agent.untilEnded(submissionId);
     expect(ended).toMatchObject({ status: "completed" });
