@@ -103,6 +103,13 @@ export class DurableChatAgent<
     super.broadcast(...args);
   }
 
+  /** Keeps the object in memory until the returned function is called. */
+  override keepAlive(): Promise<() => void> {
+    const kept = super.keepAlive();
+    if (#host in this) this.#host.enters(kept);
+    return kept;
+  }
+
   /** Deletes the agent's own conversation, and ends its running and pending turns, also those that a crash has interrupted. */
   async clearMessages(): Promise<void> {
     this.resetTurnState();

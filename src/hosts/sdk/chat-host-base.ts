@@ -29,11 +29,6 @@ type MainTurns = Pick<TurnHost, "run" | "stop"> & {
   turnOf(requestId: string): FramedTurn | undefined;
 };
 
-type ChatAgent = Pick<Agent, "parentPath" | "tasks" | "keepAlive"> & {
-  readonly sessions: Sessions;
-  readonly messages: readonly UIMessage[];
-};
-
 /** How long a turn waits for the call that has submitted it. */
 const CALL_MS = 5_000;
 
@@ -43,7 +38,6 @@ export abstract class ChatHostBase<
   readonly recovery: ChatRecovery;
   readonly frames: ChatFrames;
   abstract readonly mainTurns: MainTurns;
-  readonly #chat: ChatAgent;
   /** Turns that the app runs itself, on their way into the chat's queue. */
   readonly #entering = new Set<Promise<unknown>>();
   #hasStarted = false;
@@ -51,7 +45,10 @@ export abstract class ChatHostBase<
   constructor(
     parts: HostParts,
     chat: {
-      readonly agent: ChatAgent;
+      readonly agent: Pick<Agent, "parentPath" | "tasks"> & {
+        readonly sessions: Sessions;
+        readonly messages: readonly UIMessage[];
+      };
       /** Of side turns. */
       readonly source: TurnSource;
       /** The task that runs a turn of the chat. */
@@ -61,7 +58,6 @@ export abstract class ChatHostBase<
   ) {
     const { agent, source, turnTask } = chat;
     super(parts, { source, sessions: agent.sessions }, makeLedger);
-    this.#chat = agent;
     this.recovery = new ChatRecovery(agent, this.submissions, turnTask);
     this.frames = new ChatFrames(
       parts.watchers,
@@ -76,10 +72,7 @@ export abstract class ChatHostBase<
   /** After all constructors, so that hooks in class fields of the app are wrapped as well. */
   override start(): void {
     // A start that failed is tried again on the same object, with its hooks wrapped already.
-    if (!this.#hasStarted) {
-      this.wrapHooks();
-      this.#watchEntrances();
-    }
+    if (!this.#hasStarted) this.wrapHooks();
     this.#hasStarted = true;
     this.recovery.start();
   }
@@ -102,16 +95,14 @@ export abstract class ChatHostBase<
     await Promise.allSettled(this.#entering);
   }
 
-  /** Think calls `keepAlive()` on the way into its queue. The first call is slow, and later turns would overtake its own. */
-  #watchEntrances(): void {
-    const keepAlive = this.#chat.keepAlive.bind(this.#chat);
-    this.#chat.keepAlive = () => {
-      const entering = keepAlive();
-      this.#entering.add(entering);
-      const entered = () => this.#entering.delete(entering);
-      entering.then(entered, entered);
-      return entering;
-    };
+  /**
+   * The agent was told to stay in memory, which a turn does on its way into the chat's queue. The first call is slow, and
+   * submitted turns would overtake.
+   */
+  enters(entering: Promise<unknown>): void {
+    this.#entering.add(entering);
+    const entered = () => this.#entering.delete(entering);
+    entering.then(entered, entered);
   }
 
   override stop(turn: SubmittedTurn, reason: string | undefined): void {

@@ -87,6 +87,13 @@ export class DurableThink<
     super.broadcast(...args);
   }
 
+  /** Keeps the object in memory until the returned function is called. */
+  override keepAlive(): Promise<() => void> {
+    const kept = super.keepAlive();
+    if (#host in this) this.#host.enters(kept);
+    return kept;
+  }
+
   /**
    * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,
    * the turn and `cancelSubmission()` wait for it, at most `statusHookTimeout`. What it throws is logged and changes

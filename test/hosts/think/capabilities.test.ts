@@ -31,6 +31,17 @@ it("an agent has few members beside those that Think and agents document", () =>
   ]);
 });
 
+it("an agent calls itself by the methods of its classes, which the object does not replace", async () => {
+  const found = await runInDurableObject<ThinkAgent, unknown>(givenThink(), async (agent) => {
+    // Starts it.
+    await agent.outbox.stats();
+    return ["keepAlive", "keepAliveWhile", "saveMessages", "chat"].filter((name) =>
+      Object.hasOwn(agent, name),
+    );
+  });
+  expect(found).toEqual([]);
+});
+
 it("L7: a sub-agent has them, which only a method can reach", async () => {
   const parent = givenThink();
   const child = await getSubAgentByName(parent, ThinkAgent, "child");
