@@ -38,6 +38,7 @@ import { waitForMcp } from "../sdk/turn-source.ts";
 import { NotSupportedByHostError } from "../support.ts";
 import { durableOptions, type StreamOptions } from "./durable-options.ts";
 import type { ChatHooks, HookedChat } from "./hooks.ts";
+import { ReplyEnd, TurnError } from "./reply-end.ts";
 import { watchedResponse } from "./reply-stream.ts";
 
 /** A turn of the chat, also one that is no submission's. */
@@ -148,13 +149,8 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     const response = await this.#scope.run(turn, () => app.onChatMessage(onFinish, options));
     const heartbeat = () => (owned ? owned.attempt.heartbeat() : this.ledger.turns.busy(MAIN));
     const hidesAnswer = owned?.attempt.plan?.how === "tool";
-    // With durable(), the attempt has it from the model itself.
-    const finished = (reason: string | undefined) => {
-      if (owned && !owned.isDurable) owned.attempt.finished(reason);
-    };
-    return (
-      response && watchedResponse(response, { onData: heartbeat, onFinish: finished, hidesAnswer })
-    );
+    const watch = { onData: heartbeat, end: owned?.reply, hidesAnswer };
+    return response && watchedResponse(response, watch);
   }
 
   /** Recognises the turn of a submission: the one that `run()` has started, or one that recovery runs. */
@@ -204,6 +200,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
         return (budget ?? limits?.usd) !== undefined;
       },
       isDurable: false,
+      reply: new ReplyEnd(),
       note: undefined,
       model: undefined,
     };
@@ -274,6 +271,7 @@ type OwnedTurn = ChatRun & {
   readonly hasBudget: () => boolean;
   /** Whether the app has called `durable()`. */
   isDurable: boolean;
+  readonly reply: ReplyEnd;
   note: string | undefined;
   model: LanguageModel | undefined;
   readonly abortSignal: AbortSignal | undefined;
@@ -283,7 +281,10 @@ type OwnedTurn = ChatRun & {
 function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
   const { message } = ended;
   if (!owned) return { outcome: "skipped", requestId: ended.requestId };
-  const { attempt } = owned;
+  const { attempt, reply, isDurable } = owned;
+  // With durable(), the attempt has it from the model itself.
+  if (!isDurable) attempt.finished(reply.finishReason, reply.problem);
+  if (ended.status === "error" && ended.error) attempt.failed(new TurnError(ended.error));
   const { cause } = attempt.error ?? {};
   // The reply of the AI SDK does not fail with an error of a callback.
   const isFailed = attempt.error !== undefined && ended.status === "completed";
@@ -291,8 +292,10 @@ function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
   const text = cause === undefined ? undefined : failureOf(cause).message;
   const facts = factsOf({ ...ended, status }, cause, text);
   const end = attempt.end(facts, textOf(message));
-  const missing = owned.isDurable ? undefined : neededDurable(owned, end);
-  if (!missing || end.outcome === "recovering" || end.outcome === "reported") return end;
+  if (isDurable || end.outcome === "recovering" || end.outcome === "reported") return end;
+  const missing = neededDurable(owned, end);
+  if (!missing)
+    return reply.hasCalls && end.outcome === "error" ? { ...end, hasEffects: true } : end;
   const { requestId, messageId } = end;
   const failure = failureOf(missing);
   return { outcome: "error", failure, cause: missing, hasEffects: true, requestId, messageId };

@@ -1,12 +1,13 @@
 /** The response of `onChatMessage()` on its way to the chat: who watches it, and what clients and the conversation do not get. */
 
 import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
+import type { Chunk, ReplyEnd } from "./reply-end.ts";
 
 type ReplyWatch = {
   /** Called for each piece of the response. */
   readonly onData: () => void;
-  /** Called with the finish reason of the reply. */
-  readonly onFinish: (reason: string | undefined) => void;
+  /** Reads how the reply ends. */
+  readonly end: ReplyEnd | undefined;
   /** Whether the call of the final answer is left out: it is in the ledger. */
   readonly hidesAnswer: boolean;
 };
@@ -26,16 +27,16 @@ export function watchedResponse(response: Response, watch: ReplyWatch): Response
   return new Response(isEvents ? watchedEvents(watched, watch) : watched, response);
 }
 
+/** Most events of a reply. They do not tell how it ends. */
+const DELTA = /^data: \{"type":"(text|reasoning|tool-input)-delta"/;
+
 function watchedEvents(
   body: ReadableStream<Uint8Array>,
-  { onFinish, hidesAnswer }: ReplyWatch,
+  { end, hidesAnswer }: ReplyWatch,
 ): ReadableStream<Uint8Array> {
   const hidden = hidesAnswer ? new HiddenAnswer() : undefined;
   const keep = (event: string) => {
-    if (event.includes('"finish"')) {
-      const chunk = chunkOf(event);
-      if (chunk?.type === "finish") onFinish(chunk.finishReason);
-    }
+    if (end && !DELTA.test(event)) end.read(chunkOf(event) ?? {});
     return hidden?.kept(event) ?? [`${event}\n\n`];
   };
   let rest = "";
@@ -47,6 +48,7 @@ function watchedEvents(
     },
     flush(controller) {
       if (rest) for (const kept of keep(rest)) controller.enqueue(kept);
+      end?.close();
     },
   });
   return body
@@ -54,13 +56,6 @@ function watchedEvents(
     .pipeThrough(events)
     .pipeThrough(new TextEncoderStream());
 }
-
-type Chunk = {
-  readonly type?: string;
-  readonly toolName?: string;
-  readonly toolCallId?: string;
-  readonly finishReason?: string;
-};
 
 class HiddenAnswer {
   readonly #calls = new Set<string>();

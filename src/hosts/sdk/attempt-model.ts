@@ -117,8 +117,10 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
       } else if (part.type === "finish" && !isOver) {
         isOver = true;
         const isAccepted = isAnswered || accepts === "any";
-        const problem = isAccepted ? undefined : problemOf(part, accepts, announced, toolCalls);
         const { usage, finishReason } = part;
+        const problem = isAccepted
+          ? undefined
+          : incompleteness(finishReason, accepts, announced, toolCalls);
         const end = { usage: readUsage(usage), runsTools, problem };
         ended({ ...end, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
@@ -143,8 +145,8 @@ function readUsage(usage: Partial<Finish["usage"]> | undefined): TokenUsage {
 }
 
 /** Why the end of a stream is not the end of a reply. */
-function problemOf(
-  { finishReason: { unified, raw } }: Finish,
+export function incompleteness(
+  { unified, raw }: { readonly unified: string; readonly raw: string | undefined },
   accepts: AttemptCalls["accepts"],
   announced: ReadonlyMap<string, string>,
   toolCalls: number,

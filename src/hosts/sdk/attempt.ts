@@ -22,12 +22,7 @@ import {
   type TurnFacts,
 } from "../../kernel/submissions/internal.ts";
 import { Answering } from "./answering.ts";
-import {
-  type AttemptCalls,
-  attemptModel,
-  IncompleteReplyError,
-  isCutOff,
-} from "./attempt-model.ts";
+import { type AttemptCalls, attemptModel, isCutOff } from "./attempt-model.ts";
 import {
   askedInStep,
   askedSettings,
@@ -221,10 +216,9 @@ export class Attempt {
   }
 
   /** The reply of a model that is not the attempt's has ended. */
-  finished(reason: string | undefined): void {
+  finished(reason: string | undefined, problem: Error | undefined): void {
     this.#finishReason = reason;
-    if (reason === "interrupted" || reason === "error")
-      this.failed(new IncompleteReplyError(reason));
+    if (problem) this.failed(problem);
   }
 
   heartbeat(): void {

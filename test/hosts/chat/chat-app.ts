@@ -154,6 +154,20 @@ export class ChatApp extends DurableChatAgent<Cloudflare.Env, { visits: number }
 // The decorator, called as a function: the tests are not compiled with decorators.
 callable()(ChatApp.prototype.greet, {} as ClassMethodDecoratorContext);
 
+/** A call after a tool breaks off, where the conversation says {@link CUT_AFTER_TOOL}. */
+class CutModel extends HeldModel {
+  override async doStream(options: Parameters<HeldModel["doStream"]>[0]) {
+    const { stream } = await super.doStream(options);
+    const { prompt } = options;
+    const isCut = prompt.at(-1)?.role === "tool" && JSON.stringify(prompt).includes(CUT_AFTER_TOOL);
+    const fail = (controller: TransformStreamDefaultController) =>
+      controller.enqueue({ type: "error", error: new Error("Overloaded") });
+    return { stream: isCut ? stream.pipeThrough(new TransformStream({ start: fail })) : stream };
+  }
+}
+
+export const CUT_AFTER_TOOL = "cut after the tool";
+
 /** Without `durable()` and without `getModel()`. */
 export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
   hear(delivery: Delivery) {
@@ -162,16 +176,21 @@ export class PlainChat extends DurableChatAgent<Cloudflare.Env> {
   override async onChatMessage() {
     const messages = await convertToModelMessages(this.messages);
     const options = {
-      model: new HeldModel(),
+      model: new CutModel(),
       messages,
       tools: contractTools() as ToolSet,
       stopWhen: stepCountIs(5),
       onStepEnd: (_: StepResult<ToolSet>) => {},
     };
     return streamText(options).toUIMessageStreamResponse({
-      onError: (error) => (error as Error).message,
+      onError: (error) => shown((error as Error).message),
     });
   }
+}
+
+/** An error for the client. The AI SDK hides all of them by default. */
+function shown(message: string): string {
+  return message.startsWith("hidden") ? "An error occurred." : message;
 }
 
 /** What the model of VariantChat was asked. */

@@ -5,7 +5,7 @@ import { modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
-import { recorded, stallTimeouts } from "./chat-app.ts";
+import { CUT_AFTER_TOOL, recorded, stallTimeouts } from "./chat-app.ts";
 import { givenChat } from "./given-chat.ts";
 
 const unique = () => ({ id: crypto.randomUUID() });
@@ -184,6 +184,57 @@ describe("a chat without durable()", () => {
       attempts: 2,
       finishReason: "stop",
     });
+  });
+
+  it.each([
+    ["shows a transient error", { status: 400 }],
+    ["breaks with one", {}],
+  ])("L8: a turn whose reply %s is retried", async (_, refusal) => {
+    const chat = givenChat("PlainChat");
+    const fails = { fail: "Overloaded", failTimes: 1, ...refusal };
+    const script = { ...unique(), ...fails, text: "answered" };
+    const { submissionId } = await chat.verbs().submitMessages([message(script)]);
+    const answered = { status: "completed", output: "answered", attempts: 2 };
+    expect(await chat.ended(submissionId)).toMatchObject(answered);
+  });
+
+  it("L2: a turn whose tool has run is not retried without a record of the call", async () => {
+    const chat = givenChat("PlainChat");
+    const account = crypto.randomUUID();
+    const tool = { name: "charge", input: { account } };
+    const asked = message({ ...unique(), tool, text: CUT_AFTER_TOOL });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    const failed = { status: "error", errorName: "TurnError", error: "Overloaded", attempts: 1 };
+    expect(await chat.ended(submissionId)).toMatchObject(failed);
+    expect(charges.get(account)).toBe(1);
+  });
+
+  it("L2: retry.afterSideEffects allows it", async () => {
+    const chat = givenChat("PlainChat");
+    const account = crypto.randomUUID();
+    const tool = { name: "charge", input: { account } };
+    const asked = message({ ...unique(), tool, text: CUT_AFTER_TOOL });
+    const retry = { maxAttempts: 2, afterSideEffects: "repeat" } as const;
+    const { submissionId } = await chat.verbs().submitMessages([asked], { retry });
+    expect(await chat.ended(submissionId)).toMatchObject({ status: "error", attempts: 2 });
+    expect(charges.get(account)).toBe(2);
+  });
+
+  it("L7: a turn whose tool call has never arrived ends in an error", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), text: "I will look", lostCall: "charge" });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    const failed = { status: "error", errorName: "MissingToolCallError", attempts: 1 };
+    expect(await chat.ended(submissionId)).toMatchObject(failed);
+  });
+
+  it("L7: an error that the reply hides names durable() and onError", async () => {
+    const chat = givenChat("PlainChat");
+    const asked = message({ ...unique(), fail: "hidden", status: 400 });
+    const { submissionId } = await chat.verbs().submitMessages([asked]);
+    const ended = await chat.ended(submissionId);
+    expect(ended).toMatchObject({ status: "error", errorName: "TurnError", attempts: 1 });
+    expect(ended?.error).toMatch(/An error occurred.*this\.durable\(.*onError/);
   });
 
   it.each(["length", "content-filter", "other"] as const)(
