@@ -21,9 +21,28 @@ const RACES: [string, string, string][] = [
   ["Promise.race()", "return Promise.race([step.approval('a'), step.sleep('b', 1)]);", "race"],
   ["Promise.any()", "const all = waits(step);\nreturn await Promise.any(all);", "any"],
   ["a branch that is a function", "await Promise.race([ask(step), step.sleep('b', 1)]);", "race"],
+  [
+    "a list of steps",
+    "const all = waits(step);\nawait Promise.race([...all, step.sleep('b', 1)]);",
+    "race",
+  ],
+  ["a name in brackets", "await Promise['race']([ask(step), step.sleep('b', 1)]);", "race"],
+  ["a call with ?.", "await Promise?.any([ask(step), step.sleep('b', 1)]);", "any"],
+  ["globalThis", "await globalThis.Promise.race([ask(step), step.sleep('b', 1)]);", "race"],
+  ["an assertion", "await (Promise as any).race([ask(step), step.sleep('b', 1)]);", "race"],
+  ["call()", "await Promise.race.call(Promise, [ask(step), step.sleep('b', 1)]);", "race"],
+  ["another name of Promise", "const P = Promise;\nawait P.race([ask(step)]);", "race"],
+  [
+    "a method taken out",
+    "const { race: first } = Promise;\nawait first.call(Promise, []);",
+    "race",
+  ],
+  ["a bound method", "const first = Promise.any.bind(Promise);\nawait first([ask(step)]);", "any"],
 ];
 const NONE: [string, string][] = [
   ["step.race()", "await step.race('first', { a: step.sleep('a', 1), b: step.sleep('b', 1) });"],
+  ["race() of another object", "await step.race('a', {}); await cars.race([]); race();"],
+  ["another method taken out", "const { all } = Promise; await all.call(Promise, []);"],
   ["Promise.all()", "await Promise.all([step.sleep('a', 1), step.sleep('b', 1)]);"],
   [
     "a race in the code of a step, which the platform stores",
@@ -68,6 +87,14 @@ it.each(NONE)("%s is no warning", (_, body) => {
   const folder = files(tickets(body));
   expect(problemsOf(checked(folder))).toEqual([]);
   expect(found(folder)).toEqual([]);
+});
+
+it("finds a race by another name of Promise in another file", () => {
+  const source = `import { P } from "./names.ts";\n${tickets("return P.race([ask(step)]);")}`;
+  const folder = files(source, { "src/names.ts": "export const P = Promise;" });
+  expect(problemsOf(checked(folder))).toEqual([
+    "src/index.ts:8 calls Promise.race() in a workflow: a replay may take another branch",
+  ]);
 });
 
 it("finds a race in a helper that takes the step, also in another file, and none in other code", () => {
