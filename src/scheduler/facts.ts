@@ -2,7 +2,7 @@
 
 import { failureOf } from "../core/failures.ts";
 import { DAY_MS } from "./calendar/civil.ts";
-import { EMPTY_TASK, type TaskRow } from "./rows.ts";
+import type { TaskRow } from "./rows.ts";
 import type { Skips } from "./runs/run-store.ts";
 import type { Store } from "./store.ts";
 import type { Declarations } from "./tasks/declarations.ts";
@@ -15,7 +15,7 @@ import type { ScheduledTaskInfo } from "./types.ts";
 const MOST_CHECKED = 5;
 /** Occurrences of one task that are compared with its runs. */
 const MOST_OCCURRENCES = 1_000;
-/** Tasks whose latest runs are read, and how many of each. Fewer skipped occurrences since its declaration need no look. */
+/** Tasks whose latest runs are read, and how many of each. Fewer occurrences since its declaration need no look. */
 const MOST_SKIPPING = 50;
 const LATEST_RUNS = 20;
 const FEW_SKIPPED = 5;
@@ -60,10 +60,9 @@ export function schedulerFacts(
   now: number,
 ): SchedulerFacts {
   const latest = store.runs.latest([...valid.keys()].sort());
-  const skipping = [...valid.keys()].filter((taskId) => {
-    const { fired, runs } = store.tasks.get(taskId) ?? EMPTY_TASK;
-    return fired - runs >= FEW_SKIPPED;
-  });
+  const skipping = [...valid.keys()].filter(
+    (taskId) => (store.tasks.get(taskId)?.fired ?? 0) >= FEW_SKIPPED,
+  );
   const skips = store.runs.latestSkips(skipping.slice(0, MOST_SKIPPING), LATEST_RUNS);
   let left = MOST_CHECKED;
   const tasks = [...valid.values()].flatMap((task): TaskFacts[] => {

@@ -87,8 +87,9 @@ class RaceNames {
     const node = this.#valueOf(given);
     if (node.type === "Identifier") return racing(this.#taken.get(node.name));
     if (node.type === "CallExpression") {
-      const isBound = "object" in node.callee && propertyOf(node.callee) === "bind";
-      return isBound ? this.methodOf(node.callee.object, depth + 1) : undefined;
+      const { callee } = node;
+      const isBound = callee.type === "MemberExpression" && propertyOf(callee) === "bind";
+      return isBound ? this.methodOf(callee.object, depth + 1) : undefined;
     }
     if (node.type !== "MemberExpression" && node.type !== "OptionalMemberExpression")
       return undefined;
