@@ -9,7 +9,14 @@ import {
 import type { TaskRunState } from "agents/tasks";
 import type { UIMessage } from "ai";
 import type { AttemptRef, Submissions, TurnEnd } from "../../kernel/submissions/internal.ts";
-import { idsOf, type MainConversation, settledCalls, toolOf } from "./conversation.ts";
+import {
+  idsOf,
+  isProviderResult,
+  type MainConversation,
+  settledCalls,
+  textOf,
+  toolOf,
+} from "./conversation.ts";
 
 /** An interrupted turn is neither continued nor stored. */
 export const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
@@ -81,12 +88,18 @@ export class ChatRecovery {
     const partial = settledCalls([{ parts }]);
     const hasOpenCall = parts.filter((part) => toolOf(part) !== undefined).length > partial.length;
     // In place of the call, the chat would show the model an error.
-    const isRepeated =
+    const isCallRepeated =
       hasOpenCall &&
       submissions.store.toolCalls.hasInterruptedSteps(left.seq, [...settled, ...partial]);
+    // An answer is the text of one reply, and the chat would continue the half that it has.
+    const isRepeated = isCallRepeated || (left.answer !== undefined && textOf({ parts }) !== "");
     // Otherwise the chat is about to store this part.
     if (decision.persist !== false && !isRepeated) settled.push(...partial);
-    if (!isDeclined && submissions.turns.mayContinue(left, settled)) {
+    const hasProviderEffects = isRepeated && parts.some(isProviderResult);
+    const mayContinue = hasProviderEffects
+      ? left.retry?.afterSideEffects === "repeat"
+      : submissions.turns.mayContinue(left, settled);
+    if (!isDeclined && mayContinue) {
       if (!isRepeated) return decision;
       // The ledger runs a new attempt. In a sub-agent it would wait for the chat's recovery, which continues nothing now.
       if (this.agent.parentPath.length > 0) this.#startedAt = Number.NEGATIVE_INFINITY;

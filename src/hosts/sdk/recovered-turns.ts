@@ -15,6 +15,7 @@ import {
   TurnRefused,
 } from "../../kernel/submissions/internal.ts";
 import { Attempt, type AttemptOptions, type EndedTurn } from "./attempt.ts";
+import { IncompleteReplyError } from "./attempt-model.ts";
 import type { FramedTurn } from "./chat-host-base.ts";
 import { type ChatRecovery, DROPPED, interrupted, type Left, refOf } from "./chat-recovery.ts";
 import {
@@ -214,6 +215,9 @@ export abstract class RecoveredTurns<
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
     const decision = recovery.decide(submission, ctx, conversation, (await decide()) ?? {});
     if (decision.continue !== false) this.#recovering.set(ref.seq, requestId);
+    // Not a crash: its stream has stalled.
+    if (decision === DROPPED)
+      this.get(requestId)?.attempt.failed(new IncompleteReplyError("interrupted"));
     return decision;
   }
 

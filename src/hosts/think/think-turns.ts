@@ -24,7 +24,7 @@ import {
   type Turn,
   type TurnEnd,
 } from "../../kernel/submissions/internal.ts";
-import { turnModel } from "../sdk/attempt-model.ts";
+import { IncompleteReplyError, turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";
 import {
@@ -264,6 +264,9 @@ function endOf(owned: OwnedTurn | undefined, ended: ChatEnd): TurnEnd {
   if (!owned) return factsOf(ended, undefined);
   const { attempt, earlier } = owned;
   const from = message && message.id === earlier?.id ? earlier.parts : 0;
-  const end = attempt.isUnanswered ? { ...ended, status: "completed" as const } : ended;
-  return attempt.end(factsOf(end, attempt.error?.cause), textOf(message, from));
+  const { cause } = attempt.error ?? {};
+  // Think aborts a turn whose stream has stalled.
+  const isStalled = ended.status === "aborted" && cause instanceof IncompleteReplyError;
+  const status = attempt.isUnanswered ? "completed" : isStalled ? "error" : ended.status;
+  return attempt.end(factsOf({ ...ended, status }, cause), textOf(message, from));
 }

@@ -9,10 +9,15 @@ export type HoldOptions = {
    */
   readonly from?: number;
   /**
-   * `call`: before the model replies. `reply`: after the first word of its text.
+   * `call`: before the model replies. `reply`: after the first words of its text.
    * @default "call"
    */
   readonly at?: "call" | "reply";
+  /**
+   * Words of the text that pass.
+   * @default 1
+   */
+  readonly words?: number;
   /** Calls return even when they are aborted, as a library without an abort signal does. */
   readonly ignoresAbort?: boolean;
   /** Called when a call reaches the point. */

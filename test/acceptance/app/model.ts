@@ -23,13 +23,13 @@ export class HeldModel extends ScriptedModel {
   }
 }
 
-/** Passes the first word of the text, then waits at the hold. */
+/** Passes the first words of the text, then waits at the hold. */
 function pauseReply(stream: Stream, hold: Hold, signal: AbortSignal | undefined): Stream {
-  let words = 0;
+  let words = -(hold.options.words ?? 1);
   return stream.pipeThrough(
     new TransformStream<Part, Part>({
       async transform(part, controller) {
-        if (part.type === "text-delta" && ++words === 2) await hold.pass(signal);
+        if (part.type === "text-delta" && ++words === 1) await hold.pass(signal);
         controller.enqueue(part);
       },
     }),

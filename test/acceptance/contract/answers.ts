@@ -74,6 +74,30 @@ export function answersContract(host: Host): void {
     }
   });
 
+  it("L6 W4: half a reply that a crash leaves is no part of the answer, and its tools are not run again", async () => {
+    const agent = given();
+    const words = Array.from({ length: 40 }, (_, index) => `word${index} `).join("");
+    for (const step of ["text", "answer"] as const) {
+      const hold = new Hold({ at: "reply", words: 30 });
+      const tool = { name: "charge", input: { account: hold.id } };
+      const json = { ignoreTools: true, text: JSON.stringify({ title: words }) };
+      const script = {
+        id: hold.id,
+        wordMs: 0,
+        ...(step === "text" ? { tool, text: words } : json),
+      };
+      const id = await agent.start({ step, prompt: ask(script) });
+      await until(() => hold.arrived > 0);
+      await agent.crash();
+      hold.release();
+      expect(await agent.untilOutput(id)).toEqual(step === "text" ? words : { title: words });
+      expect(charges.count(hold.id)).toBe(step === "text" ? 1 : 0);
+      const replies = (await agent.texts()).filter((one) => one.startsWith("assistant:"));
+      expect(replies.at(-1)).toBe(`assistant: ${script.text}`);
+      expect(replies).toHaveLength(step === "text" ? 1 : 2);
+    }
+  });
+
   it.each(BROKEN)(
     "L6 L8: where %s after a tool call, the tool is not run again",
     async (_, finish) => {

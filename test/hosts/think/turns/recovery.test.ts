@@ -18,7 +18,7 @@ import {
   texts,
   wakeNow,
 } from "../../../support/think.ts";
-import { appHooks, type ThinkAgent } from "../../../support/think-agent.ts";
+import { appHooks, made, type ThinkAgent } from "../../../support/think-agent.ts";
 
 /** A reply that does not come while the test runs. */
 const endless = (rest: Script = {}): Script => ({
@@ -57,6 +57,25 @@ it("W5: terminating a workflow by its binding cancels the turn that Think's reco
   await submit(next, "and then", { submissionId: "next" });
   expect(await ended(next, "next")).toMatchObject({ status: "completed" });
   expect(modelCalls.get(ask(script))).toBe(2);
+});
+
+it("L6: an answer whose stream stalls is asked for again, and no half of it is continued", async () => {
+  const agent = givenAgent();
+  made.set(agent.name ?? "", (think) => {
+    think.chatStreamStallTimeoutMs = 500;
+  });
+  const text = JSON.stringify({ title: "one two three four five six" });
+  const { script, release } = hold({ ignoreTools: true, text, wordMs: 1 }, { words: 2 });
+  const output = { type: "object", properties: { title: { type: "string" } } } as const;
+  await submit(agent, script, { submissionId: "s", output });
+  await asked(script, 2);
+  release();
+  expect(await ended(agent, "s")).toMatchObject({
+    status: "completed",
+    output: JSON.parse(text),
+    attempts: 2,
+  });
+  expect(await texts(agent)).toHaveLength(2);
 });
 
 describe("when Think gives up its recovery", () => {
