@@ -169,6 +169,8 @@ type Layer = {
   readonly responseHeaders?: ErrorResponse["headers"];
   readonly responseBody?: unknown;
   readonly data?: unknown;
+  /** What the AI SDK could not read, such as an error of another shape in a stream. */
+  readonly value?: unknown;
   readonly error?: unknown;
   readonly lastError?: unknown;
   readonly cause?: unknown;
@@ -191,8 +193,8 @@ function* layersOf(error: unknown): Generator<Layer | string> {
     }
     const one = layer as Layer;
     yield one;
-    const { message, responseBody, data = jsonIn(responseBody), lastError, cause } = one;
-    for (const inner of [jsonIn(message), data, one.error, lastError, cause])
+    const { message, responseBody, data = jsonIn(responseBody), value, lastError, cause } = one;
+    for (const inner of [jsonIn(message), data, value, one.error, lastError, cause])
       if (inner && !found.includes(inner)) found.push(inner);
   }
 }

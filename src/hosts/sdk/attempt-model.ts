@@ -64,7 +64,10 @@ export function attemptModel(model: LanguageModel, calls: AttemptCalls): Languag
         }
         const used = new Set([...recorded, ...calls.ids, ...idsIn(params)]);
         const ids = new CallIds(used, calls.ids);
-        return { ...result, stream: stream.pipeThrough(checked(ids, calls)) };
+        const notAStream = type.startsWith("application/json")
+          ? new InvalidModelResponseError(modelId, type)
+          : undefined;
+        return { ...result, stream: stream.pipeThrough(checked(ids, calls, notAStream)) };
       },
     },
   });
@@ -94,9 +97,17 @@ function estimateTokens({ prompt, tools, maxOutputTokens = 0 }: Params): number 
   return Math.ceil(byteLength(text) / BYTES_PER_TOKEN) + maxOutputTokens;
 }
 
-/** Fails the stream where its end shows that the reply is incomplete. */
-function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStream<Part, Part> {
+/**
+ * Fails the stream where its end shows that the reply is incomplete.
+ * @param notAStream the error of one without any part of a reply
+ */
+function checked(
+  ids: CallIds,
+  { ended, accepts }: AttemptCalls,
+  notAStream: InvalidModelResponseError | undefined,
+): TransformStream<Part, Part> {
   const announced = new Map<string, string>();
+  let empty = notAStream;
   let toolCalls = 0;
   let runsTools = false;
   let isAnswered = false;
@@ -104,6 +115,7 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
   return new TransformStream<Part, Part>({
     transform(given, controller) {
       let part = ids.unique(given);
+      if (part.type !== "stream-start" && part.type !== "finish") empty = undefined;
       if (part.type === "tool-input-start") announced.set(part.id, part.toolName);
       else if (part.type === "tool-call") {
         announced.delete(part.toolCallId);
@@ -120,7 +132,7 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
         const { usage, finishReason } = part;
         const problem = isAccepted
           ? undefined
-          : incompleteness(finishReason, accepts, announced, toolCalls);
+          : (empty ?? incompleteness(finishReason, accepts, announced, toolCalls));
         const end = { usage: readUsage(usage), runsTools, problem };
         ended({ ...end, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
@@ -129,7 +141,7 @@ function checked(ids: CallIds, { ended, accepts }: AttemptCalls): TransformStrea
     },
     flush(controller) {
       if (isOver || isAnswered || accepts === "any") return;
-      const problem = new IncompleteReplyError("none");
+      const problem = empty ?? new IncompleteReplyError("none");
       ended({ runsTools, problem });
       controller.enqueue({ type: "error", error: problem });
     },
@@ -272,13 +284,15 @@ class MissingToolCallError extends Error {
   }
 }
 
-/** The model's endpoint answered with a page in place of a reply. */
+/** The model's endpoint answered with a page, or with JSON, in place of a reply. JSON may be the error of a provider that is busy. */
 class InvalidModelResponseError extends Error {
   override readonly name = "InvalidModelResponseError";
+  readonly isRetryable: boolean;
   constructor(modelId: string, contentType: string) {
     super(
       `The endpoint of the model ${JSON.stringify(modelId)} answered with ${contentType} in place of a reply. ` +
         "Check the base URL of its provider, and proxies or gateways in between.",
     );
+    this.isRetryable = contentType.startsWith("application/json");
   }
 }

@@ -1,8 +1,10 @@
 /** Turns by the AI SDK whose model fails. */
 
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
 import { APICallError } from "ai";
 import { describe, expect, it, vi } from "vitest";
-import { transientOf } from "../../../src/core/failures.ts";
+import { responseOf, transientOf } from "../../../src/core/failures.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { message } from "../../support/given.ts";
 import { call, inside } from "./given-turns.ts";
@@ -52,6 +54,72 @@ describe("failures of the provider", () => {
       const { cause, failure } = end as { cause: unknown; failure: { message: string } };
       expect(transientOf(cause, 0)).toBeUndefined();
       expect(failure.message).toContain("text/html");
+    }));
+
+  const ERROR = { error: { message: "Slow down", type: "rate_limit_error", code: 429 } };
+  const PROVIDERS = {
+    "the OpenAI package": (fetch: typeof globalThis.fetch) =>
+      createOpenAI({ apiKey: "k", fetch }).chat("gpt"),
+    "the OpenAI package, by the Responses API": (fetch: typeof globalThis.fetch) =>
+      createOpenAI({ apiKey: "k", fetch }).responses("gpt"),
+    "the Anthropic package": (fetch: typeof globalThis.fetch) =>
+      createAnthropic({ apiKey: "k", fetch })("claude"),
+  };
+
+  it.each(Object.entries(PROVIDERS))(
+    "L8: JSON with status 200 in place of a stream is no reply that was cut off, with %s",
+    (_, modelFor) =>
+      inside(async (object) => {
+        for (const body of [ERROR, { message: "Hello" }]) {
+          object.lent = { model: modelFor(async () => Response.json(body)) };
+          const end = await object.run({ messages: [message("hello")] });
+          expect(end).toMatchObject({ failure: { name: "InvalidModelResponseError" } });
+          const { cause, failure } = end as { cause: unknown; failure: { message: string } };
+          // It may say that the provider is busy.
+          expect(transientOf(cause, 0)).toBeDefined();
+          expect(failure.message).toContain("application/json");
+        }
+      }),
+  );
+
+  it.each([
+    [{ code: 429 }, true],
+    [{ type: "rate_limit_error" }, true],
+    [{ code: "insufficient_quota" }, false],
+    [{ code: 400 }, false],
+  ])("L8: an error %o in a stream with status 200 is read", (fields, isTransient) =>
+    inside(async (object) => {
+      const body = JSON.stringify({ error: { message: "No", ...fields } });
+      const headers = { "content-type": "text/event-stream" };
+      for (const name of [
+        "the OpenAI package",
+        "the OpenAI package, by the Responses API",
+      ] as const) {
+        const respond = async () => new Response(`data: ${body}\n\n`, { headers });
+        object.lent = { model: PROVIDERS[name](respond) };
+        const { cause } = (await object.run({ messages: [message("hello")] })) as {
+          cause: unknown;
+        };
+        expect(transientOf(cause, 0) !== undefined).toBe(isTransient);
+        expect(responseOf(cause).isQuotaUsedUp).toBe(fields.code === "insufficient_quota");
+      }
+    }),
+  );
+
+  it("L8: a stream with the wrong type is read all the same", () =>
+    inside(async (object) => {
+      const chunks = [{ role: "assistant", content: "whole" }, {}].map((delta, index) => ({
+        ...{ id: "c", object: "chat.completion.chunk", created: 1, model: "gpt" },
+        choices: [{ index: 0, delta, finish_reason: index === 0 ? null : "stop" }],
+      }));
+      const text = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
+      const headers = { "content-type": "application/json" };
+      const respond = async () => new Response(`${text}data: [DONE]\n\n`, { headers });
+      object.lent = { model: PROVIDERS["the OpenAI package"](respond) };
+      expect(await object.run({ messages: [message("hello")] })).toMatchObject({
+        outcome: "completed",
+        text: "whole",
+      });
     }));
 
   it("L8: a provider error keeps its status", () =>
