@@ -2,7 +2,7 @@
 
 import type { StepResult, ToolSet } from "ai";
 import { type Failure, failureOf } from "../../core/failures.ts";
-import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
+import { isTooDeep, MAX_DEPTH, stableJson } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
 import { AnswerTooLargeError } from "../../kernel/submissions/index.ts";
 import {
@@ -12,6 +12,7 @@ import {
 } from "../../kernel/submissions/internal.ts";
 import { jsonIn } from "./answer-json.ts";
 import { IncompleteReplyError, isCutOff } from "./attempt-model.ts";
+import { readings } from "./final-answer.ts";
 
 export class Answering implements AnswerState {
   problem: Failure | undefined;
@@ -19,6 +20,8 @@ export class Answering implements AnswerState {
   isCutOff = false;
   given: string | undefined;
   refused: string | undefined;
+  /** Why no answer of the step is taken. */
+  #dispute: Failure | undefined;
 
   constructor(
     private readonly plan: AttemptPlan,
@@ -32,14 +35,23 @@ export class Answering implements AnswerState {
     return this.plan.how === "text" ? SILENT : undefined;
   }
 
-  /**
-   * Takes an answer of the tool. Returns what the model is told: after a problem it may give a better one.
-   * @param readings of the arguments; the first that matches the schema is the answer
-   */
-  take(readings: readonly unknown[]): string {
+  /** The arguments of all calls of the tool in a step, before they run. */
+  called(inputs: readonly unknown[]): void {
+    const answers = inputs.map((one) => this.#reading(one));
+    const valid = answers.filter((one) => !isTooDeep(one) && !this.#problemOf(one));
+    const isDisputed = new Set(valid.map(stableJson)).size > 1;
+    this.#dispute = isDisputed
+      ? invalid(`was given ${valid.length} times, ${DIFFERENT}`)
+      : undefined;
+    if (isDisputed) this.given = valid.map(asText).join("\n\n");
+  }
+
+  /** Takes the arguments of a call. Returns what the model is told: after a problem it may give a better one. */
+  take(input: unknown): string {
     if (this.isAnswered) return "The final answer was recorded before; it stands.";
     try {
-      this.#take(readings.find((one) => !isTooDeep(one) && !this.#problemOf(one)) ?? readings[0]);
+      if (this.#dispute) this.problem = this.#dispute;
+      else this.#take(this.#reading(input));
     } catch (error) {
       // The AI SDK would swallow it.
       this.problem = failureOf(error);
@@ -47,8 +59,14 @@ export class Answering implements AnswerState {
     return this.problem?.message ?? "Final answer recorded.";
   }
 
+  /** The first reading that matches the schema. */
+  #reading(input: unknown): unknown {
+    const all = readings(input, this.plan.schema ?? {});
+    return all.find((one) => !isTooDeep(one) && !this.#problemOf(one)) ?? all[0];
+  }
+
   /** A step has ended. The AI SDK does not run a call whose arguments it cannot read. */
-  called(calls: StepResult<ToolSet>["toolCalls"]): void {
+  stepped(calls: StepResult<ToolSet>["toolCalls"]): void {
     const unread = calls.find(({ toolName, invalid }) => invalid && isFinalAnswer(toolName));
     if (!unread || this.isAnswered || this.problem) return;
     this.isUnreadable = true;
@@ -129,6 +147,8 @@ function invalid(what: string): Failure {
   const { message } = failureOf(new Error(`The model's final answer ${what}`));
   return { name: "InvalidAnswerError", message };
 }
+
+const DIFFERENT = "and with different arguments, so none of them was taken. Give it once.";
 
 const NO_JSON =
   "is to be JSON: the whole reply, or its only fenced block, after any closed thoughts. It is neither, and may have been cut off.";

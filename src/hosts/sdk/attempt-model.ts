@@ -23,6 +23,8 @@ type CallEnd = {
   readonly runsTools: boolean;
   /** Set if the stream fails, so that the AI SDK reports no end of the step. */
   readonly problem?: unknown;
+  /** The arguments of the calls of the final answer, which run after this. */
+  readonly answers: readonly unknown[];
 };
 
 export type AttemptCalls = {
@@ -107,11 +109,18 @@ function checked(
   notAStream: InvalidModelResponseError | undefined,
 ): TransformStream<Part, Part> {
   const announced = new Map<string, string>();
+  // A model may give several answers in a step: none is taken before all of them have come.
+  const held: Extract<Part, { type: "tool-call" }>[] = [];
   let empty = notAStream;
   let toolCalls = 0;
   let runsTools = false;
   let isAnswered = false;
   let isOver = false;
+  const end = (how: Omit<CallEnd, "runsTools" | "answers">) => {
+    isOver = true;
+    const answers = held.map(({ input }) => parsedJson(input));
+    ended({ ...how, runsTools, answers: answers.filter((one) => one !== undefined) });
+  };
   return new TransformStream<Part, Part>({
     transform(given, controller) {
       let part = ids.unique(given);
@@ -123,27 +132,31 @@ function checked(
         runsTools ||= !isFinalAnswer(part.toolName);
         // A connection that closes within a call leaves the first part of its input.
         isAnswered ||= isFinalAnswer(part.toolName) && parsedJson(part.input) !== undefined;
+        if (isFinalAnswer(part.toolName) && !isOver) {
+          held.push(part);
+          return;
+        }
       } else if (part.type === "error") {
-        isOver = true;
-        ended({ runsTools, problem: part.error });
+        end({ problem: part.error });
       } else if (part.type === "finish" && !isOver) {
-        isOver = true;
         const isAccepted = isAnswered || accepts === "any";
         const { usage, finishReason } = part;
         const problem = isAccepted
           ? undefined
           : (empty ?? incompleteness(finishReason, accepts, announced, toolCalls));
-        const end = { usage: readUsage(usage), runsTools, problem };
-        ended({ ...end, finishReason: finishReason.unified });
+        end({ usage: readUsage(usage), problem, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
       }
+      if (isOver) for (const call of held.splice(0)) controller.enqueue(call);
       controller.enqueue(part);
     },
     flush(controller) {
-      if (isOver || isAnswered || accepts === "any") return;
-      const problem = empty ?? new IncompleteReplyError("none");
-      ended({ runsTools, problem });
-      controller.enqueue({ type: "error", error: problem });
+      if (isOver) return;
+      const isAccepted = isAnswered || accepts === "any";
+      const problem = isAccepted ? undefined : (empty ?? new IncompleteReplyError("none"));
+      end({ problem });
+      for (const call of held) controller.enqueue(call);
+      if (problem) controller.enqueue({ type: "error", error: problem });
     },
   });
 }

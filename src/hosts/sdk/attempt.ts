@@ -155,6 +155,7 @@ export class Attempt {
     recordedIds: () => this.calls.recordedIds(),
     starting: (worst) => this.#ledger.reserveTokens(this.ref, worst),
     ended: (end) => {
+      this.#answering?.called(end.answers);
       this.#problem = end.problem;
       // For a call without the final answer, the AI SDK reports "error" as the reason.
       this.#finishReason = end.finishReason;
@@ -192,7 +193,7 @@ export class Attempt {
   }
 
   stepped(step: EndedStep): void {
-    this.#answering?.called(step.toolCalls);
+    this.#answering?.stepped(step.toolCalls);
     const { inputTokens, outputTokens, totalTokens } = step.usage;
     this.#ledger.recordUsage(
       this.ref,

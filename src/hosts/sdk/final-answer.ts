@@ -39,11 +39,8 @@ export type TurnSettings = {
 /** The settings of a step that the answer overrules. */
 type StepSettings = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
 
-/** The final-answer tool of a turn: `take()` takes the readings of its arguments, and returns what the model is told. */
-type AnswerTool = {
-  readonly name: string;
-  readonly take: (readings: readonly unknown[]) => string;
-};
+/** The final-answer tool of a turn: `take()` takes its arguments, and returns what the model is told. */
+type AnswerTool = { readonly name: string; readonly take: (input: unknown) => string };
 
 /** Whether the AI SDK found that the model has not called the tool that it had to, or has called one that it must not. */
 export function isToolChoiceViolation(cause: unknown): boolean {
@@ -117,13 +114,12 @@ function withTool<Config extends TurnSettings>(
 ): Config {
   const { tools, activeTools, stopWhen } = config;
   const others = activeTools ?? Object.keys({ ...ctx.tools, ...tools });
-  const isObject = (schema as JsonSchema).type === "object";
   const finalAnswer = tool({
     description:
       "Gives your final answer and ends the task. Call it exactly once, when you have " +
       "everything you need. The arguments must match the schema.",
-    inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
-    execute: async (input: unknown) => take(isObject ? [input] : readings(input)),
+    inputSchema: jsonSchema(isObject(schema) ? schema : wrapped(schema)),
+    execute: async (input: unknown) => take(input),
   });
   const more =
     `When you have what you need, finish by calling the \`${name}\` tool exactly once, with arguments ` +
@@ -164,8 +160,15 @@ function moved(schema: object): JsonSchema {
 /** `#` and `#/...`, but for what stays at the root. */
 const OWN_PLACE = /^#(?!\/(\$defs|definitions)\/)(\/|$)/;
 
-/** Some models leave the wrapper out, and an answer may have a property of its name. */
-function readings(input: unknown): unknown[] {
+function isObject(schema: JsonSchema): boolean {
+  return schema.type === "object";
+}
+
+/**
+ * What the arguments of a call can mean, the likeliest first. Some models leave the wrapper out, and an answer may have a property
+ * of its name.
+ */
+export function readings(input: unknown, schema: object): unknown[] {
   const isWrapped = typeof input === "object" && input !== null && "answer" in input;
-  return isWrapped ? [input.answer, input] : [input];
+  return isWrapped && !isObject(schema) ? [input.answer, input] : [input];
 }

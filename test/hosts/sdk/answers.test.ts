@@ -1,7 +1,7 @@
 /** Structured answers of turns by the AI SDK. */
 
 import { describe, expect, it } from "vitest";
-import type { Script } from "../../../src/testing/index.ts";
+import { type Script, ScriptedModel } from "../../../src/testing/index.ts";
 import { message } from "../../support/given.ts";
 import { call, inside, turnWith } from "./given-turns.ts";
 
@@ -11,6 +11,26 @@ const SCHEMA = {
   required: ["city"],
   additionalProperties: false,
 };
+
+/** Gives a second answer in the same step. */
+class TwiceAnswering extends ScriptedModel {
+  constructor(private readonly second: unknown) {
+    super();
+  }
+
+  override async doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+    const { stream, ...rest } = await super.doStream(options);
+    const input = JSON.stringify(this.second);
+    type Part = typeof stream extends ReadableStream<infer P> ? P : never;
+    const twice = new TransformStream<Part, Part>({
+      transform(part, controller) {
+        controller.enqueue(part);
+        if (part.type === "tool-call") controller.enqueue({ ...part, toolCallId: "second", input });
+      },
+    });
+    return { ...rest, stream: stream.pipeThrough(twice) };
+  }
+}
 
 describe("a structured answer", () => {
   const answer = { schema: SCHEMA };
@@ -24,6 +44,28 @@ describe("a structured answer", () => {
       expect(object.ledger.log.filter((entry) => entry === "acts")).toHaveLength(1);
       expect((await object.texts()).at(-1)).toBe("assistant: [tool-charge]");
       expect(object.model.calls[0]?.toolChoice).toEqual({ type: "required" });
+    }));
+
+  it("W4: different answers in one step are refused, and one that is given twice is taken", () =>
+    inside(async (object) => {
+      const [porto, rome] = [{ city: "Porto" }, { city: "Rome" }];
+      const run = (second: unknown) => {
+        object.lent = { model: new TwiceAnswering(second) };
+        return object.run({ messages: [message({ answer: porto })], answer });
+      };
+      expect(await run(rome)).toMatchObject({
+        outcome: "error",
+        failure: {
+          name: "InvalidAnswerError",
+          message: expect.stringContaining("given 2 times, and with different arguments"),
+        },
+        answer: { answer: "invalid" },
+      });
+      expect(object.ledger.answers).toEqual([]);
+      expect(await run(porto)).toMatchObject({ outcome: "completed" });
+      // The other one does not match the schema.
+      expect(await run({ town: "Rome" })).toMatchObject({ outcome: "completed" });
+      expect(object.ledger.answers).toEqual([porto, porto]);
     }));
 
   it("L9: an answer that is nested too deep is refused", () =>

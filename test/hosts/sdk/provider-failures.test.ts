@@ -82,7 +82,7 @@ describe("failures of the provider", () => {
       }),
   );
 
-  it.each([
+  it.each<[{ code?: string | number; type?: string }, boolean]>([
     [{ code: 429 }, true],
     [{ type: "rate_limit_error" }, true],
     [{ code: "insufficient_quota" }, false],

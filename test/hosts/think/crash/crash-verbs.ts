@@ -75,6 +75,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   ownerOfRun: READS,
   onWorkflowCallback:
     "It keeps a report in memory until the run is tracked. After a crash the platform's status is read in its place.",
+  keepAlive: "It keeps the object in memory. What keeps it so after a crash asks again.",
   listSubmissions: READS,
   submissionStats: READS,
   threadMessages: READS,
