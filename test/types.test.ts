@@ -389,6 +389,7 @@ const INTERNAL: Readonly<Record<string, string>> = {
   IncompleteReplyError: "ends a submission, whose errorName it is",
   InvalidModelResponseError: "ends a submission, in the same way",
   MissingToolCallError: "ends a submission, in the same way",
+  TurnError: "ends a submission, in the same way",
   LimitWaitError: "ends an attempt; the ledger catches it, and the submission waits",
   DollarBudgetExceededError: "ends a submission; its name is that of BudgetExceededError",
   InvalidKeeperCallError: "an agent of another version has called a keeper; only its text is shown",

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { inboundFacts } from "../../src/inbound/facts.ts";
 import type { RefusedRequests } from "../../src/inbound/protocol.ts";
-import { crash, givenInbound, type InboundStub, inside } from "../support/inbound.ts";
+import { givenInbound, type InboundStub, inside } from "../support/inbound.ts";
 
 const HOUR = 3_600_000;
 
@@ -47,19 +47,6 @@ describe("refused requests", () => {
       }
     });
     expect(await rowsOf(stub)).toHaveLength(1_000);
-  });
-
-  it("I8: storage from before counts them, and its report reads it as it is", async () => {
-    const stub = givenInbound();
-    await refuse(stub);
-    await inside(stub, (_, { storage: { sql } }) => {
-      sql.exec("DROP TABLE perdure_refusals");
-      sql.exec("UPDATE perdure_schema SET version = 1 WHERE module = 'inbound'");
-    });
-    await crash(stub);
-    expect(await factsOf(stub)).toEqual([]);
-    await refuse(stub);
-    expect(await factsOf(stub)).toMatchObject([{ count: 2 }]);
   });
 
   it.each([

@@ -46,8 +46,8 @@ const waits: Source = (kernel, after, limit) =>
     needs: [workflowNeed(workflow), ...needsOfKind(kernel, row.kind)],
   }));
 
-/** The columns of its runs have other names in an older schema. */
-const hasTasks = ({ storage }: OpenOf) => storedVersion(storage, "scheduler") > 1;
+/** Whether the object has had tasks. */
+const hasTasks = ({ storage }: OpenOf) => storedVersion(storage, "scheduler") > 0;
 
 const tasks: Source = (kernel, after, limit) =>
   hasTasks(kernel)

@@ -62,10 +62,11 @@ describe("a structured answer", () => {
         answer: { answer: "invalid" },
       });
       expect(object.ledger.answers).toEqual([]);
-      expect(await run(porto)).toMatchObject({ outcome: "completed" });
-      // The other one does not match the schema.
-      expect(await run({ town: "Rome" })).toMatchObject({ outcome: "completed" });
-      expect(object.ledger.answers).toEqual([porto, porto]);
+      // The second call gives the same, or what does not match the schema.
+      for (const second of [porto, { town: "Rome" }]) {
+        expect(await run(second)).toMatchObject({ outcome: "completed" });
+        expect(object.ledger.answers).toEqual([porto]);
+      }
     }));
 
   it("L9: an answer that is nested too deep is refused", () =>

@@ -260,7 +260,7 @@ describe("findings of scheduled tasks", () => {
     }));
     await capabilitiesOf(agent).schedules.list();
     // As if they were declared earlier, and had fired since.
-    const change = "UPDATE perdure_tasks SET fired = 1, runs = 1, anchor = anchor - ?";
+    const change = "UPDATE perdure_tasks SET fired = 1, anchor = anchor - ?";
     await inside(agent, async (_, { storage }) => {
       storage.sql.exec(change, 3 * HOUR);
       await storage.sync();
