@@ -79,6 +79,28 @@ it("what is lost keeps its type, and all around it its identities", () => {
   expect(copy.shared).toBe(copy.list[2]);
 });
 
+it("a type that structured clone does not have is replaced, not constructed", () => {
+  const replaced = fromTypedJson({ "perdure:type": "Function", value: "AAAA" }, (name) => name);
+  expect(replaced).toBe("AAAA");
+});
+
+it("bytes of a class with its own tag are lost, and can be read back", () => {
+  class Tagged extends Uint8Array {
+    override get [Symbol.toStringTag]() {
+      return "Tagged" as "Uint8Array";
+    }
+  }
+  expect(stored(new Tagged(1))).toBe("lost Tagged");
+});
+
+it.each(["Int8Array", "Uint8ClampedArray", "Int16Array", "Uint32Array", "BigUint64Array"] as const)(
+  "%s is as structuredClone() has it",
+  (name) => {
+    const value = new globalThis[name](2);
+    expect(stored(value)).toEqual(structuredClone(value));
+  },
+);
+
 it("a value that is nested too deep is told", () => {
   let value: unknown = 1n;
   for (let depth = 0; depth < 600; depth++) value = [value];
