@@ -20,11 +20,6 @@ export function fingerprintOf({ schedule, startAt, endAt }: Times): string {
   return times.length > MAX_LENGTH ? digest(times) : times;
 }
 
-/** Whether a stored fingerprint is that of the declaration. Older rows have a digest. */
-export function isFingerprint(stored: string, declared: string): boolean {
-  return stored === declared || stored === digest(declared);
-}
-
 /** Undefined for a digest, and for a text that this version does not parse. */
 export function parseFingerprint(stored: string): Times | undefined {
   const times = parsedJson(stored);

@@ -7,7 +7,7 @@ import { nextInstant } from "../calendar/next.ts";
 import { countInstants, latestInstant } from "../calendar/range.ts";
 import type { TaskRow } from "../rows.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { isFingerprint, parseFingerprint } from "./fingerprint.ts";
+import { parseFingerprint } from "./fingerprint.ts";
 
 /** An occurrence that fires so long after its time is still on time. */
 const ON_TIME_MS = 60_000;
@@ -82,7 +82,7 @@ export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
  * has fired.
  */
 export function isCurrent(task: DeclaredTask, row: TaskRow): boolean {
-  return row.omittedAt === null && isFingerprint(row.fingerprint, task.fingerprint);
+  return row.omittedAt === null && row.fingerprint === task.fingerprint;
 }
 
 /** Whether an occurrence has passed that has not fired, and that was not omitted. */

@@ -4,7 +4,6 @@ import { DAY_MS } from "../calendar/civil.ts";
 import { EMPTY_TASK, type TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { isFingerprint } from "./fingerprint.ts";
 import { isArmed, isCurrent, isOverdue, nextOccurrenceOf } from "./occurrences.ts";
 
 /** How long an omitted task is kept that is paused or has open runs. */
@@ -82,7 +81,7 @@ function omission(gone: readonly TaskRow[], now: number, { ageMs, hasOpenRuns }:
 function resumed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const declared = { ...row, omittedAt: null };
   const { nextAt, anchor } = row;
-  if (!isFingerprint(row.fingerprint, task.fingerprint))
+  if (row.fingerprint !== task.fingerprint)
     return rearmed({ ...declared, nextAt: null }, task, now);
   const after = nextAt === null ? now : Math.max(now - task.offsetMs, nextAt - 1);
   return { ...declared, nextAt: nextOccurrenceOf(task, after, anchor) };
