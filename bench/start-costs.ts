@@ -9,11 +9,11 @@ import type { FeatureName } from "../src/kernel/features.ts";
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],
-    kB: 149,
+    kB: 150,
   },
   "perdure/agent": { files: ["hosts/agent/index.ts"], kB: 93 },
   "perdure/object": { files: ["hosts/object/index.ts"], kB: 95 },
-  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 98 },
+  "perdure/chat": { files: ["hosts/chat/index.ts"], kB: 99 },
   "perdure/workflow": { files: ["workflow/index.ts"], kB: 19 },
 } as const satisfies Readonly<Record<string, { files: readonly string[]; kB: number }>>;
 
