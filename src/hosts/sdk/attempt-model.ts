@@ -99,6 +99,11 @@ function estimateTokens({ prompt, tools, maxOutputTokens = 0 }: Params): number 
   return Math.ceil(byteLength(text) / BYTES_PER_TOKEN) + maxOutputTokens;
 }
 
+/** Parts of a stream without any reply. */
+const EMPTY: ReadonlySet<Part["type"]> = new Set([
+  ...(["stream-start", "response-metadata", "raw", "finish"] as const),
+]);
+
 /**
  * Fails the stream where its end shows that the reply is incomplete.
  * @param notAStream the error of one without any part of a reply
@@ -124,7 +129,7 @@ function checked(
   return new TransformStream<Part, Part>({
     transform(given, controller) {
       let part = ids.unique(given);
-      if (part.type !== "stream-start" && part.type !== "finish") empty = undefined;
+      if (!EMPTY.has(part.type)) empty = undefined;
       if (part.type === "tool-input-start") announced.set(part.id, part.toolName);
       else if (part.type === "tool-call") {
         announced.delete(part.toolCallId);
@@ -141,9 +146,8 @@ function checked(
       } else if (part.type === "finish" && !isOver) {
         const isAccepted = isAnswered || accepts === "any";
         const { usage, finishReason } = part;
-        const problem = isAccepted
-          ? undefined
-          : (empty ?? incompleteness(finishReason, accepts, announced, toolCalls));
+        const incomplete = () => incompleteness(finishReason, accepts, announced, toolCalls);
+        const problem = empty ?? (isAccepted ? undefined : incomplete());
         end({ usage: readUsage(usage), problem, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
       }
@@ -153,7 +157,7 @@ function checked(
     flush(controller) {
       if (isOver) return;
       const isAccepted = isAnswered || accepts === "any";
-      const problem = isAccepted ? undefined : (empty ?? new IncompleteReplyError("none"));
+      const problem = empty ?? (isAccepted ? undefined : new IncompleteReplyError("none"));
       end({ problem });
       for (const call of held) controller.enqueue(call);
       if (problem) controller.enqueue({ type: "error", error: problem });

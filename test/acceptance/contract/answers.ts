@@ -88,13 +88,36 @@ export function answersContract(host: Host): void {
       };
       const id = await agent.start({ step, prompt: ask(script) });
       await until(() => hold.arrived > 0);
-      await agent.crash();
+      await agent.restart();
       hold.release();
       expect(await agent.untilOutput(id)).toEqual(step === "text" ? words : { title: words });
       expect(charges.count(hold.id)).toBe(step === "text" ? 1 : 0);
       const replies = (await agent.texts()).filter((one) => one.startsWith("assistant:"));
       expect(replies.at(-1)).toBe(`assistant: ${script.text}`);
       expect(replies).toHaveLength(step === "text" ? 1 : 2);
+    }
+  });
+
+  it("W4: answers of one step that differ are refused, and the same answer twice is taken", async () => {
+    const agent = given();
+    const call = (title: string) => ({ name: "think_final_answer", input: { title } });
+    for (const titles of [
+      ["a", "a"],
+      ["a", "b"],
+      ["a", "b", "a"],
+    ]) {
+      for (const before of [[], [{ name: "charge", input: { account: unique().id } }]]) {
+        const script = { ...unique(), tools: [...before, titles.map(call)] };
+        const id = await agent.submit(ask(script), { output: TITLE });
+        const end = await agent.untilEnded(id);
+        if (titles[1] === "a") expect(end).toMatchObject({ output: { title: "a" } });
+        else
+          expect(end).toMatchObject({
+            status: "error",
+            errorName: "InvalidAnswerError",
+            error: expect.stringContaining("different arguments"),
+          });
+      }
     }
   });
 
