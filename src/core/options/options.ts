@@ -101,8 +101,9 @@ const UNITS = {
   hour: 3_600_000,
   day: 86_400_000,
   week: 604_800_000,
-  month: 30 * 86_400_000,
-  year: 365 * 86_400_000,
+  // Products would keep the table in bundles that do not use it.
+  month: 2_592_000_000,
+  year: 31_536_000_000,
 } as const;
 
 type Unit = keyof typeof UNITS;

@@ -8,9 +8,9 @@ import { minified } from "../../../../bench/bundle.ts";
 
 const SRC = path.join(import.meta.dirname, "../../../../src");
 const PRESETS = path.join(SRC, "inbound/webhooks/presets");
-const LIMIT = 5_700;
+const LIMIT = 5_650;
 /** Above the limit: three schemes, and the URLs that are signed with forms. A little more than what they have. */
-const LIMITS: Readonly<Record<string, number>> = { custom: 5_880, twilio: 5_860 };
+const LIMITS: Readonly<Record<string, number>> = { custom: 5_830, twilio: 5_810 };
 
 /** The exported functions of each preset, e.g. `github`. */
 const presets = readdirSync(PRESETS).flatMap((file) => {
