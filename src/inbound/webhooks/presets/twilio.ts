@@ -106,35 +106,34 @@ function parametersOf({ headers, raw }: Incoming): string | undefined {
 
 /**
  * What Twilio may have signed: the URL with and without its port. A request's URL was parsed, which escapes characters
- * that Twilio does not escape, so its query is also tried without these escapes, and as a form and a URI escape it.
+ * that Twilio does not escape, so it is also tried without these escapes, and its query as a form and a URI escape it.
  */
 function candidates(requested: URL, configured: string | undefined): readonly string[] {
   const urls =
     configured === undefined
       ? [requested.href]
       : [configured, configured.split("?", 1) + requested.search];
-  const parsed = urls.map((url) => new URL(url).href);
-  const all = [...urls, ...parsed, ...parsed.flatMap(otherwiseEscaped)];
-  return [...new Set(all.flatMap(withAndWithoutPort))];
+  return [...new Set(urls.flatMap(escapings).flatMap(withAndWithoutPort))];
 }
 
-/** What a parser of URLs escapes in a query, and others do not. */
-const ESCAPED = /%(22|27|3C|3E)/g;
+/** Escapes that a parser of URLs has added: of punctuation in a query, and of characters beyond ASCII. */
+const ADDED = [/%27/g, /%(22|27|3C|3E)/g, /%(22|27|3C|3E|[C-F].(%[89AB].)+)/g];
 
-function otherwiseEscaped(url: string): readonly string[] {
-  const start = url.indexOf("?") + 1;
-  if (start === 0) return [];
-  const query = url.slice(start);
-  const pairs = [...new URLSearchParams(query)];
-  const asUri = pairs.map((pair) => pair.map(encodeURIComponent).join("=")).join("&");
-  const others = [
-    query.replaceAll("%27", "'"),
-    query.replace(ESCAPED, decodeURIComponent),
+function escapings(url: string): readonly string[] {
+  const { href, searchParams } = new URL(url);
+  const pairs = [...searchParams].map((pair) => pair.map(encodeURIComponent).join("="));
+  const asUri = `${href.split("?", 1)}?${pairs.join("&")}`;
+  return [
+    url,
+    href,
+    ...ADDED.map((escapes) => href.replace(escapes, unescaped)),
     asUri,
     asUri.replaceAll("%20", "+"),
   ];
-  return others.map((other) => url.slice(0, start) + other);
 }
+
+/** As decodeURIComponent(), which throws for bytes that are not UTF-8. */
+const unescaped = (text: string) => [...new URLSearchParams(text).keys()].join("");
 
 function withAndWithoutPort(url: string): readonly string[] {
   const [, origin, port, rest] =

@@ -101,6 +101,39 @@ describe("the preset of Twilio", () => {
     }
   });
 
+  it("accepts a signature of the URL as it is written at Twilio, which Request escapes", async () => {
+    const body = "MessageSid=SM1";
+    const at = (url: string) =>
+      twilio({ secret: "SECRET", agent, path: new URL(url).pathname as `/${string}` });
+    const urls = [
+      "https://app.example/hooks/twilio?city=Orléans",
+      "https://app.example/hooks/twilio?city=Orl%C3%A9ans",
+      "https://app.example/hooks/twilio?city=L'Haÿ+des&x=日本",
+      "https://app.example/hooks/orléans?a=%2B",
+      "https://app.example/hooks/twilio?city=é%FF",
+    ];
+    for (const url of urls) {
+      const sent = request(url, body, sign(SECRET, url, parametersOf(body)));
+      expect({ url, status: await statusOf(at(url), sent) }).toEqual({ url, status: 200 });
+    }
+    const [url = ""] = urls;
+    const sent = request(url, body, sign(SECRET, url.replace("é", "e"), parametersOf(body)));
+    expect(await statusOf(endpoint, sent)).toBe(401);
+  });
+
+  it("accepts a body whose characters beyond ASCII are not escaped, as the package does", async () => {
+    for (const body of [
+      "MessageSid=SM1&Body=Orléans+日本",
+      "Ortschaft=Köln&MessageSid=SM1&é=%C3%A9",
+    ]) {
+      const sent = request(URL_, body, sign(SECRET, URL_, parametersOf(body)));
+      expect(isForm(sent.headers, body, URL_)).toBe(true);
+      expect(await statusOf(endpoint, sent)).toBe(200);
+      const other = request(URL_, body.replace("é", "e"), sign(SECRET, URL_, parametersOf(body)));
+      expect(await statusOf(endpoint, other)).toBe(401);
+    }
+  });
+
   it("refuses another scheme, host, path, query, port or secret, as the package does", async () => {
     const body = "MessageSid=SM1&Body=hi";
     const others = [
