@@ -22,9 +22,10 @@ beforeEach(() => {
   arrivals.length = 0;
 });
 
-describe("an integer above 2^53", () => {
-  it("I4: is a text with all its digits, so two ids stay two arrivals", async () => {
-    const sent = ["9007199254740992", "9007199254740993", "-9007199254740993", "1e20"];
+describe("a number beyond the safe integers", () => {
+  it("I4: is its text, as it was sent, so two ids stay two arrivals", async () => {
+    const sent = ["9007199254740992", "9007199254740993", "-9007199254740993"];
+    sent.push("9007199254740993.0", "9.007199254740993e15", "90071992547409.93E+2", "1e20");
     const verdicts = [];
     for (const order of sent)
       verdicts.push(await (await receive(acme, signed(`{"order":${order}}`))).json());
@@ -33,19 +34,24 @@ describe("an integer above 2^53", () => {
       { order: "9007199254740992" },
       { order: "9007199254740993" },
       { order: "-9007199254740993" },
+      { order: "9007199254740993.0" },
+      { order: "9.007199254740993e15" },
+      { order: "90071992547409.93E+2" },
       { order: 1e20 },
     ]);
   });
 
   it("leaves other values as they are", async () => {
     const raw =
-      '{"order":9007199254740991,"text":"12345678901234567890","price":0.1234567890123456,"__proto__":{"at":[12345678901234567890]}}';
+      '{"order":9007199254740991,"text":"12345678901234567890","price":0.1234567890123456,"total":12345678.9012345678,"exact":9007199254740991.0,"__proto__":{"at":[12345678901234567890]}}';
     await receive(acme, signed(raw));
     const body = arrivals[0]?.body as object;
     expect(Object.entries(body)).toEqual([
       ["order", 9007199254740991],
       ["text", "12345678901234567890"],
       ["price", 0.1234567890123456],
+      ["total", 12345678.901234567],
+      ["exact", 9007199254740991],
       ["__proto__", { at: ["12345678901234567890"] }],
     ]);
     expect(Object.getPrototypeOf(body)).toBe(Object.prototype);
