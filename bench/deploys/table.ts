@@ -12,7 +12,8 @@ export function wordOf({ end, twice, missing }: Outcome): string {
   if (end === "failed") return "fails";
   if (end !== "ended") return "stranded";
   if (twice.length > 0) return "twice";
-  return missing.length > 0 ? "lost" : "ok";
+  // What does not happen is the run of a task that is not declared any more. It is kept.
+  return missing.length > 0 ? "paused" : "ok";
 }
 
 type Results = {
