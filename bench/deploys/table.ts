@@ -12,8 +12,9 @@ export function wordOf({ end, twice, missing }: Outcome): string {
   if (end === "failed") return "fails";
   if (end !== "ended") return "stranded";
   if (twice.length > 0) return "twice";
-  // What does not happen is the run of a task that is not declared any more. It is kept.
-  return missing.length > 0 ? "paused" : "ok";
+  if (missing.length === 0) return "ok";
+  // The run of a task that is not declared any more is kept.
+  return missing.length === 1 && missing[0] === "task" ? "paused" : "lost";
 }
 
 type Results = {

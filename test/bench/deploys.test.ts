@@ -41,7 +41,7 @@ describe("an outcome", () => {
   it.each([
     ["ok", given(AFTER)],
     ["twice", given(AFTER, { ...EFFECTS, step: 2 })],
-    ["lost", given(cell("rename-task", "in"))],
+    ["paused", given(cell("rename-task", "in"))],
     ["fails", given(AFTER, {}, "errored")],
     ["stranded", given(AFTER, {}, "waiting")],
     ["stranded", given(AFTER, {}, "gone")],
