@@ -5,7 +5,8 @@ import { durationText, InvalidFieldError } from "../core/options/options.ts";
 import type { WaitingFor } from "../kernel/submissions/internal.ts";
 import type { Dimension } from "./keeper/protocol.ts";
 
-const NANODOLLARS = 1e9;
+/** Nanodollars of a dollar. */
+export const NANODOLLARS = 1e9;
 
 /** The limit and its key, as messages name them. */
 function named(limit: string, key: string): string {
@@ -77,7 +78,7 @@ export class InvalidLimitKeyError extends Error {
     problem: string,
   ) {
     super(
-      `The limit ${JSON.stringify(limit)} has no key for this turn: ${problem}. ` +
+      `The ${named(limit, "")} has no key for this turn: ${problem}. ` +
         "Return a string of 1 to 256 characters, or undefined where the limit does not apply.",
     );
   }

@@ -18,6 +18,7 @@ import type { Capacity, Held, Need, WorkLimit } from "./capacity.ts";
 import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
 import { mostCostOf } from "./declared/prices.ts";
 import { ruleOf } from "./declared/rates.ts";
+import { NANODOLLARS } from "./errors.ts";
 import type { Amounts } from "./keeper/protocol.ts";
 import { type OwnLimits, readOwnLimits } from "./options.ts";
 import { sleep } from "./sleep.ts";
@@ -34,7 +35,6 @@ import {
 
 /** A shorter wait is waited for in memory: it costs no row. */
 const SHORT_MS = 1_000;
-const NANODOLLARS = 1e9;
 /** Of the first prompt of this object, as a guess. */
 const FIRST_INPUT = 2_000;
 
@@ -180,8 +180,10 @@ export class LimitGate implements Gate {
       return undefined;
     });
     const denials = (await Promise.all(asked)).filter((denied) => denied !== undefined);
-    if (work.isOver) this.#whenIdle();
-    if (work.isOver) return undefined;
+    if (work.isOver) {
+      this.#whenIdle();
+      return undefined;
+    }
     if (denials.length === 0) {
       const starts = Array.from(work.held.values(), (held) => capacity.startOf(held));
       await sleep(Math.max(...starts) - clock.now());

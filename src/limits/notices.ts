@@ -4,7 +4,7 @@ import { InvalidOptionError, invalidOption } from "../core/options/options.ts";
 import type { Problem } from "../core/problems.ts";
 import type { Destination, Outbox } from "../kernel/outbox/index.ts";
 import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
-import { dollarText } from "./errors.ts";
+import { dollarText, NANODOLLARS } from "./errors.ts";
 import type { Notice } from "./keeper/protocol.ts";
 
 /** What a destination of `notify` gets. */
@@ -19,7 +19,6 @@ export type LimitEvent = {
   readonly of: number;
 };
 
-const NANODOLLARS = 1e9;
 const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];
 const NOT_FOR_EVENTS: readonly string[] = ["workflow", "workflow-start", "otlp"];
 

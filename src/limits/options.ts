@@ -15,6 +15,7 @@ import {
   type StoredLimits,
 } from "../kernel/submissions/internal.ts";
 import { countRate, type Rate } from "./declared/rates.ts";
+import { NANODOLLARS } from "./errors.ts";
 
 type Keyed<Limit> = { readonly key: string; readonly limit: Limit };
 
@@ -27,7 +28,6 @@ export type OwnLimits = {
   readonly usd?: number;
 };
 
-const NANODOLLARS = 1e9;
 const MOST_DOLLARS = 1_000_000;
 const KEY = text({ maxLength: 256 });
 

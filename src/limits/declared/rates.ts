@@ -3,6 +3,7 @@
 import type * as z from "zod";
 import { parsed } from "../../core/options/option-schemas.ts";
 import type { IsWide } from "../../core/text.ts";
+import { NANODOLLARS } from "../errors.ts";
 import type { Rule, Window } from "../keeper/protocol.ts";
 
 /** How long each span is; `undefined` for those of the calendar. */
@@ -19,7 +20,6 @@ export type Rate = { readonly amount: number; readonly per: Unit };
 /** The most requests or tokens of a rate. */
 const MAX_AMOUNT = 1_000_000_000_000;
 const MAX_DOLLARS = 1_000_000;
-const NANODOLLARS = 1_000_000_000;
 
 const TEXT = /^(\d+(?:_\d+)*)(?:\.(\d{1,6}))? per (second|minute|hour|day|month)$/;
 /** Of a text that is read. */
