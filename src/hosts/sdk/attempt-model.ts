@@ -146,8 +146,11 @@ function checked(
       } else if (part.type === "finish" && !isOver) {
         const isAccepted = isAnswered || accepts === "any";
         const { usage, finishReason } = part;
-        const incomplete = () => incompleteness(finishReason, accepts, announced, toolCalls);
-        const problem = empty ?? (isAccepted ? undefined : incomplete());
+        const cut =
+          isAccepted && !empty
+            ? undefined
+            : incompleteness(finishReason, accepts, announced, toolCalls);
+        const problem = cut && (empty ?? cut);
         end({ usage: readUsage(usage), problem, finishReason: finishReason.unified });
         if (problem) part = { type: "error", error: problem };
       }
@@ -308,7 +311,8 @@ class InvalidModelResponseError extends Error {
   constructor(modelId: string, contentType: string) {
     super(
       `The endpoint of the model ${JSON.stringify(modelId)} answered with ${contentType} in place of a reply. ` +
-        "Check the base URL of its provider, and proxies or gateways in between.",
+        "Check the base URL of its provider, and proxies or gateways in between. " +
+        "JSON may be an error of the provider, whose log shows it.",
     );
     this.isRetryable = contentType.startsWith("application/json");
   }
