@@ -32,7 +32,7 @@ export type AttemptCalls = {
   recordedIds(): Promise<ReadonlySet<string>>;
   /** Ids of tool calls of this attempt. */
   readonly ids: Set<string>;
-  /** A call of the model begins. `worst` computes about how many tokens it uses. */
+  /** A call of the model begins, or was refused. `worst` computes about how many tokens it uses. */
   starting(worst: () => number): void;
   ended(end: CallEnd): void;
   /** Replies that do not fail: complete ones, those that no retry would complete, or any. */
@@ -58,7 +58,10 @@ export function attemptModel(model: LanguageModel, calls: AttemptCalls): Languag
       wrapStream: async ({ doStream, params, model: { modelId } }) => {
         const recorded = await calls.recordedIds();
         calls.starting(() => estimateTokens(params));
-        const { stream, ...result } = await Promise.resolve(doStream()).catch(rethrow);
+        const { stream, ...result } = await Promise.resolve(doStream()).catch((error) => {
+          calls.starting(() => 0);
+          return rethrow(error);
+        });
         const type = result.response?.headers?.["content-type"] ?? "";
         if (type.startsWith("text/html")) {
           await stream.cancel();

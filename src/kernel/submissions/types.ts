@@ -40,7 +40,7 @@ type Common<Output> = {
   thread: string;
   /** The submission whose turn it has joined. It ends with it. */
   mergedInto?: string;
-  /** Tokens so far, of all attempts, where the model reports them. */
+  /** Tokens so far, of all attempts, where the model reports them. Without a budget, not those of interrupted calls. */
   usage?: TokenUsage;
   /** The failed attempts before the last one, oldest first. */
   failedAttempts?: FailedAttempt[];

@@ -77,7 +77,8 @@ export class TokenBudgets {
     const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
     account.finished = undefined;
-    account.reserved = { cost: account.reserved.cost };
+    // A call without a report may have used all of it.
+    if (usage) account.reserved = { cost: account.reserved.cost };
     this.#spend(ref.seq, account, usage);
     account.garbage = garbage;
     if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
@@ -108,7 +109,7 @@ export class TokenBudgets {
     const account = this.#accountOf(ref);
     if (!account) return;
     account.finished = this.#read(usage).usage;
-    account.reserved = { cost: account.reserved.cost };
+    if (account.finished) account.reserved = { cost: account.reserved.cost };
     this.#spend(ref.seq, account);
     if (hasToolCalls || account.isLimited) this.#write(ref, account);
   }
@@ -180,8 +181,11 @@ export class TokenBudgets {
   /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
   recordOf(seq: number): AttemptRecord {
     const account = this.#accounts.get(seq);
-    // The cost of a call that has failed.
-    if (account) this.#spend(seq, account);
+    // The cost of a call that has failed, and what it may have used.
+    if (account) {
+      this.#spend(seq, account, unreported(account));
+      account.reserved = { cost: account.reserved.cost };
+    }
     const spent = account && spentOf(account);
     return { spent, usage: spent && sum(account?.before, spent), times: account?.times };
   }
@@ -199,6 +203,11 @@ export class TokenBudgets {
     const account = this.#accounts.get(seq);
     return account?.attempt === attempt ? account : undefined;
   }
+}
+
+/** What a call may have used that has reported nothing. */
+function unreported({ reserved: { totalTokens } }: Account): TokenUsage | undefined {
+  return totalTokens ? { totalTokens } : undefined;
 }
 
 function spentOf({ spent, finished }: Account): TokenUsage | undefined {

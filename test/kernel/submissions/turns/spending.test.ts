@@ -91,6 +91,50 @@ describe("budget", () => {
   });
 });
 
+describe("L7: a call that reports no tokens", () => {
+  it.each([
+    ["fails", undefined],
+    ["reports none", {}],
+  ])(
+    "L7: a call that %s counts as what it may have used, where there is a budget",
+    async (_, usage) => {
+      chance.random = () => 0;
+      const stub = givenLedger();
+      await within(stub, ({ turns, submissions: { turns: engine } }) => {
+        turns.run = async (turn) => {
+          const ref = turn.begin();
+          engine.nextStep(ref);
+          engine.reserveTokens(ref, () => 20);
+          if (usage) engine.callFinished(ref, usage, false);
+          if (usage) engine.recordUsage(ref, usage);
+          const failure = { name: "Error", message: "overloaded" };
+          return { outcome: "error", failure, cause: failure.message };
+        };
+      });
+      await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+      const ended = await expectState(stub, "s", "error", { errorName: "BudgetExceededError" });
+      expect(ended).toMatchObject({ attempts: 3, usage: { totalTokens: 40 } });
+      await submit(stub, "x", { submissionId: "free", retry: { maxAttempts: 2 } });
+      expect(await expectState(stub, "free", "error")).not.toHaveProperty("usage");
+    },
+  );
+
+  it("L7: a call that its provider refuses counts as nothing", async () => {
+    const stub = givenLedger();
+    await within(stub, ({ turns, submissions: { turns: engine } }) => {
+      turns.run = async (turn) => {
+        const ref = turn.begin();
+        engine.nextStep(ref);
+        engine.reserveTokens(ref, () => 20);
+        engine.reserveTokens(ref, () => 0);
+        return { outcome: "completed" };
+      };
+    });
+    await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+    expect((await expectState(stub, "s", "completed")).usage?.totalTokens ?? 0).toBe(0);
+  });
+});
+
 describe("L7: tokens as a model reports them", () => {
   /** A turn whose calls of the model report this. */
   async function reporting(stub: Ledger, reports: readonly unknown[]): Promise<number[]> {
