@@ -1,14 +1,24 @@
 /** An agent that sends alerts to itself, also as a sub-agent. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
+import type { Feature } from "../../../src/kernel/index.ts";
 import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { note } from "./alerts-object.ts";
 
+export const ALERTS: readonly Feature[] = [
+  operations({ alerts: { to: method("hear"), after: 1 } }),
+];
+
+/** Features of agents that start now. */
+export const installed = { features: ALERTS };
+
 export class AlertsAgent extends DurableAgent<Cloudflare.Env> {
-  static override readonly features = [operations({ alerts: { to: method("hear"), after: 1 } })];
+  static override get features() {
+    return installed.features;
+  }
 
   override getModel() {
     return new ScriptedModel();

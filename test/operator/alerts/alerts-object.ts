@@ -2,6 +2,7 @@
 
 import { listeners, type ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
+import type { Feature } from "../../../src/kernel/index.ts";
 import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
@@ -12,6 +13,8 @@ import { MeteredObject } from "../../support/objects/metered-object.ts";
 
 /** By the object's name. Null: it declares no alerts. */
 export const declared = new Map<string, Partial<AlertOptions> | null>();
+/** Features that an object installs beside those for alerts, by the object's name. */
+export const added = new Map<string, readonly Feature[]>();
 /** What objects were sent, by their names and the delivery's id. */
 const heard = new Map<string, Map<string, AlertEvent>>();
 
@@ -30,6 +33,7 @@ export class AlertsObject extends MeteredObject {
     features: [
       operations(optionsOf(this.ctx.id.name ?? "")),
       replies({ apis: { slack: "http://127.0.0.1:9" } }),
+      ...(added.get(this.ctx.id.name ?? "") ?? []),
     ],
     outbox: { allowPrivateAddresses: true },
     model: () => new ScriptedModel(),
