@@ -227,7 +227,7 @@ class Reference {
 
 describe("what a keeper lends", () => {
   it("M1 M4: never exceeds the limit in any window, and gives no notice of money early, through lost leases, restarts and clocks that are set back", {
-    timeout: limitMs(30_000),
+    timeout: limitMs(120_000),
   }, () => {
     let noticed = 0;
     const property = fc.property(

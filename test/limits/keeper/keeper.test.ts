@@ -168,7 +168,7 @@ describe("idle keys", () => {
   const KEYS = sizeOf("LIMITS_KEYS", 10_000);
 
   it(`forgets ${KEYS} keys, and takes no storage after that`, {
-    timeout: limitMs(15_000),
+    timeout: limitMs(120_000),
   }, async () => {
     const keeper = givenKeeper({ maxKeysInMemory: 100 });
     const rules = perSecond(10);
