@@ -71,7 +71,7 @@ const queue = [...tested.slice(0, BEFORE_CHECKS), ...checks, ...tested.slice(BEF
 type End = { readonly name: string; readonly isOk: boolean; readonly output: string };
 
 /** Vitest gives a runtime 60 or 90 seconds to start, whatever its options. A busy machine needs more: no test has run then. */
-const NOT_STARTED = /\[vitest-pool\(-runner\)?\]: Timeout /;
+const NOT_STARTED = /\[vitest-pool(-runner)?\]: Timeout /;
 const MAX_STARTS = 4;
 
 /** Runs a script of package.json, and prints how it ended. */
