@@ -61,12 +61,12 @@ function chosen(): { processes: TestProcess[]; checks: Check[] } {
 
 /** Tests wait half of the time: five at once keep two cores busy. More would only slow each other down. */
 const SLOTS = 5;
-/** The longest tests start before the checks. The others find the packages transformed, after the checks. */
-const BEFORE_CHECKS = 3;
+/** Others wait until the first file of these has ended: on a busy machine, more runtimes at once would not start in time. */
+const FIRST = 3;
+const FIRST_FILE = /[✓×❯]/;
 
 const { processes, checks } = chosen();
 const tested = processes.map((one): Check => [one.name, tests(one)]);
-const queue = [...tested.slice(0, BEFORE_CHECKS), ...checks, ...tested.slice(BEFORE_CHECKS)];
 
 type End = { readonly name: string; readonly isOk: boolean; readonly output: string };
 
@@ -74,13 +74,16 @@ type End = { readonly name: string; readonly isOk: boolean; readonly output: str
 const NOT_STARTED = /\[vitest-pool(-runner)?\]: Timeout /;
 const MAX_STARTS = 4;
 
-/** Runs a script of package.json, and prints how it ended. */
-async function run([name, [script = "", ...args]]: Check): Promise<End> {
+/** Runs a script of package.json, and prints how it ended. `onFile` is called when the first file of tests has ended. */
+async function run([name, [script = "", ...args]]: Check, onFile = () => {}): Promise<End> {
   const startedAt = performance.now();
   const env = { ...offline, TMPDIR: scratch };
   for (let starts = 1; ; starts++) {
     const child = spawn("npm", ["run", "--silent", script, "--", ...args], { env });
     const closed = new Promise<number | null>((resolve) => child.on("close", resolve));
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+      if (FIRST_FILE.test(chunk)) onFile();
+    });
     const printed = await Promise.all([text(child.stdout), text(child.stderr)]);
     const isOk = (await closed) === 0;
     const output = printed.join("");
@@ -116,10 +119,23 @@ function readCrashes(outputs: readonly string[]): string {
 }
 
 const ends: End[] = [];
-const workers = Array.from({ length: SLOTS }, async () => {
-  for (let check = queue.shift(); check; check = queue.shift()) ends.push(await run(check));
+const first = tested.splice(0, FIRST).map((one) => {
+  const { promise: started, resolve } = Promise.withResolvers<void>();
+  return { started, ended: run(one, resolve).finally(resolve) };
 });
-await Promise.all(workers);
+/** Runs what is left, one after the other. */
+async function work(): Promise<void> {
+  for (let next = tested.shift(); next; next = tested.shift()) ends.push(await run(next));
+}
+async function check(): Promise<void> {
+  for (const one of checks) ends.push(await run(one));
+}
+const started = Promise.all(first.map((one) => one.started));
+await Promise.all([
+  ...first.map(({ ended }) => ended.then((end) => ends.push(end)).then(work)),
+  check().then(work),
+  ...Array.from({ length: SLOTS - FIRST - 1 }, () => started.then(work)),
+]);
 
 if (isLong) console.log(readCrashes(ends.map(({ output }) => output)));
 let passed = 0;
