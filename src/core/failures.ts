@@ -169,7 +169,7 @@ type Layer = {
   readonly responseHeaders?: ErrorResponse["headers"];
   readonly responseBody?: unknown;
   readonly data?: unknown;
-  /** What the AI SDK could not read, such as an error of another shape in a stream. */
+  /** The value that the AI SDK could not read, e.g. an error of another shape in a stream. */
   readonly value?: unknown;
   readonly error?: unknown;
   readonly lastError?: unknown;

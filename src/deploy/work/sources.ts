@@ -46,7 +46,7 @@ const waits: Source = (kernel, after, limit) =>
     needs: [workflowNeed(workflow), ...needsOfKind(kernel, row.kind)],
   }));
 
-/** Whether the object has had tasks. */
+/** True once the object has stored a task. */
 const hasTasks = ({ storage }: OpenOf) => storedVersion(storage, "scheduler") > 0;
 
 const tasks: Source = (kernel, after, limit) =>

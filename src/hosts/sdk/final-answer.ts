@@ -165,7 +165,7 @@ function isObject(schema: JsonSchema): boolean {
 }
 
 /**
- * What the arguments of a call can mean, the likeliest first. Some models leave the wrapper out, and an answer may have a property
+ * Possible meanings of the arguments of a call, the likeliest first. Some models leave the wrapper out, and an answer may have a property
  * of its name.
  */
 export function readings(input: unknown, schema: object): unknown[] {

@@ -178,16 +178,19 @@ export class TokenBudgets {
     this.#write(ref, account);
   }
 
-  /** The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. */
+  /**
+   * The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. A call
+   * in flight counts as what it may use: it may not report any more. Reading it spends nothing.
+   */
   recordOf(seq: number): AttemptRecord {
     const account = this.#accounts.get(seq);
-    // The cost of a call that has failed, and what it may have used.
-    if (account) {
-      this.#spend(seq, account, unreported(account));
-      account.reserved = { cost: account.reserved.cost };
-    }
-    const spent = account && spentOf(account);
-    return { spent, usage: spent && sum(account?.before, spent), times: account?.times };
+    if (!account) return { spent: undefined, usage: undefined, times: undefined };
+    // The cost of a call that has failed.
+    this.#spend(seq, account);
+    const { totalTokens } = account.reserved;
+    const reported = spentOf(account);
+    const spent = totalTokens ? sum(reported, { totalTokens }) : reported;
+    return { spent, usage: spent && sum(account.before, spent), times: account.times };
   }
 
   close(seq: number): void {
@@ -203,11 +206,6 @@ export class TokenBudgets {
     const account = this.#accounts.get(seq);
     return account?.attempt === attempt ? account : undefined;
   }
-}
-
-/** What a call may have used that has reported nothing. */
-function unreported({ reserved: { totalTokens } }: Account): TokenUsage | undefined {
-  return totalTokens ? { totalTokens } : undefined;
 }
 
 function spentOf({ spent, finished }: Account): TokenUsage | undefined {

@@ -119,6 +119,24 @@ describe("L7: a call that reports no tokens", () => {
     },
   );
 
+  it("L7: a call that has waited for a limit counts once, by its report", async () => {
+    const stub = givenLedger();
+    await within(stub, ({ turns, submissions: { turns: engine } }) => {
+      turns.run = async (turn) => {
+        const ref = turn.begin();
+        engine.nextStep(ref);
+        engine.reserveTokens(ref, () => 20);
+        // limits() reads the times of the attempt when the call is sent after its wait.
+        engine.settlement.budgets.recordOf(ref.seq);
+        engine.callFinished(ref, { totalTokens: 7 }, false);
+        engine.recordUsage(ref, { totalTokens: 7 });
+        return { outcome: "completed" };
+      };
+    });
+    await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+    expect(await expectState(stub, "s", "completed")).toMatchObject({ usage: { totalTokens: 7 } });
+  });
+
   it("L7: a call that its provider refuses counts as nothing", async () => {
     const stub = givenLedger();
     await within(stub, ({ turns, submissions: { turns: engine } }) => {
