@@ -96,13 +96,11 @@ it("S4: reconciling 1,000 unchanged tasks executes no statement, and a start exe
   const again = () => stage.inside(({ scheduler }) => scheduler.reconcile());
   expect(await costOf(stage, again)).toEqual({ rows: 0, statements: 0 });
   await stage.crash();
-  const started = Date.now();
   const statements = await stage.inside(async ({ lifecycle, meter, scheduler }) => {
     await lifecycle.start();
     await scheduler.reconcile();
     return meter.statementsOf(isOurs);
   });
-  expect(Date.now() - started).toBeLessThan(2_000);
   expect(statements).toBe(3);
 });
 
