@@ -148,18 +148,15 @@ describe("The status decides, whatever the body is", () => {
 });
 
 describe("The time limit of an attempt", () => {
-  it.each(["/hang", "/slow/60000"])(
-    "O2: an attempt on %s ends at its time limit",
-    async (path) => {
-      const me = someReceiver();
-      const signal = AbortSignal.timeout(300);
-      const { failure, ms } = await attempt(to(receiverUrl(`${path}/${me}`)), { signal });
-      expect(failure).toMatchObject({ name: "TimeoutError" });
-      expect(ms).toBeGreaterThanOrEqual(250);
-      // It may have arrived all the same.
-      expect(await receivedBy(me)).toHaveLength(1);
-    },
-  );
+  it.each(["/hang", "/slow/60000"])("O2: an attempt on %s ends at its time limit", async (path) => {
+    const me = someReceiver();
+    const signal = AbortSignal.timeout(300);
+    const { failure, ms } = await attempt(to(receiverUrl(`${path}/${me}`)), { signal });
+    expect(failure).toMatchObject({ name: "TimeoutError" });
+    expect(ms).toBeGreaterThanOrEqual(250);
+    // It may have arrived all the same.
+    expect(await receivedBy(me)).toHaveLength(1);
+  });
 });
 
 describe("a destination", () => {
