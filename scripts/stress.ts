@@ -9,7 +9,7 @@ const RUNS = 3;
 const BURNERS = 4;
 const COUNTS = /^(\d+) passed, (\d+) failed$/;
 
-/** A process group, so that the exit handler reaches what it started. */
+/** The run in progress, in a process group of its own, so that the exit handler reaches what it started. */
 let tests: ChildProcess | undefined;
 
 process.on("exit", () => {
@@ -27,7 +27,7 @@ const BURN = `
   const parent = process.ppid;
   while (process.ppid === parent) for (let n = 0; n < 1e8; n++);
 `;
-// In one session: Linux shares the CPU among sessions first, and with one for each they would leave a fifth of it to all tests.
+// One session for all burners: Linux shares the CPU among sessions first, and four would leave a fifth of it to all tests.
 for (let burner = 0; burner < BURNERS; burner++)
   spawn(process.execPath, ["-e", BURN], { stdio: "ignore" });
 
@@ -36,6 +36,10 @@ async function run(): Promise<{ passed: number; failed: number }> {
   const child = spawn("npm", ["test"], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
   tests = child;
   const closed = new Promise<number | null>((resolve) => child.once("close", resolve));
+  // Its id may be that of another process then.
+  child.once("close", () => {
+    tests = undefined;
+  });
   let counts: RegExpExecArray | null = null;
   if (child.stdout)
     for await (const line of createInterface({ input: child.stdout })) {

@@ -39,7 +39,7 @@ async function prompt(stub: Metered, workflow: Workflow, thread?: string): Promi
   await instance.waitForStatus("complete");
 }
 
-/** On a busy machine a wake or a step's look comes in between, and costs more. Counts that come twice are those without. */
+/** Repeats work until a count comes twice: on a busy machine, a wake or a step's look in between adds to some counts. */
 async function least(agent: Metered, work: () => Promise<unknown>): Promise<Count> {
   const seen: Count[] = [];
   for (let times = 0; times < 10; times++) {

@@ -180,7 +180,7 @@ export class TokenBudgets {
 
   /**
    * The tokens of this attempt in this object instance, those of all attempts together, and the times of its model calls. A call
-   * in flight counts as what it may use: it may not report any more. Reading it spends nothing.
+   * in flight counts as what it may use: it may not report any more. Reading it again counts nothing twice.
    */
   recordOf(seq: number): AttemptRecord {
     const account = this.#accounts.get(seq);
