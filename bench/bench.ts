@@ -13,7 +13,6 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { commit, machine, versions } from "./machine.ts";
 import type { Ask, Bench, BenchWorker, Measure } from "./measure.ts";
-import { crossed } from "./measures/crossed.ts";
 import { evaluation } from "./measures/evaluation.ts";
 import { isolatedCost } from "./measures/isolated-cost.ts";
 import { latency } from "./measures/latency.ts";
@@ -50,7 +49,6 @@ const MEASURES: readonly Measure[] = [
   memory,
   size,
   evaluation,
-  crossed,
 ];
 
 const { values } = parseArgs({

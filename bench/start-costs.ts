@@ -3,7 +3,7 @@
  * size. Lower a bound when the code shrinks, and never raise one. docs/cost.md has them as a table.
  */
 
-import type { FeatureName } from "../src/kernel/features.ts";
+import type { FeatureName } from "../src/workflow/agent/features.ts";
 
 /** The files that an app imports, below src/, and their kB: minified and gzipped, with dependencies, without peers. */
 export const ENTRIES = {
@@ -22,14 +22,14 @@ export const FEATURES: Readonly<Record<FeatureName, { file: string; kB: number }
   schedules: { file: "scheduler/index.ts", kB: 36 },
   operations: { file: "operator/index.ts", kB: 42 },
   traces: { file: "operator/index.ts", kB: 10 },
-  inbound: { file: "inbound/index.ts", kB: 12 },
-  signedLinks: { file: "inbound/index.ts", kB: 2 },
-  replies: { file: "replies/index.ts", kB: 10 },
-  followers: { file: "streams/index.ts", kB: 4 },
-  codemode: { file: "codemode/index.ts", kB: 4 },
-  agentTools: { file: "agent-tools/index.ts", kB: 4 },
-  limits: { file: "limits/index.ts", kB: 21 },
-  deployments: { file: "deploy/index.ts", kB: 9 },
+  inbound: { file: "features/inbound/index.ts", kB: 12 },
+  signedLinks: { file: "features/inbound/index.ts", kB: 2 },
+  replies: { file: "features/replies/index.ts", kB: 10 },
+  followers: { file: "features/streams/index.ts", kB: 4 },
+  codemode: { file: "features/codemode/index.ts", kB: 4 },
+  agentTools: { file: "features/agent-tools/index.ts", kB: 4 },
+  limits: { file: "features/limits/index.ts", kB: 21 },
+  deployments: { file: "features/deploy/index.ts", kB: 9 },
 };
 
 /** SQL statements of the first turn of a Think agent after a restart, without those of a warm one. */

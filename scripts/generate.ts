@@ -8,8 +8,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { build } from "esbuild";
 import { rolldown } from "rolldown";
-import type { Definition } from "../src/core/operated/catalog.ts";
-import { MODULES } from "./modules.ts";
+import type { Definition } from "../src/engine/operated/catalog.ts";
 import { compiled } from "./templates.ts";
 
 const root = path.join(import.meta.dirname, "..");
@@ -38,16 +37,20 @@ const OPERATED = {
   needs: ["NEEDS"],
   spans: ["SPANS"],
 };
+/** In the order in which operators see them. */
+const OPERATED_BY = [
+  ...["submissions", "workflow/waits", "outbox", "features/inbound", "scheduler"],
+  ...["features/replies", "features/streams", "features/agent-tools", "features/limits"],
+  ...["features/codemode", "features/deploy", "operator"],
+];
 for (const [file, names] of Object.entries(OPERATED)) {
-  // Core has the types.
-  const modules = Object.keys(MODULES).filter((module) => module !== "core");
-  const sources = modules.map((module) => `src/${module}/operated/${file}.ts`);
+  const sources = OPERATED_BY.map((module) => `src/${module}/operated/${file}.ts`);
   join(`src/operator/${file}.generated.ts`, sources, names);
 }
 await writeData();
-const destinations = "src/kernel/outbox/destinations";
+const destinations = "src/outbox/destinations";
 join(`${destinations}/kinds.generated.ts`, sourcesIn(destinations), ["KINDS"]);
-join("src/kernel/waits/kinds.generated.ts", sourcesIn("src/kernel/waits/kinds"), ["KINDS"], {});
+join("src/workflow/waits/kinds.generated.ts", sourcesIn("src/workflow/waits/kinds"), ["KINDS"], {});
 join("src/workflow/steps.generated.ts", sourcesIn("src/workflow"), ["STEPS"], {
   extending: "ThinkWorkflowSteps",
 });

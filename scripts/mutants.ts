@@ -38,10 +38,10 @@ type Fault = {
 const OBJECT = "test/acceptance/contract/object.test.ts";
 const CRASH = "test/acceptance/crash/crash.test.ts";
 
-const STORE = "src/kernel/submissions/store/store.ts";
-const RUNNER = "src/kernel/submissions/turns/runner.ts";
-const ENGINE = "src/kernel/submissions/turns/turn-engine.ts";
-const SETTLEMENT = "src/kernel/submissions/turns/settlement.ts";
+const STORE = "src/submissions/store/store.ts";
+const RUNNER = "src/submissions/turns/runner.ts";
+const ENGINE = "src/submissions/turns/turn-engine.ts";
+const SETTLEMENT = "src/submissions/turns/settlement.ts";
 
 const FAULTS: readonly Fault[] = [
   {
@@ -117,7 +117,7 @@ const FAULTS: readonly Fault[] = [
     harm: "a model that always fails is called forever",
     edits: [
       {
-        file: "src/kernel/submissions/turns/next-attempt.ts",
+        file: "src/submissions/turns/next-attempt.ts",
         find: "if (!transient || attempts >= maxAttempts || !mayActAgain(turn))",
         // Not forever: an object that never rests would keep the test run from ending.
         replace: "if (!transient || attempts >= maxAttempts + 50 || !mayActAgain(turn))",
@@ -131,7 +131,7 @@ const FAULTS: readonly Fault[] = [
     harm: "after a crash the model is not told the result of a tool that has run",
     edits: [
       {
-        file: "src/kernel/submissions/turns/tool-replay.ts",
+        file: "src/submissions/turns/tool-replay.ts",
         find: "      store.toolCalls.end(seq, ordinal, end, clock.now());\n",
         replace: '      if ("error" in end) store.toolCalls.end(seq, ordinal, end, clock.now());\n',
       },
@@ -170,7 +170,7 @@ const FAULTS: readonly Fault[] = [
     harm: "the second decision about an approval replaces the first",
     edits: [
       {
-        file: "src/kernel/waits/store.ts",
+        file: "src/workflow/waits/store.ts",
         find: "WHERE wait_id = ?5 AND settled_at IS NULL RETURNING *`,\n      status,",
         replace: "WHERE wait_id = ?5 RETURNING *`,\n      status,",
       },

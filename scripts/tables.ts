@@ -14,7 +14,7 @@ import {
   type PromptCost,
 } from "../test/contract/prompt-costs.ts";
 import { type Difference, differences } from "../test/peers/differences.ts";
-import { MODULES } from "./modules.ts";
+import { LAYERS } from "./modules.ts";
 
 /** One table for each area. */
 function differenceTables(): string {
@@ -94,13 +94,12 @@ function startTable(): string {
   return ["| | at most |", "|---|---|", ...entries, ...features, ...evaluations, cold].join("\n");
 }
 
-/** What each module may import. */
-function moduleTable(): string {
-  const rows = Object.entries(MODULES).map(([module, { contents, imports, typesOnly = [] }]) => {
-    const types = typesOnly.length > 0 ? `; types of ${typesOnly.join(", ")}` : "";
-    return `| \`src/${module}\` | ${contents} | ${imports.join(", ") || "no module"}${types} |`;
-  });
-  return ["| Module | Contents | May import |", "|---|---|---|", ...rows].join("\n");
+/** The layers from the ground up. */
+function layerTable(): string {
+  const rows = Object.entries(LAYERS).map(
+    ([layer, contents]) => `| \`src/${layer}\` | ${contents} |`,
+  );
+  return ["| Layer | Contents |", "|---|---|", ...rows].join("\n");
 }
 
 function write(name: string, mark: string, source: string, table: string): void {
@@ -123,4 +122,4 @@ write("docs/migration.md", "differences", "test/peers/differences.ts", differenc
 write("docs/hosts.md", "limitations", "src/hosts/limitations.ts", limitationTable());
 write("docs/cost.md", "start", "bench/start-costs.ts", startTable());
 write("docs/cost.md", "dollars", "test/contract/prompt-costs.ts", costTable());
-write("CONTRIBUTING.md", "modules", "scripts/modules.ts", moduleTable());
+write("CONTRIBUTING.md", "modules", "scripts/modules.ts", layerTable());

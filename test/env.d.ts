@@ -20,7 +20,7 @@ declare namespace Cloudflare {
       import("./support/objects/inbound-object.ts").InboundObject
     >;
     LIMIT_KEEPER: DurableObjectNamespace<import("./support/objects/keeper-object.ts").KeeperObject>;
-    LimitedAgent: DurableObjectNamespace<import("./limits/limited-agent.ts").LimitedAgent>;
+    LimitedAgent: DurableObjectNamespace<import("./features/limits/limited-agent.ts").LimitedAgent>;
     LimitedObject: DurableObjectNamespace<
       import("./support/objects/limited-object.ts").LimitedObject
     >;
@@ -30,17 +30,17 @@ declare namespace Cloudflare {
     BuiltInAgent: DurableObjectNamespace<import("./hosts/think/built-in.ts").BuiltInAgent>;
     MovedAgent: DurableObjectNamespace<import("./hosts/think/moved/moved-app.ts").MovedAgent>;
     SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
-    Receiver: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").Receiver>;
-    ReceiverAgent: DurableObjectNamespace<import("./kernel/outbox/recipients.ts").ReceiverAgent>;
+    Receiver: DurableObjectNamespace<import("./outbox/recipients.ts").Receiver>;
+    ReceiverAgent: DurableObjectNamespace<import("./outbox/recipients.ts").ReceiverAgent>;
     BareRoot: DurableObjectNamespace<import("./hosts/agent/roots-agents.ts").BareRoot>;
     PlainRoot: DurableObjectNamespace<import("./hosts/agent/roots-agents.ts").PlainRoot>;
-    OutboxAgent: DurableObjectNamespace<import("./kernel/outbox/outbox-agent.ts").OutboxAgent>;
+    OutboxAgent: DurableObjectNamespace<import("./outbox/outbox-agent.ts").OutboxAgent>;
     SchedulerObject: DurableObjectNamespace<
       import("./support/objects/scheduler-object.ts").SchedulerObject
     >;
     SchedulerAgent: DurableObjectNamespace<import("./scheduler/scheduler-agent.ts").SchedulerAgent>;
     CodemodeAgent: DurableObjectNamespace<
-      import("./codemode/steps/codemode-agent.ts").CodemodeAgent
+      import("./features/codemode/steps/codemode-agent.ts").CodemodeAgent
     >;
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
@@ -69,8 +69,8 @@ declare namespace Cloudflare {
     PROMPT_WORKFLOW: Workflow;
     SCRIPTED_WORKFLOW: Workflow;
     DEPLOYED_WORKFLOW: Workflow;
-    DeployedObject: DurableObjectNamespace<import("./deploy/deployed.ts").DeployedObject>;
-    DeployedAgent: DurableObjectNamespace<import("./deploy/deployed.ts").DeployedAgent>;
+    DeployedObject: DurableObjectNamespace<import("./features/deploy/deployed.ts").DeployedObject>;
+    DeployedAgent: DurableObjectNamespace<import("./features/deploy/deployed.ts").DeployedAgent>;
     PROMPT_ALL_WORKFLOW: Workflow;
     APPROVAL_WORKFLOW: Workflow;
     AGENT_TOOL_WORKFLOW: Workflow;

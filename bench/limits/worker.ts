@@ -1,7 +1,7 @@
 /** Asks one keeper as fast as it answers, and returns how long that took. */
 
-import { LimitKeeper } from "../../src/limits/keeper/keeper.ts";
-import type { Answer, Ask, Return, Rules } from "../../src/limits/keeper/protocol.ts";
+import { LimitKeeper } from "../../src/features/limits/keeper/keeper.ts";
+import type { Answer, Ask, Return, Rules } from "../../src/features/limits/keeper/protocol.ts";
 import { served } from "../worker/served.ts";
 
 export { LimitKeeper };

@@ -21,11 +21,11 @@ const FLOOR = {
 };
 
 const THINK = "hosts/think/index.ts";
-const CODEMODE = "codemode/index.ts";
+const CODEMODE = "features/codemode/index.ts";
 /** Kilobytes by which a bound may be above the size. */
 const SLACK_KB = 4;
 /** Modules that can be imported alone. */
-const MODULES = ["kernel/submissions/internal.ts", "kernel/outbox/index.ts", "scheduler/index.ts"];
+const MODULES = ["submissions/submissions.ts", "outbox/outbox.ts", "scheduler/index.ts"];
 
 export const size: Measure = {
   name: "size",

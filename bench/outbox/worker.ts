@@ -12,7 +12,7 @@ import {
   STATEMENTS,
   type Tally,
   tally,
-} from "../../test/kernel/outbox/outbox-load.ts";
+} from "../../test/outbox/outbox-load.ts";
 import { Recorder } from "../../test/support/ledger-scale.ts";
 
 /** Entries that are put in one transaction. */

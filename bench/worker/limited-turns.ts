@@ -2,8 +2,8 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
+import { LimitKeeper, limit, limits } from "../../src/features/limits/index.ts";
 import { durable } from "../../src/hosts/object/index.ts";
-import { LimitKeeper, limit, limits } from "../../src/limits/index.ts";
 import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
 import { message } from "./cost.ts";
 import type { Env } from "./env.ts";

@@ -2,13 +2,9 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { Outbox } from "../../src/kernel/outbox/index.ts";
-import {
-  Submissions,
-  type Turn,
-  type TurnEnd,
-  type TurnHost,
-} from "../../src/kernel/submissions/internal.ts";
+import { Outbox } from "../../src/outbox/index.ts";
+import type { Turn, TurnEnd, TurnHost } from "../../src/submissions/host.ts";
+import { Submissions } from "../../src/submissions/submissions.ts";
 import type { Meter } from "../../src/testing/meter.ts";
 import { fillEnded } from "../../test/support/ledger-scale.ts";
 import { type Cost, costOf, counting, message, meterOf } from "./cost.ts";

@@ -1,7 +1,7 @@
 /** Asks the chat, and follows the turn as its page does. With `crash` it kills the runtime while it answers. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { readFollowed } from "../../src/streams/events.ts";
+import { readFollowed } from "../../src/features/streams/events.ts";
 import { call, type Run } from "../runtime.ts";
 
 const KILLS = 2;

@@ -1,32 +1,33 @@
 /** What the entry of every host exports besides its class. */
 
-export { RootAgentError } from "../core/lifecycle/wake.ts";
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export { type Feature, FeatureNotInstalledError, NotDurableError } from "../kernel/index.ts";
+export { InvalidFilterError } from "../engine/page.ts";
+export { RootAgentError } from "../engine/wake.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
-  InvalidFilterError,
   OutboxFullError,
   WorkflowExistsError,
-} from "../kernel/outbox/index.ts";
-export * from "../kernel/submissions/index.ts";
-export {
-  type Approval,
-  type ApprovalDecisionResult,
-  type ApprovalLink,
-  type ApprovalMessage,
-  type ApprovalRefusal,
-  type ApprovalRequestEvent,
-  type ApprovalStatus,
-  type ApprovalSummary,
-  type GrantApprovalOptions,
-  InvalidApprovalError,
-  InvalidWaitError,
-  type LinkApprovalOptions,
-  type ListApprovalsOptions,
-  type RejectApprovalOptions,
-} from "../kernel/waits/index.ts";
+} from "../outbox/errors.ts";
+export * from "../submissions/index.ts";
+export { NotDurableError } from "../workflow/agent/capabilities.ts";
+export { FeatureNotInstalledError } from "../workflow/agent/features.ts";
+export type { Feature } from "../workflow/agent/kernel.ts";
+export { InvalidApprovalError, InvalidWaitError } from "../workflow/waits/errors.ts";
+export type {
+  Approval,
+  ApprovalDecisionResult,
+  ApprovalLink,
+  ApprovalMessage,
+  ApprovalRefusal,
+  ApprovalRequestEvent,
+  ApprovalStatus,
+  ApprovalSummary,
+  GrantApprovalOptions,
+  LinkApprovalOptions,
+  ListApprovalsOptions,
+  RejectApprovalOptions,
+} from "../workflow/waits/kinds/approval-types.ts";
 export type {
   ReplyMessage,
   SubmissionAudience,

@@ -1,6 +1,6 @@
 /** The error of a host that cannot do what the caller asks for. */
 
-import type { NewSubmission } from "../kernel/submissions/internal.ts";
+import type { NewSubmission } from "../submissions/store/rows.ts";
 import { CHANNEL, type HostName, type LIMITATIONS, type Limitations } from "./limitations.ts";
 
 /** The host cannot do what the caller asks for. Thrown by the call, before anything is stored, where it is known then. */

@@ -1,37 +1,38 @@
 /** Every method that an agent with Perdure has for its callers. An agent's class has them by `durableBase()`. */
 
 import type { UIMessage } from "ai";
-import type { Inbound, InstalledInbound } from "../inbound/index.ts";
-import {
-  CAPABILITY_VERBS,
-  type CapabilityName,
-  callOf,
-  type Kernel,
-  type RunWorkflow,
-  remoteOf,
-  type VerbOf,
-} from "../kernel/index.ts";
-import type { Outbox } from "../kernel/outbox/index.ts";
+import type { InstalledInbound } from "../features/inbound/feature.ts";
+import type { Inbound } from "../features/inbound/inbound.ts";
+import type { LimitControls } from "../features/limits/controls.ts";
+import type { InstalledLimits } from "../features/limits/limits.ts";
+import type { FollowOptions } from "../features/streams/cursor.ts";
+import type { Followers } from "../features/streams/followers.ts";
+import type { Operations } from "../operator/operations.ts";
+import type { Outbox } from "../outbox/outbox.ts";
+import type { Scheduler } from "../scheduler/scheduler.ts";
+import { checkThread } from "../submissions/intake/filters.ts";
+import type { OutputSchema, SubmitMessagesOptions } from "../submissions/submit-options.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
   OutputOfRef,
-  OutputSchema,
   SubmissionInspection,
   SubmissionStats,
-  SubmitMessagesOptions,
   SubmitMessagesResult,
   Submitted,
   WaitForSubmissionOptions,
-} from "../kernel/submissions/index.ts";
-import { checkThread } from "../kernel/submissions/internal.ts";
-import type { Approvals } from "../kernel/waits/index.ts";
-import type { InstalledLimits, LimitControls } from "../limits/internal.ts";
-import type { Operations } from "../operator/internal.ts";
-import type { Scheduler } from "../scheduler/index.ts";
-import type { FollowOptions } from "../streams/index.ts";
-import type { Followers } from "../streams/internal.ts";
+} from "../submissions/types.ts";
+import { callOf } from "../workflow/agent/calls.ts";
+import {
+  CAPABILITY_VERBS,
+  type CapabilityName,
+  remoteOf,
+  type VerbOf,
+} from "../workflow/agent/capabilities.ts";
+import type { Kernel } from "../workflow/agent/kernel.ts";
+import type { RunWorkflow } from "../workflow/agent/workflows.ts";
+import type { Approvals } from "../workflow/waits/kinds/approval.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */

@@ -3,7 +3,7 @@
  * of `npx perdure`, the tools for assistants and the page are made of it.
  */
 
-import type { Definition } from "../core/operated/catalog.ts";
+import type { Definition } from "../engine/operated/catalog.ts";
 import { ACTIONS, type FINDINGS } from "./catalog.generated.ts";
 
 export { COUNTS as NO_COUNTS } from "./catalog.generated.ts";

@@ -1,6 +1,6 @@
 /** What the page and the command line show of an amount: how much of it is used. */
 
-import type { Gauge } from "../core/operated/list.ts";
+import type { Gauge } from "../engine/operated/list.ts";
 
 const number = (value: number) => value.toLocaleString("en-US", { maximumFractionDigits: 4 });
 

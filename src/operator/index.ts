@@ -1,7 +1,7 @@
 /** `perdure/operator`: the operator API of the agents that an app names, and its client. */
 
-export type { Question } from "../core/operated/catalog.ts";
 export { InvalidOptionError } from "../core/options/options.ts";
+export type { Question } from "../engine/operated/catalog.ts";
 export type { AlertOptions } from "./alerts/options.ts";
 export { type OperatorHandler, operator } from "./api/handler.ts";
 export type { Identity, OperatedAgents, OperatorOptions } from "./api/options.ts";

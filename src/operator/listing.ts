@@ -4,7 +4,6 @@ import type { WorkflowInfo } from "agents/workflows";
 import * as z from "zod";
 import { sumOfDollars } from "../core/dollars.ts";
 import { preview } from "../core/json.ts";
-import { boundedJson } from "../core/operated/effect.ts";
 import {
   count,
   list,
@@ -14,13 +13,12 @@ import {
   text,
 } from "../core/options/option-schemas.ts";
 import { invalidMessage } from "../core/options/options.ts";
-import { bySeq, cursorsOf, pageOf } from "../core/page.ts";
 import { keyPrefix } from "../core/steps.ts";
-import {
-  costsByDay,
-  listThreads as threadPage,
-  withKeyPrefix,
-} from "../kernel/submissions/internal.ts";
+import { boundedJson } from "../engine/operated/effect.ts";
+import { bySeq, cursorsOf, pageOf } from "../engine/page.ts";
+import { costsByDay } from "../submissions/store/costs.ts";
+import { withKeyPrefix } from "../submissions/store/keyed.ts";
+import { listThreads as threadPage } from "../submissions/store/threads.ts";
 import { invalidOperation } from "./errors.ts";
 import { STATUSES } from "./operated/lists.ts";
 import type { OperatedAgent } from "./operated.ts";

@@ -3,7 +3,7 @@
  * iterate over them.
  */
 
-import type { List } from "../core/operated/list.ts";
+import type { List } from "../engine/operated/list.ts";
 import type { ActionName } from "./catalog.ts";
 import { LISTS } from "./lists.generated.ts";
 

@@ -1,6 +1,6 @@
 /** The agent as its operator's verbs see it. */
 
-import type { Kernel } from "../kernel/index.ts";
+import type { Kernel } from "../workflow/agent/kernel.ts";
 
 /** The verbs of an agent that operators' own code calls. The app may override each of them. A part names those that it calls. */
 type OperatedVerbs = {

@@ -1,7 +1,7 @@
 /** The feature for operators: the health report, actions with their audit log, lists, and traces. */
 
 import { readOptions } from "../core/options/option-schemas.ts";
-import type { Feature } from "../kernel/index.ts";
+import type { Feature } from "../workflow/agent/kernel.ts";
 import { listActions, operate } from "./actions/operate.ts";
 import { Alerts } from "./alerts/alerts.ts";
 import { type AlertOptions, OPERATIONS } from "./alerts/options.ts";

@@ -1,7 +1,7 @@
 /** The options of the operator's lists. */
 
 import { count, optionsOf } from "../core/options/option-schemas.ts";
-import { bySeq, cursorsOf } from "../core/page.ts";
+import { bySeq, cursorsOf } from "../engine/page.ts";
 import type { PageOptions } from "./protocol.ts";
 
 export const LIMIT = count({ max: 100 }).default(50);

@@ -1,6 +1,6 @@
 /** What the modules contribute for operators where the agent runs, of `operated/part.ts` of each. */
 
-import type { OperatedPart } from "../core/operated/part.ts";
+import type { OperatedPart } from "../engine/operated/part.ts";
 import type { OperatedAgent } from "./operated.ts";
 import { PARTS as BY_NAME } from "./part.generated.ts";
 import type { Finding } from "./protocol.ts";

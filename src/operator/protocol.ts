@@ -1,20 +1,22 @@
 /** What the operator API, its clients and the agents exchange: plain JSON, no classes. Times are epoch milliseconds. */
 
 import type { Json } from "../core/json.ts";
-import type { ActionOf, Definition, Question } from "../core/operated/catalog.ts";
-import type { Effect } from "../core/operated/effect.ts";
-import type { Finding as OperatedFinding } from "../core/operated/part.ts";
-import type { Trace, TraceSpan } from "../core/operated/spans.ts";
-import type { Page, PageOptions } from "../core/page.ts";
+import type { ActionOf, Definition, Question } from "../engine/operated/catalog.ts";
+import type { Effect } from "../engine/operated/effect.ts";
+import type { Finding as OperatedFinding } from "../engine/operated/part.ts";
+import type { Trace, TraceSpan } from "../engine/operated/spans.ts";
+import type { Page, PageOptions } from "../engine/page.ts";
 import type { ActionName, Actions, FindingCode, NO_COUNTS } from "./catalog.ts";
 import type { Lists, OPENS, READS, SUBLISTS } from "./lists.ts";
 
-export type { DeliveryDetails } from "../kernel/outbox/operated/lists.ts";
+import type { AuditEntry as ListedAudit } from "./operated/lists.ts";
+
+export type { DeliveryDetails } from "../outbox/operated/lists.ts";
 export type {
   CostRow,
   ThreadMessage,
   ThreadSummary,
-} from "../kernel/submissions/operated/lists.ts";
+} from "../submissions/operated/lists.ts";
 export type { WorkflowDetails, WorkflowStep, WorkflowSummary } from "./operated/lists.ts";
 export type { Page, PageOptions, Trace, TraceSpan };
 
@@ -27,7 +29,11 @@ export type AgentPage = Page<AgentRef> & { readonly unlisted?: readonly string[]
 // --- What can be listed -------------------------------------------------------------------------------------------
 
 /** The items of each list of an agent. */
-export type Collections = { readonly [Name in keyof typeof READS]: ItemOf<(typeof READS)[Name]> };
+export type Collections = {
+  readonly [Name in keyof typeof READS]: Name extends "actions"
+    ? AuditEntry
+    : ItemOf<(typeof READS)[Name]>;
+};
 
 /** An item with its details. An id of `inbound` is `source/id`, that of an endpoint is its URL. */
 export type Details = {
@@ -119,17 +125,7 @@ export type OperateResult = Omit<Effect, "error"> & {
   readonly auditId?: string;
 };
 
-export type AuditEntry = {
-  readonly auditId: string;
-  readonly at: number;
-  readonly by: string;
-  readonly reason: string;
-  readonly action: Action;
-  /** `started`: the agent stopped before it was known. */
-  readonly outcome: OperateResult["outcome"] | "started";
-  readonly count: number;
-  readonly error?: string;
-};
+export type AuditEntry = ListedAudit<Action>;
 
 // --- Filters ------------------------------------------------------------------------------------------------------
 

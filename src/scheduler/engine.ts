@@ -5,8 +5,8 @@
 
 import { type Clock, earliest } from "../core/clock.ts";
 import { preview } from "../core/json.ts";
-import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { InvalidOptionError } from "../core/options/options.ts";
+import type { WorkLoop } from "../engine/work-loop.ts";
 import { App } from "./app.ts";
 import { InvalidTaskError } from "./errors.ts";
 import { jitterShare } from "./keys.ts";

@@ -1,9 +1,9 @@
 /** `perdure/scheduler`: the schedule language and its calendar, which run anywhere, and the Scheduler of recurring tasks. */
 
 export type { Clock } from "../core/clock.ts";
-export { NewerSchemaError } from "../core/lifecycle/migrations.ts";
-export type { Page, PageOptions } from "../core/page.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
+export { NewerSchemaError } from "../engine/migrations.ts";
+export type { Page, PageOptions } from "../engine/page.ts";
 export { createOnce } from "./create-once.ts";
 export {
   InvalidTaskError,

@@ -2,7 +2,13 @@
 
 import { createHash } from "node:crypto";
 import { DIGEST_LENGTH, digest } from "../core/text.ts";
-import type { RunKey } from "./rows.ts";
+
+/** Identifies a run within its object. */
+export type RunKey = {
+  readonly taskId: string;
+  readonly occurrence: number;
+  readonly triggerKey: string;
+};
 
 /** 1 to 100 of these, the first a letter or digit: https://developers.cloudflare.com/workflows/reference/limits/ */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;

@@ -1,6 +1,6 @@
 /** Tasks and runs that are not over. Reads only. A file of its own, because only `deployments()` needs it. */
 
-import type { Position } from "../core/page.ts";
+import type { Position } from "../engine/page.ts";
 
 export type OpenTask = {
   /** Of the task. */

@@ -4,8 +4,8 @@ import type * as z from "zod";
 import type { Instant } from "../core/options/instant.ts";
 import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { Duration } from "../core/options/options.ts";
-import { byId, byTime, cursorsOf, type PageOptions } from "../core/page.ts";
 import type { OnProblem } from "../core/problems.ts";
+import { byId, byTime, cursorsOf, type PageOptions } from "../engine/page.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { ScheduledRun, ScheduledTasks } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /** The rows of the scheduler's tables. */
 
 import { columnOf } from "../core/sql.ts";
-import { idempotencyKeyOf } from "./keys.ts";
+import { idempotencyKeyOf, type RunKey } from "./keys.ts";
 import type { RunCause, RunStatus, ScheduledRun } from "./types.ts";
 
 /** Ended runs by status. */
@@ -67,9 +67,6 @@ export const EMPTY_RUN = {
 };
 
 export type Run = Readonly<typeof EMPTY_RUN>;
-
-/** Identifies a run within its object. */
-export type RunKey = Pick<Run, "taskId" | "occurrence" | "triggerKey">;
 
 export const RUN_FIELDS = Object.keys(EMPTY_RUN) as (keyof Run)[];
 

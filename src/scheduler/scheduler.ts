@@ -1,12 +1,12 @@
 /** The scheduler: recurring tasks that the code declares. This file has its public methods; engine.ts has its loop. */
 
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
-import { Capability } from "../core/lifecycle/work-loop.ts";
 import type { Instant } from "../core/options/instant.ts";
 import { readOptions } from "../core/options/option-schemas.ts";
 import { objectOf } from "../core/options/options.ts";
-import { type Page, type PageOptions, pageOf } from "../core/page.ts";
-import type { SubmissionInspection } from "../kernel/submissions/index.ts";
+import { type Page, type PageOptions, pageOf } from "../engine/page.ts";
+import { Capability } from "../engine/work-loop.ts";
+import type { SubmissionInspection } from "../submissions/types.ts";
 import { SchedulerEngine } from "./engine.ts";
 import { type SchedulerFacts, schedulerFacts } from "./facts.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { hook, optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { InvalidOptionError } from "../core/options/options.ts";
-import type { Feature, Kernel } from "../kernel/index.ts";
+import type { Feature, Kernel } from "../workflow/agent/kernel.ts";
 import type { DefinedTasks } from "./define.ts";
 import { readZone } from "./language/parse.ts";
 import { Scheduler } from "./scheduler.ts";

@@ -3,10 +3,10 @@
  * memory, where a change appears when its transaction has committed.
  */
 
-import { migrate } from "../core/lifecycle/migrations.ts";
-import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { columnOf } from "../core/sql.ts";
 import { digest } from "../core/text.ts";
+import { migrate } from "../engine/migrations.ts";
+import type { WorkLoop } from "../engine/work-loop.ts";
 import { selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
 

@@ -4,7 +4,8 @@ import type { Failure } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import type { Instant } from "../core/options/instant.ts";
 import type { Duration } from "../core/options/options.ts";
-import type { OwnerOptions, Submissions } from "../kernel/submissions/internal.ts";
+import type { Submissions } from "../submissions/submissions.ts";
+import type { OwnerOptions } from "../submissions/submit-options.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";

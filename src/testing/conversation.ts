@@ -1,6 +1,6 @@
 /** L4: no message is in a conversation twice. */
 
-import type { WorkInspection } from "./inspection/inspect-work.ts";
+import type { WorkInspection } from "./inspection/open-work.ts";
 
 /** The fields of a message that are read here. */
 export type SaidMessage = { readonly id: string };

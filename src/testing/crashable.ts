@@ -2,7 +2,7 @@
 
 import { subscribe } from "node:diagnostics_channel";
 import { preview } from "../core/json.ts";
-import type { SubmissionStatus } from "../kernel/submissions/index.ts";
+import type { SubmissionStatus } from "../submissions/states.ts";
 import { Observer } from "./inspection/observer.ts";
 import { Instance } from "./instance.ts";
 import { metered } from "./meter.ts";

@@ -2,16 +2,13 @@
 
 export type { Instant } from "../core/options/instant.ts";
 export type { Duration } from "../core/options/options.ts";
-export type { Replay, ReplayProblem, WorkflowHistory } from "../deploy/index.ts";
+export type { Replay, ReplayProblem, WorkflowHistory } from "../features/deploy/types.ts";
 export type { SaidMessage } from "./conversation.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
 export { crashable } from "./crashable.ts";
 export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";
-export {
-  type InspectWorkOptions,
-  inspectWork,
-  type WorkInspection,
-} from "./inspection/inspect-work.ts";
+export { type InspectWorkOptions, inspectWork } from "./inspection/inspect-work.ts";
+export type { WorkInspection } from "./inspection/open-work.ts";
 export type { CrashPoint, Moment } from "./instance.ts";
 export { type InvariantOptions, invariantsOf } from "./invariants.ts";
 export { type Count, Meter, metered, type StorageObserver } from "./meter.ts";

@@ -5,8 +5,8 @@ import { inObject } from "./cloudflare-test.ts";
 import { conversationProblems, type SaidMessage } from "./conversation.ts";
 import { instancesOf } from "./crashable.ts";
 import { InvalidScenarioError } from "./errors.ts";
-import { readWork, type WorkInspection } from "./inspection/inspect-work.ts";
-import { isoTime } from "./inspection/open-work.ts";
+import { readWork } from "./inspection/inspect-work.ts";
+import { isoTime, type WorkInspection } from "./inspection/open-work.ts";
 
 /** Exceptions that are expected in an object, and are no problem. */
 export type InvariantOptions = {

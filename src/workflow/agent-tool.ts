@@ -6,7 +6,6 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import * as z from "zod";
-import type { AgentToolEnd, Milestone } from "../agent-tools/internal.ts";
 import type { Json } from "../core/json.ts";
 import { optionsOf, text } from "../core/options/option-schemas.ts";
 import type { Duration } from "../core/options/options.ts";
@@ -17,6 +16,7 @@ import {
   AgentToolInterruptedError,
   AgentToolTimeoutError,
   AgentToolValidationError,
+  type InterruptedReason,
 } from "./errors.ts";
 import { jsonFor, KEY, outputOf, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
 import { type CallOf, compensated, type Rollback, type StepCall, useName } from "./step-call.ts";
@@ -189,3 +189,55 @@ const CHILD = z
     abort: true,
   })
   .pipe(text());
+
+/** What `step.agentTool()` asks of its agent. */
+export type AgentToolRequest = {
+  /** Of the child's class, as the Worker exports it. */
+  className: string;
+  input: Json;
+  /** For clients that show the run. */
+  display?: Json;
+};
+
+/** A named checkpoint that a child has reported. */
+export type Milestone = {
+  name: string;
+  /** Counts them within the run, from 0 on. */
+  sequence: number;
+  /** Epoch milliseconds. */
+  at: number;
+  data?: Json;
+};
+
+/** How a run ended, or that its step has timed out. */
+export type AgentToolEnd =
+  | {
+      status: "completed";
+      runId: string;
+      output?: Json;
+      summary: string;
+      milestones: Milestone[];
+    }
+  | { status: "error" | "aborted" | "timeout"; runId: string; error: string }
+  | {
+      status: "interrupted";
+      runId: string;
+      error: string;
+      reason?: InterruptedReason;
+      childStillRunning: boolean;
+    };
+
+/** A workflow's progress, in the form of the platform, with the step and the run. */
+export type AgentToolProgress = {
+  /** The step's name. */
+  step: string;
+  status: "running";
+  runId: string;
+  message?: string;
+  /** From 0 to 1. */
+  percent?: number;
+  phase?: string;
+  /** The name of a milestone. */
+  milestone?: string;
+  data?: Json;
+};

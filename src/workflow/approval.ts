@@ -6,13 +6,7 @@ import { type Json, preview } from "../core/json.ts";
 import { duration, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { Duration } from "../core/options/options.ts";
 import { type AnySchema, type InputOf, type OutputOf, validated } from "../core/schema/schema.ts";
-import type { Destination } from "../kernel/outbox/index.ts";
-import type {
-  Approval,
-  ApprovalLink,
-  ApprovalRequest,
-  LinkApprovalOptions,
-} from "../kernel/waits/index.ts";
+import type { Destination } from "../outbox/destinations/index.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
   jsonFor,
@@ -26,6 +20,12 @@ import {
 } from "./options.ts";
 import { type CallOf, type StepCall, useName } from "./step-call.ts";
 import { type PassedWait, takeWait, type WaitAsk } from "./wait.ts";
+import type {
+  Approval,
+  ApprovalLink,
+  ApprovalRequest,
+  LinkApprovalOptions,
+} from "./waits/kinds/approval-types.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
   /** The question in one line. */

@@ -3,23 +3,10 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import { CALL_OF, reportingEnd, runOf, type StepAgent } from "./step-call.ts";
 import type { ThinkWorkflowSteps } from "./steps.generated.ts";
-import { invalidClass, isOrigin, withSteps } from "./think-workflow.ts";
+import { invalidClass, isOrigin, type WorkflowOrigin, withSteps } from "./think-workflow.ts";
 
 /** The step that `run()` of a {@link DurableWorkflow} receives. */
 export interface DurableWorkflowStep extends WorkflowStep, ThinkWorkflowSteps {}
-
-/** Where the object is that has started a workflow. Part of the instance's params. */
-export type WorkflowOrigin = {
-  /** The Workflow's binding name. */
-  readonly workflow: string;
-  /** The binding and the name of the object. */
-  readonly binding: string;
-  readonly name: string;
-  readonly jurisdiction?: string | undefined;
-};
-
-/** The params of an instance as the object stores them. */
-export type OriginParams = { readonly perdure: WorkflowOrigin; readonly params: unknown };
 
 /** Classes whose `run()` is wrapped. */
 const wrapped = new WeakSet<object>();

@@ -1,12 +1,11 @@
 /** How the steps can fail. Names and fields of the errors of prompts are those that Think documents. */
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { InterruptedReason } from "../agent-tools/internal.ts";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { durationText } from "../core/options/options.ts";
 import { SchemaMismatchError } from "../core/schema/schema.ts";
-import type { TerminalStatus } from "../kernel/submissions/index.ts";
+import type { TerminalStatus } from "../submissions/states.ts";
 
 /** A prompt ended without an answer. */
 export class ThinkPromptError extends Error {
@@ -309,3 +308,13 @@ export class AgentToolValidationError extends AgentToolError {
     );
   }
 }
+
+/** Why the agent stopped waiting for a child: the union of agents, which may grow. */
+export type InterruptedReason =
+  | "no-progress"
+  | "window-exceeded"
+  | "not-tailable"
+  | "inspect-timeout"
+  | "inspect-failed"
+  | "recovery-deadline"
+  | "budget-exceeded";

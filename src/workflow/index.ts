@@ -1,7 +1,7 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
-export type { AgentToolProgress } from "../agent-tools/internal.ts";
 export { SchemaMismatchError } from "../core/schema/schema.ts";
+export type { AgentToolProgress } from "./agent-tool.ts";
 export { DurableWorkflow, type DurableWorkflowStep } from "./durable-workflow.ts";
 export {
   AgentToolAbortedError,

@@ -5,19 +5,7 @@
 
 import { preview } from "../core/json.ts";
 import type { AnySchema } from "../core/schema/schema.ts";
-import type { SubmissionEnd } from "../kernel/submissions/index.ts";
-import type { PromptEnd } from "../kernel/submissions/internal.ts";
-import type {
-  BATCH_TIMEOUT,
-  BatchEnd,
-  BatchFailure,
-  BatchItem,
-  BatchPage,
-  BatchReceipt,
-  BatchRef,
-  BatchRepairs,
-  BatchRequest,
-} from "../kernel/waits/index.ts";
+import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
 import {
   namingStep,
   ThinkPromptError,
@@ -44,6 +32,17 @@ import {
 } from "./prompt-options.ts";
 import { type CallOf, durably, plain, type StepCall, useName } from "./step-call.ts";
 import { refuseWait, waitForEnd } from "./wait.ts";
+import type {
+  BATCH_TIMEOUT,
+  BatchEnd,
+  BatchFailure,
+  BatchItem,
+  BatchPage,
+  BatchReceipt,
+  BatchRef,
+  BatchRepairs,
+  BatchRequest,
+} from "./waits/kinds/batch.ts";
 
 /** A chunk has so many items at most, and so many UTF-16 units of JSON, unless one item alone has more. */
 const CHUNK_ITEMS = 100;

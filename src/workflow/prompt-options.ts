@@ -6,9 +6,8 @@ import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options
 import type { Duration } from "../core/options/options.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
-import type { TokenUsage } from "../kernel/submissions/index.ts";
-import type { AnswerSpec } from "../kernel/submissions/internal.ts";
-import type { PromptMessage, PromptRequest } from "../kernel/waits/index.ts";
+import type { AnswerSpec } from "../submissions/submit-options.ts";
+import type { TokenUsage } from "../submissions/types.ts";
 import {
   formsOf,
   jsonFor,
@@ -20,6 +19,7 @@ import {
   TIMEOUT,
 } from "./options.ts";
 import type { Rollback } from "./step-call.ts";
+import type { PromptMessage, PromptRequest } from "./waits/kinds/prompt.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
   PromptSettings<Schema> & {

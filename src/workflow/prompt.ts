@@ -2,9 +2,7 @@
 
 import { preview } from "../core/json.ts";
 import { type AnySchema, validated } from "../core/schema/schema.ts";
-import type { SubmissionEnd } from "../kernel/submissions/index.ts";
-import type { PromptEnd } from "../kernel/submissions/internal.ts";
-import type { NOT_FOUND, ThinkPromptReceipt, WaitReceipt } from "../kernel/waits/index.ts";
+import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
 import { onAgent } from "./agent-stub.ts";
 import {
   namingStep,
@@ -34,6 +32,8 @@ import {
   type Timed,
   type WaitAsk,
 } from "./wait.ts";
+import type { NOT_FOUND, ThinkPromptReceipt } from "./waits/kinds/prompt.ts";
+import type { WaitReceipt } from "./waits/protocol.ts";
 
 const GONE: typeof NOT_FOUND = "SubmissionNotFoundError";
 

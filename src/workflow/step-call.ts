@@ -7,7 +7,7 @@ import { withTimeout } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { preview, shorten } from "../core/json.ts";
 import { invalidStep, UNAWAITED } from "../core/steps.ts";
-import type { StepCalls } from "../kernel/waits/index.ts";
+import type { StepCalls } from "./waits/protocol.ts";
 
 /** The agent of a workflow, for its steps. */
 export type StepAgent = CallsKernel<StepCalls>;

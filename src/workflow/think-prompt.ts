@@ -4,11 +4,11 @@
  */
 
 import { digest } from "../core/text.ts";
-import type { PromptEnd } from "../kernel/submissions/internal.ts";
-import type { ThinkPromptReceipt } from "../kernel/waits/index.ts";
+import type { PromptEnd } from "../submissions/types.ts";
 import { ThinkPromptTimeoutError } from "./errors.ts";
 import { durably, type StepCall } from "./step-call.ts";
 import { eventOf, namesOf, type Timed, type WaitAsk } from "./wait.ts";
+import type { ThinkPromptReceipt } from "./waits/kinds/prompt.ts";
 
 /** How long the event of an ended prompt is waited for. Think sends it at the end, and after a failure 2, 4, 8 and 16 s later. */
 const EVENT_MS = 30_000;

@@ -15,7 +15,6 @@ import { preview } from "../core/json.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import { checkedName, noteCall, UNAWAITED } from "../core/steps.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
-import type { OriginParams } from "./durable-workflow.ts";
 import {
   CALL_OF,
   type CallOf,
@@ -152,3 +151,16 @@ export function withSteps<Step extends WorkflowStep>(
   const added = { [CALL_OF]: callOf, [UNAWAITED]: new Map() };
   return Object.assign(step, Object.fromEntries(steps) as ThinkWorkflowSteps, added);
 }
+
+/** Where the object is that has started a workflow. Part of the instance's params. */
+export type WorkflowOrigin = {
+  /** The Workflow's binding name. */
+  readonly workflow: string;
+  /** The binding and the name of the object. */
+  readonly binding: string;
+  readonly name: string;
+  readonly jurisdiction?: string | undefined;
+};
+
+/** The params of an instance as the object stores them. */
+export type OriginParams = { readonly perdure: WorkflowOrigin; readonly params: unknown };

@@ -7,9 +7,9 @@ import type { WorkflowStep } from "cloudflare:workers";
 import { type Json, preview } from "../core/json.ts";
 import { partName } from "../core/steps.ts";
 import type { Part } from "../core/text.ts";
-import type { Closing, WaitReceipt, WaitRef, WaitStatus } from "../kernel/waits/index.ts";
 import { type NameOf, stepKey } from "./names.ts";
 import { durably, plain, type StepCall } from "./step-call.ts";
+import type { Closing, WaitReceipt, WaitRef, WaitStatus } from "./waits/protocol.ts";
 
 export type WaitAsk = {
   readonly kind: string;

@@ -6,8 +6,6 @@ import { duration, list, optionsOf, text } from "../core/options/option-schemas.
 import type { Duration } from "../core/options/options.ts";
 import { isPlainObject } from "../core/options/options.ts";
 import type { AnySchema, OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
-import type { WebhookRequest, WebhookResult, WebhookValue } from "../inbound/internal.ts";
-import type { WaitReceipt } from "../kernel/waits/index.ts";
 import {
   WebhookBodyError,
   WebhookCancelledError,
@@ -24,6 +22,7 @@ import {
   takeWait,
   type WaitAsk,
 } from "./wait.ts";
+import type { WaitReceipt } from "./waits/protocol.ts";
 
 type CommonOptions<Schema extends AnySchema | undefined> = {
   /**
@@ -261,3 +260,35 @@ function formsFor(
 ): Pick<WebhookRequest, "schema" | "check"> {
   return schema === undefined ? {} : sizedForms(schema, refuse);
 }
+
+/** The value of a field that an arrival must have. */
+export type WebhookValue = string | number | boolean | null;
+
+/** The request of a wait of kind `webhook`. */
+export type WebhookRequest = {
+  /** The name of the source. */
+  readonly from?: string;
+  readonly types?: readonly string[];
+  /** By the path of each field, e.g. `data.object.id` or `items.0.sku`. */
+  readonly match?: Readonly<Record<string, WebhookValue>>;
+  /** How long before the wait an arrival may have come. */
+  readonly lookbackMs?: number;
+  /** The wait ends by a request to a URL of its own, and by no arrival. */
+  readonly url?: true;
+  /** JSON Schema of the body. */
+  readonly schema?: Json;
+  /** JSON Schema that the body is checked by, where `schema` refuses what its step takes. */
+  readonly check?: Json;
+};
+
+/** The result of a completed wait: what the step returns, before its schema. */
+export type WebhookResult = {
+  /** The name of the source, e.g. `github`. */
+  readonly source: string;
+  /** The sender's id of the event. */
+  readonly id: string;
+  readonly type: string;
+  readonly body: Json;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+};

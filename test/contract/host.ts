@@ -1,8 +1,8 @@
 /** An agent on a host, by verbs that reconnect after a crash. */
 
 import type { AgentVerbs } from "../../src/hosts/verbs.ts";
-import type { HostAgent } from "../../src/kernel/host-agent.ts";
 import type { Count } from "../../src/testing/index.ts";
+import type { HostAgent } from "../../src/workflow/agent/host-agent.ts";
 import { counted, until } from "../support/given.ts";
 
 /** Verbs that every host has. */

@@ -3,11 +3,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import type { Need } from "../../src/deploy/types.ts";
-import { lacks } from "../../src/deploy/work/lacks.ts";
-import { toolsOf } from "../../src/deploy/work/tools.ts";
+import type { Need } from "../../src/features/deploy/types.ts";
+import { lacks } from "../../src/features/deploy/work/lacks.ts";
+import { toolsOf } from "../../src/features/deploy/work/tools.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import type { Kernel } from "../../src/kernel/index.ts";
+import type { Kernel } from "../../src/workflow/agent/kernel.ts";
 
 type Host = { readonly [CAPABILITIES]?: Kernel; readonly durable?: { [CAPABILITIES]: Kernel } };
 

@@ -14,12 +14,12 @@ import {
   transientOf,
   withProviderCause,
 } from "../../src/core/failures.ts";
-import { migrate, NewerSchemaError } from "../../src/core/lifecycle/migrations.ts";
-import { isReset } from "../../src/core/lifecycle/resets.ts";
-import { Wake } from "../../src/core/lifecycle/wake.ts";
 import { instantMs } from "../../src/core/options/instant.ts";
 import { millisecondsOf } from "../../src/core/options/options.ts";
-import { MIGRATIONS as LEDGER } from "../../src/kernel/submissions/store/schema.ts";
+import { migrate, NewerSchemaError } from "../../src/engine/migrations.ts";
+import { isReset } from "../../src/engine/resets.ts";
+import { Wake } from "../../src/engine/wake.ts";
+import { MIGRATIONS as LEDGER } from "../../src/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, wakeNow, within } from "../support/ledger.ts";

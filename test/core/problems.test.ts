@@ -2,13 +2,8 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { because } from "../../src/core/failures.ts";
-import {
-  Outbox,
-  type Problem,
-  UndeliverableError,
-  webhook,
-} from "../../src/kernel/outbox/index.ts";
-import { Submissions } from "../../src/kernel/submissions/internal.ts";
+import { Outbox, type Problem, UndeliverableError, webhook } from "../../src/outbox/index.ts";
+import { Submissions } from "../../src/submissions/submissions.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { crashOne, givenLedgerWith, submit, within } from "../support/ledger.ts";
 import { ledgerOptions } from "../support/objects/ledger-object.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Definition } from "../../src/core/operated/catalog.ts";
+import type { Definition } from "../../src/engine/operated/catalog.ts";
 import { FINDINGS } from "../../src/operator/catalog.generated.ts";
 import { DEFINITIONS, definitionOf, NO_COUNTS } from "../../src/operator/catalog.ts";
 import { LISTS, OPENS, READS, SUBLISTS } from "../../src/operator/lists.ts";

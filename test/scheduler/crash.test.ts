@@ -4,7 +4,6 @@
  */
 
 import { env } from "cloudflare:workers";
-import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
 import type {
   ScheduledTask,
   ScheduledTaskContext,
@@ -12,6 +11,7 @@ import type {
 } from "../../src/scheduler/index.ts";
 import { Scheduler } from "../../src/scheduler/index.ts";
 import type { Turns } from "../../src/scheduler/types.ts";
+import type { SubmissionInspection } from "../../src/submissions/types.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,

@@ -1,9 +1,6 @@
 /** What adapters are given in tests of theirs. */
 
-import type {
-  AdapterContext,
-  AttemptContext,
-} from "../../src/kernel/outbox/destinations/adapter.ts";
+import type { AdapterContext, AttemptContext } from "../../src/outbox/destinations/adapter.ts";
 
 /** A first attempt, of which nothing is stored. */
 export const FIRST: AttemptContext = {

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
-import type { AcceptRequest, RawArrival } from "../../src/inbound/protocol.ts";
+import type { AcceptRequest, RawArrival } from "../../src/features/inbound/protocol.ts";
 import {
   type InboundObject,
   type InboundScript,

@@ -4,22 +4,14 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { expect } from "vitest";
-import type {
-  Destination,
-  OutboxSettings,
-  WorkflowDestination,
-} from "../../src/kernel/outbox/index.ts";
-import { resultOf } from "../../src/kernel/submissions/intake/intake.ts";
-import type {
-  IntakeResult,
-  SubmissionInspection,
-  SubmissionStatus,
-  Submissions,
-  SubmitMessagesResult,
-  Turn,
-  TurnEnd,
-} from "../../src/kernel/submissions/internal.ts";
-import type { InternalSubmitOptions } from "../../src/kernel/submissions/submit-options.ts";
+import type { Destination, OutboxSettings, WorkflowDestination } from "../../src/outbox/index.ts";
+import type { Turn, TurnEnd } from "../../src/submissions/host.ts";
+import { resultOf } from "../../src/submissions/intake/intake.ts";
+import type { SubmissionStatus } from "../../src/submissions/states.ts";
+import type { Submissions } from "../../src/submissions/submissions.ts";
+import type { InternalSubmitOptions } from "../../src/submissions/submit-options.ts";
+import type { IntakeResult } from "../../src/submissions/turns/turn-engine.ts";
+import type { SubmissionInspection, SubmitMessagesResult } from "../../src/submissions/types.ts";
 import { givenLedger, message, until } from "./given.ts";
 import {
   delivered,

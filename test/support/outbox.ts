@@ -5,7 +5,7 @@ import type {
   Destination,
   WebhookDestination,
   WorkflowDestination,
-} from "../../src/kernel/outbox/index.ts";
+} from "../../src/outbox/index.ts";
 import { jobOf } from "./ledger.ts";
 import { accessTo } from "./objects/objects.ts";
 import { type OutboxObject, type OutboxScript, outboxScripts } from "./objects/outbox-object.ts";

@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { DurableObject, env } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { durable } from "../../src/hosts/object/index.ts";
-import type { Feature } from "../../src/kernel/features.ts";
+import type { Feature } from "../../src/workflow/agent/kernel.ts";
 
 /** Runs `work` in an object of a new name. */
 export function inObject<T>(

@@ -1,7 +1,7 @@
 /** Prompts and batches of prompts, as their steps ask for them. */
 
-import type { PromptRequest } from "../../src/kernel/waits/kinds/prompt.ts";
-import type { WaitRequest } from "../../src/kernel/waits/protocol.ts";
+import type { PromptRequest } from "../../src/workflow/waits/kinds/prompt.ts";
+import type { WaitRequest } from "../../src/workflow/waits/protocol.ts";
 
 /** A prompt of a run of a workflow, in one object. */
 export type AskedPrompt = PromptRequest &

@@ -3,9 +3,7 @@
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { expect, onTestFinished, vi } from "vitest";
-import type { Page, PageOptions } from "../../src/core/page.ts";
-import type { Asked } from "../../src/kernel/submissions/internal.ts";
-import type { InternalSubmitOptions } from "../../src/kernel/submissions/submit-options.ts";
+import type { Page, PageOptions } from "../../src/engine/page.ts";
 import type {
   ScheduledRun,
   ScheduledTask,
@@ -13,6 +11,8 @@ import type {
   ScheduledTasks,
 } from "../../src/scheduler/index.ts";
 import type { Turns } from "../../src/scheduler/types.ts";
+import type { Asked } from "../../src/submissions/intake/intake.ts";
+import type { InternalSubmitOptions } from "../../src/submissions/submit-options.ts";
 import { until } from "./given.ts";
 import { jobOf, sleep } from "./ledger.ts";
 import { accessTo } from "./objects/objects.ts";

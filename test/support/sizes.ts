@@ -1,6 +1,6 @@
 /**
  * The sizes of tests, set by environment variables, e.g.
- * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/kernel/submissions/model.test.ts`.
+ * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/submissions/model.test.ts`.
  * Vite passes variables that begin with VITE_ to workerd, and no others.
  *
  * Each name begins with `VITE_PERDURE_`. `npm test` and `npm run test:long` use the first number, `npm run prove` the second (scripts/prove.ts):

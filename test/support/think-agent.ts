@@ -14,6 +14,13 @@ import type { WorkflowCallback } from "agents/workflows";
 import { tool, type UIMessage } from "ai";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
+import {
+  type InstalledInbound,
+  type LinkSettings,
+  type Links,
+  signedLinks,
+} from "../../src/features/inbound/index.ts";
+import type { WaitedArrival } from "../../src/features/inbound/protocol.ts";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
 import {
   type Approval,
@@ -23,15 +30,8 @@ import {
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import {
-  type InstalledInbound,
-  type LinkSettings,
-  type Links,
-  signedLinks,
-} from "../../src/inbound/index.ts";
-import type { WaitedArrival } from "../../src/inbound/waits/types.ts";
-import type { DeadLetter } from "../../src/kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../src/kernel/submissions/internal.ts";
+import type { DeadLetter } from "../../src/outbox/index.ts";
+import type { SubmissionInspection } from "../../src/submissions/types.ts";
 import { Meter, metered, type ScriptedModel } from "../../src/testing/index.ts";
 import { ALL, LINKS } from "./features.ts";
 import { HeldModel } from "./held-model.ts";

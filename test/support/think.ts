@@ -1,10 +1,8 @@
 /** Calls to a Think agent, and access to its storage. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type {
-  LedgerOptions,
-  SubmitMessagesOptions,
-} from "../../src/kernel/submissions/internal.ts";
+import type { LedgerOptions } from "../../src/submissions/options.ts";
+import type { SubmitMessagesOptions } from "../../src/submissions/submit-options.ts";
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
 import { repliesBegun } from "./replies-begun.ts";

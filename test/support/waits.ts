@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
-import type { WaitRequest } from "../../src/kernel/waits/protocol.ts";
+import type { WaitRequest } from "../../src/workflow/waits/protocol.ts";
 import { accessTo } from "./objects/objects.ts";
 import { type WaitsObject, type WaitsScript, waitsScripts } from "./objects/waits-object.ts";
 

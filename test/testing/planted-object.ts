@@ -4,7 +4,7 @@
  */
 
 import type { LifecycleServices } from "agents/lifecycle";
-import type { Destination } from "../../src/kernel/outbox/index.ts";
+import type { Destination } from "../../src/outbox/index.ts";
 import { metered, type StorageObserver } from "../../src/testing/index.ts";
 import { LedgerObject } from "../support/objects/ledger-object.ts";
 

@@ -7,7 +7,7 @@ import { ObjectHost as Plain } from "../contract/hosts/object-host.ts";
 import { ThinkHost as Think } from "../contract/hosts/think-host.ts";
 import { ChatApp as App, PlainChat as WithoutDurable } from "../hosts/chat/chat-app.ts";
 
-export { LimitKeeper } from "../../src/limits/index.ts";
+export { LimitKeeper } from "../../src/features/limits/index.ts";
 export { AttackedObject } from "../contract/hosts/attacked-object.ts";
 export { OfferAgent, OfferWorkflow } from "../contract/hosts/offer-agent.ts";
 export { OfferObject, OtherObject } from "../contract/hosts/offer-object.ts";

@@ -1,8 +1,8 @@
 /** The worker of the tests that need no Think. */
 
 import { crashable } from "../../src/testing/index.ts";
-import { queue } from "../kernel/outbox/recipients.ts";
 import { AlertsObject as Alerts } from "../operator/alerts/alerts-object.ts";
+import { queue } from "../outbox/recipients.ts";
 import { AnswerObject as Answer } from "../support/objects/answer-object.ts";
 import { InboundObject as Inbound } from "../support/objects/inbound-object.ts";
 import { KeeperObject as Keeper } from "../support/objects/keeper-object.ts";
@@ -12,12 +12,12 @@ import { SchedulerObject as Scheduler } from "../support/objects/scheduler-objec
 import { WaitsObject as Waits } from "../support/objects/waits-object.ts";
 import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
+export { LimitedAgent } from "../features/limits/limited-agent.ts";
 export { BareRoot, PlainRoot, TickingChild } from "../hosts/agent/roots-agents.ts";
 export { SdkObject } from "../hosts/sdk/sdk-object.ts";
-export { OutboxAgent } from "../kernel/outbox/outbox-agent.ts";
-export { Receiver, ReceiverAgent, WaitingWorkflow } from "../kernel/outbox/recipients.ts";
-export { LimitedAgent } from "../limits/limited-agent.ts";
 export { AlertsAgent } from "../operator/alerts/alerts-agent.ts";
+export { OutboxAgent } from "../outbox/outbox-agent.ts";
+export { Receiver, ReceiverAgent, WaitingWorkflow } from "../outbox/recipients.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
 export { LimitedObject } from "../support/objects/limited-object.ts";
 export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";

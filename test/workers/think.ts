@@ -1,14 +1,14 @@
 /** The worker of the tests that need Think: all that the other one has, and agents of Think. */
 
 import { crashable } from "../../src/testing/index.ts";
-import { CodemodeAgent as Codemode } from "../codemode/steps/codemode-agent.ts";
+import { CodemodeAgent as Codemode } from "../features/codemode/steps/codemode-agent.ts";
 import { ToolAgent as Tools } from "../hosts/think/turns/tool-agent.ts";
 import { ThinkAgent as Think } from "../support/think-agent.ts";
 import { ToolParent as Parent } from "../support/workflows/agent-tool-agents.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
-export { CodemodeWorkflow } from "../codemode/steps/codemode-workflow.ts";
-export { DeployedAgent, DeployedObject, DeployedWorkflow } from "../deploy/deployed.ts";
+export { CodemodeWorkflow } from "../features/codemode/steps/codemode-workflow.ts";
+export { DeployedAgent, DeployedObject, DeployedWorkflow } from "../features/deploy/deployed.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "../hosts/think/built-in.ts";
 export { DeliveryAgent } from "../hosts/think/delivery-agent.ts";
 export { MovedAgent, MovedWorkflow } from "../hosts/think/moved/moved-app.ts";

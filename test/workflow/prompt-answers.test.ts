@@ -3,10 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import type {
-  AnswerSpec,
-  InternalSubmitOptions,
-} from "../../src/kernel/submissions/submit-options.ts";
+import type { AnswerSpec, InternalSubmitOptions } from "../../src/submissions/submit-options.ts";
 import { ask, isFollowUp, modelCalls, type Script } from "../../src/testing/index.ts";
 import { message, until } from "../support/given.ts";
 import { hold } from "../support/held-model.ts";

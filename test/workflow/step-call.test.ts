@@ -2,9 +2,9 @@
 
 import type { AgentWorkflowStep } from "agents/workflows";
 import { describe, expect, it } from "vitest";
-import { InvalidSubmissionError } from "../../src/kernel/submissions/errors.ts";
-import { InvalidWaitError } from "../../src/kernel/waits/errors.ts";
+import { InvalidSubmissionError } from "../../src/submissions/errors.ts";
 import { durably } from "../../src/workflow/step-call.ts";
+import { InvalidWaitError } from "../../src/workflow/waits/errors.ts";
 
 /** A step of the platform that runs its work once. */
 const step = {

@@ -6,11 +6,11 @@ import type { Agent, Connection } from "agents";
 import type { WorkflowCallback } from "agents/workflows";
 import type { LanguageModel, ToolSet } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import type { Feature } from "../../kernel/index.ts";
-import type { DeadLetter } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approval } from "../../kernel/waits/index.ts";
-import type { ScheduledTasks } from "../../scheduler/index.ts";
+import type { DeadLetter } from "../../outbox/types.ts";
+import type { ScheduledTasks } from "../../scheduler/types.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { Feature } from "../../workflow/agent/kernel.ts";
+import type { Approval } from "../../workflow/waits/kinds/approval-types.ts";
 import {
   appSource,
   type McpConnections,

@@ -2,15 +2,15 @@
 
 import type { Lifecycle } from "agents/lifecycle";
 import type { Problem } from "../../core/problems.ts";
+import type { DeadLetter } from "../../outbox/types.ts";
+import type { HostAgent } from "../../workflow/agent/host-agent.ts";
 import {
   type Host,
-  type HostAgent,
   type HostOptions,
   type HostTurns,
   type Kernel,
   kernelOf,
-} from "../../kernel/index.ts";
-import type { DeadLetter } from "../../kernel/outbox/index.ts";
+} from "../../workflow/agent/kernel.ts";
 import type { HostHooks, HostParts } from "../sdk/sdk-host.ts";
 import { CAPABILITIES } from "../verbs.ts";
 import {

@@ -2,10 +2,11 @@
 
 import type { Agent, Connection } from "agents";
 import type { UIMessageChunk } from "ai";
-import { MOST_REPLY, ReplyChunks, type ReplyWatcher, type Watcher } from "../../kernel/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Turn } from "../../kernel/submissions/internal.ts";
-import type { Approval, ApprovalMessage } from "../../kernel/waits/index.ts";
+import type { Turn } from "../../submissions/host.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import { MOST_REPLY, ReplyChunks } from "../../workflow/agent/reply-chunks.ts";
+import type { ReplyWatcher, Watcher } from "../../workflow/agent/watchers.ts";
+import type { Approval, ApprovalMessage } from "../../workflow/waits/kinds/approval-types.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {

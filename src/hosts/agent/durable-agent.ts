@@ -1,7 +1,8 @@
 /** The host for an `Agent` of the SDK: turns run by the AI SDK, with the app's model, instructions and tools. */
 
 import { Agent } from "agents";
-import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
+import type { HostOptions } from "../../workflow/agent/kernel.ts";
+import type { RunWorkflow } from "../../workflow/agent/workflows.ts";
 import { SdkHost } from "../sdk/sdk-host.ts";
 import { ThreadSessions } from "../sdk/threads.ts";
 import { MCP_WAIT } from "../sdk/turn-source.ts";

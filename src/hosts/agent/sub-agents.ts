@@ -1,8 +1,8 @@
 /** Deletes the wakes that the root agent keeps for a deleted sub-agent. They would start the root agent for nothing. */
 
 import type { Agent } from "agents";
-import type { AgentPath, WakesVerb } from "../../core/lifecycle/wake.ts";
-import type { Capability } from "../../core/lifecycle/work-loop.ts";
+import type { AgentPath, WakesVerb } from "../../engine/wake.ts";
+import type { Capability } from "../../engine/work-loop.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
 

@@ -16,13 +16,9 @@ import type {
 import { getCurrentAgent } from "agents";
 import type { LanguageModel, UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import {
-  MAIN,
-  type Submissions,
-  type SubmittedTurn,
-  type Turn,
-  type TurnEnd,
-} from "../../kernel/submissions/internal.ts";
+import type { SubmittedTurn, Turn, TurnEnd } from "../../submissions/host.ts";
+import type { Submissions } from "../../submissions/submissions.ts";
+import { MAIN } from "../../submissions/threads.ts";
 import { CHAT } from "../limitations.ts";
 import { IncompleteReplyError, turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED, type Left } from "../sdk/chat-recovery.ts";

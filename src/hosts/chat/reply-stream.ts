@@ -1,6 +1,6 @@
 /** The response of `onChatMessage()` on its way to the chat: who watches it, and what clients and the conversation do not get. */
 
-import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer } from "../../submissions/host.ts";
 import type { Chunk, ReplyEnd } from "./reply-end.ts";
 
 type ReplyWatch = {

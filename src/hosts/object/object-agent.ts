@@ -4,9 +4,9 @@ import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/w
 import type { Clock } from "../../core/clock.ts";
 import { readOptions, text } from "../../core/options/option-schemas.ts";
 import { invalidOption } from "../../core/options/options.ts";
-import type { HostAgent } from "../../kernel/index.ts";
-import { bindingOf, bindingsOf, NAMESPACE, WORKFLOW } from "../../kernel/outbox/internal.ts";
-import type { OriginParams, WorkflowOrigin } from "../../workflow/internal.ts";
+import { bindingOf, bindingsOf, NAMESPACE, WORKFLOW } from "../../outbox/destinations/bindings.ts";
+import type { HostAgent } from "../../workflow/agent/host-agent.ts";
+import type { OriginParams, WorkflowOrigin } from "../../workflow/think-workflow.ts";
 import { WorkflowTable } from "./workflow-table.ts";
 
 const WORKFLOW_ID = text({ empty: true });

@@ -8,10 +8,10 @@ import * as z from "zod";
 import { count, hook, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import { checkNames, isPlainObject } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
-import { type Feature, HOST_OPTIONS, type HostOptions } from "../../kernel/index.ts";
-import type { DeadLetter } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approval } from "../../kernel/waits/index.ts";
+import type { DeadLetter } from "../../outbox/types.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import { type Feature, HOST_OPTIONS, type HostOptions } from "../../workflow/agent/kernel.ts";
+import type { Approval } from "../../workflow/waits/kinds/approval-types.ts";
 import type { SubmissionAudience } from "../agent/clients.ts";
 import { MCP_WAIT, type McpWait, type TurnOverrides, type TurnStart } from "../sdk/turn-source.ts";
 

@@ -2,9 +2,9 @@
 
 import type { WorkflowInfo, WorkflowPage, WorkflowQueryCriteria } from "agents/workflows";
 import type { Failure } from "../../core/failures.ts";
-import { migrate } from "../../core/lifecycle/migrations.ts";
-import { bySeq, cursorsOf } from "../../core/page.ts";
-import { hasEnded } from "../../kernel/outbox/internal.ts";
+import { migrate } from "../../engine/migrations.ts";
+import { bySeq, cursorsOf } from "../../engine/page.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_workflows (

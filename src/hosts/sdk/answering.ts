@@ -4,12 +4,9 @@ import type { StepResult, ToolSet } from "ai";
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isTooDeep, MAX_DEPTH, stableJson } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
-import { AnswerTooLargeError } from "../../kernel/submissions/index.ts";
-import {
-  type AnswerState,
-  type AttemptPlan,
-  isFinalAnswer,
-} from "../../kernel/submissions/internal.ts";
+import { AnswerTooLargeError } from "../../submissions/errors.ts";
+import { type AnswerState, isFinalAnswer } from "../../submissions/host.ts";
+import type { AttemptPlan } from "../../submissions/turns/next-attempt.ts";
 import { jsonIn } from "./answer-json.ts";
 import { IncompleteReplyError, isCutOff } from "./attempt-model.ts";
 import { readings } from "./final-answer.ts";

@@ -8,7 +8,8 @@ import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } f
 import { responseOf } from "../../core/failures.ts";
 import { byteLength, parsedJson } from "../../core/json.ts";
 import { resolveModel } from "../../core/models.ts";
-import { isFinalAnswer, type TokenUsage } from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer } from "../../submissions/host.ts";
+import type { TokenUsage } from "../../submissions/types.ts";
 
 type WrapStream = NonNullable<LanguageModelMiddleware["wrapStream"]>;
 type Part = Awaited<ReturnType<WrapStream>>["stream"] extends ReadableStream<infer P> ? P : never;

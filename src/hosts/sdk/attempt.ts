@@ -12,15 +12,13 @@ import {
   type ToolSet,
   type UIMessage,
 } from "ai";
-import type { ToolCalls, TurnEngine } from "../../kernel/submissions/internal.ts";
-import {
-  type AttemptPlan,
-  type AttemptRef,
-  endWithAnswer,
-  type SettledCall,
-  type TurnEnd,
-  type TurnFacts,
-} from "../../kernel/submissions/internal.ts";
+import type { ToolCalls } from "../../submissions/host.ts";
+import { endWithAnswer, type TurnEnd } from "../../submissions/host.ts";
+import type { AttemptRef } from "../../submissions/states.ts";
+import type { TurnFacts } from "../../submissions/store/rows.ts";
+import type { SettledCall } from "../../submissions/store/tool-calls.ts";
+import type { AttemptPlan } from "../../submissions/turns/next-attempt.ts";
+import type { TurnEngine } from "../../submissions/turns/turn-engine.ts";
 import { Answering } from "./answering.ts";
 import { type AttemptCalls, attemptModel, isCutOff } from "./attempt-model.ts";
 import {

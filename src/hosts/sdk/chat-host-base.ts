@@ -7,16 +7,16 @@ import type { Agent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage, UIMessageChunk } from "ai";
 import { withTimeout } from "../../core/clock.ts";
-import type { ReplyWatcher, Watchers } from "../../kernel/index.ts";
-import {
-  type ConversationState,
-  MAIN,
-  type Submissions,
-  type SubmittedTurn,
-  type Turn,
-  type TurnEnd,
-  type TurnHost,
-} from "../../kernel/submissions/internal.ts";
+import type {
+  ConversationState,
+  SubmittedTurn,
+  Turn,
+  TurnEnd,
+  TurnHost,
+} from "../../submissions/host.ts";
+import type { Submissions } from "../../submissions/submissions.ts";
+import { MAIN } from "../../submissions/threads.ts";
+import type { ReplyWatcher, Watchers } from "../../workflow/agent/watchers.ts";
 import { ChatRecovery } from "./chat-recovery.ts";
 import type { MainConversation } from "./conversation.ts";
 import { type HostParts, SdkHost } from "./sdk-host.ts";

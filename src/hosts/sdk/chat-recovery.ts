@@ -8,7 +8,9 @@ import {
 } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
 import type { UIMessage } from "ai";
-import type { AttemptRef, Submissions, TurnEnd } from "../../kernel/submissions/internal.ts";
+import type { TurnEnd } from "../../submissions/host.ts";
+import type { AttemptRef } from "../../submissions/states.ts";
+import type { Submissions } from "../../submissions/submissions.ts";
 import {
   idsOf,
   isProviderResult,

@@ -4,9 +4,9 @@ import type { UIMessage } from "ai";
 import {
   type ConversationState,
   isFinalAnswer,
-  type SettledCall,
   type SubmittedTurn,
-} from "../../kernel/submissions/internal.ts";
+} from "../../submissions/host.ts";
+import type { SettledCall } from "../../submissions/store/tool-calls.ts";
 
 type Part = UIMessage["parts"][number];
 

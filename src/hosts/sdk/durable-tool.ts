@@ -4,7 +4,7 @@ import type { Tool, ToolExecutionOptions } from "ai";
 import * as z from "zod";
 import { jsonTextOf, lostInJson, preview } from "../../core/json.ts";
 import { flag, hook, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import type { CallSteps } from "../../kernel/submissions/internal.ts";
+import type { CallSteps } from "../../submissions/host.ts";
 
 /** Bytes of JSON of one step's result. A row takes 2 MB. */
 const RESULT_BYTES = 1_000_000;

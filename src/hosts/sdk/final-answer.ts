@@ -17,7 +17,8 @@ import {
   tool,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import { type AttemptPlan, FINAL_ANSWER } from "../../kernel/submissions/internal.ts";
+import { FINAL_ANSWER } from "../../submissions/host.ts";
+import type { AttemptPlan } from "../../submissions/turns/next-attempt.ts";
 
 export type TurnContext = {
   readonly system: string;

@@ -7,13 +7,13 @@ import type { ChatRecoveryConfig, ChatRecoveryContext, ChatRecoveryOptions } fro
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
-  type AttemptRef,
-  type Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   TurnRefused,
-} from "../../kernel/submissions/internal.ts";
+} from "../../submissions/host.ts";
+import type { AttemptRef } from "../../submissions/states.ts";
+import type { Submissions } from "../../submissions/submissions.ts";
 import { Attempt, type AttemptOptions, type EndedTurn } from "./attempt.ts";
 import { IncompleteReplyError } from "./attempt-model.ts";
 import type { FramedTurn } from "./chat-host-base.ts";

@@ -4,18 +4,19 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { getCurrentAgent } from "agents";
 import type { Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
-import type { TurnOptions, Watchers } from "../../kernel/index.ts";
-import type { Outbox } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import {
-  type CheckedSubmission,
-  type ConversationState,
-  Submissions,
-  type SubmittedTurn,
-  type Turn,
-  type TurnEnd,
-  type TurnHost,
-} from "../../kernel/submissions/internal.ts";
+import type { Outbox } from "../../outbox/outbox.ts";
+import type {
+  CheckedSubmission,
+  ConversationState,
+  SubmittedTurn,
+  Turn,
+  TurnEnd,
+  TurnHost,
+} from "../../submissions/host.ts";
+import { Submissions } from "../../submissions/submissions.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { TurnOptions } from "../../workflow/agent/kernel.ts";
+import type { Watchers } from "../../workflow/agent/watchers.ts";
 import { SdkTurns } from "./sdk-turns.ts";
 import type { TurnSource } from "./turn-source.ts";
 

@@ -6,16 +6,16 @@
 import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import { isReset } from "../../core/lifecycle/resets.ts";
-import type { ReplyWatcher } from "../../kernel/index.ts";
+import { isReset } from "../../engine/resets.ts";
 import {
   type ConversationState,
-  isIsolated,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   TurnRefused,
-} from "../../kernel/submissions/internal.ts";
+} from "../../submissions/host.ts";
+import { isIsolated } from "../../submissions/threads.ts";
+import type { ReplyWatcher } from "../../workflow/agent/watchers.ts";
 import { Attempt, type EndedTurn, type TurnLedger } from "./attempt.ts";
 import {
   continued,

@@ -11,11 +11,11 @@ import {
   type UIMessage,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import type { ReplyWatcher } from "../../kernel/index.ts";
-import { isFinalAnswer } from "../../kernel/submissions/internal.ts";
+import { isFinalAnswer } from "../../submissions/host.ts";
+import type { ReplyWatcher } from "../../workflow/agent/watchers.ts";
 import type { Attempt } from "./attempt.ts";
-import { checkModel, offeredOf, recordedOf } from "./tools.ts";
-import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
+import { checkModel, offeredOf, recordedOf, type Step, type StepSettings } from "./tools.ts";
+import type { TurnSetup } from "./turn-source.ts";
 
 export type ReplyRequest = {
   readonly replyId: string;

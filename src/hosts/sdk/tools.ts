@@ -3,12 +3,19 @@
  * the turn has made is answered from its record. Tools that are safe to repeat are not recorded.
  */
 
-import type { ModelMessage, ToolSet } from "ai";
+import type {
+  ModelMessage,
+  OnToolExecutionEndCallback,
+  PrepareStepFunction,
+  PrepareStepResult,
+  StepResult,
+  StreamTextOnChunkCallback,
+  ToolSet,
+} from "ai";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { CallSteps, ToolCalls } from "../../kernel/submissions/internal.ts";
+import type { CallSteps, ToolCalls } from "../../submissions/host.ts";
 import { durableOf, storable } from "./durable-tool.ts";
-import type { TurnHooks } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
 type Execute = NonNullable<Tool["execute"]>;
@@ -163,3 +170,33 @@ export function offeredOf(tools: ToolSet): ToolSet {
     (execute || (type === "provider" && "isProviderExecuted" in tool && tool.isProviderExecuted));
   return Object.fromEntries(Object.entries(tools).filter(([, tool]) => isOffered(tool)));
 }
+
+export type TurnHooks = {
+  /** Before each call of the model. The result applies to that step. */
+  beforeStep?(step: Step): StepSettings | undefined | Promise<StepSettings | undefined>;
+  /** Before a tool runs: whether it does. What it throws becomes the tool's error. */
+  beforeTool?(call: ToolCall): ToolDecision | Promise<ToolDecision>;
+  /** After a tool has run, or its call was answered without it. */
+  readonly afterTool?: OnToolExecutionEndCallback<ToolSet>;
+  onStepEnd?(step: StepResult<ToolSet>): void | Promise<void>;
+  readonly onChunk?: StreamTextOnChunkCallback<ToolSet>;
+};
+
+export type Step = Parameters<PrepareStepFunction<ToolSet>>[0];
+
+export type StepSettings = NonNullable<PrepareStepResult<ToolSet>>;
+
+export type ToolCall = {
+  readonly toolName: string;
+  readonly toolCallId: string;
+  readonly input: unknown;
+  /** Whether the tool's input is known at run time only. */
+  readonly isDynamic: boolean;
+  readonly messages: readonly ModelMessage[];
+  readonly abortSignal: AbortSignal | undefined;
+};
+
+/** Runs the tool with an input, or answers the call without it. */
+export type ToolDecision =
+  | { readonly run: true; readonly input: unknown }
+  | { readonly run: false; readonly output: unknown };

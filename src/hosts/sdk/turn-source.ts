@@ -1,17 +1,7 @@
 /** What an agent provides for a side turn: a model, instructions, tools, and hooks of the app. */
 
-import type {
-  LanguageModel,
-  ModelMessage,
-  OnToolExecutionEndCallback,
-  PrepareStepFunction,
-  PrepareStepResult,
-  StepResult,
-  StreamTextOnChunkCallback,
-  streamText,
-  ToolSet,
-} from "ai";
-import { checkTools } from "./tools.ts";
+import type { LanguageModel, ModelMessage, streamText, ToolSet } from "ai";
+import { checkTools, type TurnHooks } from "./tools.ts";
 
 /** Called once per attempt, when the messages are in the thread. What it throws becomes the turn's error. */
 export type TurnSource = (request: TurnRequest) => Promise<TurnSetup>;
@@ -54,35 +44,6 @@ type SpanSettings = {
   readonly storeMessages?: boolean;
   readonly storeTools?: boolean;
 };
-
-export type TurnHooks = {
-  /** Before each call of the model. The result applies to that step. */
-  beforeStep?(step: Step): StepSettings | undefined | Promise<StepSettings | undefined>;
-  /** Before a tool runs: whether it does. What it throws becomes the tool's error. */
-  beforeTool?(call: ToolCall): ToolDecision | Promise<ToolDecision>;
-  /** After a tool has run, or its call was answered without it. */
-  readonly afterTool?: OnToolExecutionEndCallback<ToolSet>;
-  onStepEnd?(step: StepResult<ToolSet>): void | Promise<void>;
-  readonly onChunk?: StreamTextOnChunkCallback<ToolSet>;
-};
-
-export type Step = Parameters<PrepareStepFunction<ToolSet>>[0];
-export type StepSettings = NonNullable<PrepareStepResult<ToolSet>>;
-
-export type ToolCall = {
-  readonly toolName: string;
-  readonly toolCallId: string;
-  readonly input: unknown;
-  /** Whether the tool's input is known at run time only. */
-  readonly isDynamic: boolean;
-  readonly messages: readonly ModelMessage[];
-  readonly abortSignal: AbortSignal | undefined;
-};
-
-/** Runs the tool with an input, or answers the call without it. */
-export type ToolDecision =
-  | { readonly run: true; readonly input: unknown }
-  | { readonly run: false; readonly output: unknown };
 
 type Options = Parameters<typeof streamText<ToolSet>>[0];
 

@@ -7,19 +7,21 @@ import {
   type ThinkSubmissionInspection,
 } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { HostOptions, RunWorkflow } from "../../kernel/index.ts";
+import type { Turn, TurnEnd } from "../../submissions/host.ts";
+import { checkId } from "../../submissions/intake/filters.ts";
+import type { OutputSchema, SubmitMessagesOptions } from "../../submissions/submit-options.ts";
+import { MAIN } from "../../submissions/threads.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
   OutputOfRef,
-  OutputSchema,
   SubmissionInspection,
-  SubmitMessagesOptions,
   Submitted,
   WaitForSubmissionOptions,
-} from "../../kernel/submissions/index.ts";
-import { checkId, MAIN, type Turn, type TurnEnd } from "../../kernel/submissions/internal.ts";
+} from "../../submissions/types.ts";
+import type { HostOptions } from "../../workflow/agent/kernel.ts";
+import type { RunWorkflow } from "../../workflow/agent/workflows.ts";
 import { AgentHooks, durableBase } from "../agent/agent-hooks.ts";
 import { agentKernel, notOverridden } from "../agent/agent-kernel.ts";
 import { ChatHostBase } from "../sdk/chat-host-base.ts";

@@ -1,15 +1,12 @@
 /** Think's scheduled tasks on Perdure's scheduler: the app declares them as before, and Think sees none of them. */
 
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
-import type { Feature } from "../../kernel/index.ts";
-import {
-  type AnyTasks,
-  type ArmedOccurrence,
-  type CheckedTasks,
-  type ScheduledTasks,
-  type Scheduler,
-  schedules,
-} from "../../scheduler/index.ts";
+import type { AnyTasks, CheckedTasks } from "../../scheduler/define.ts";
+import type { Scheduler } from "../../scheduler/scheduler.ts";
+import { schedules } from "../../scheduler/schedules.ts";
+import type { ArmedOccurrence } from "../../scheduler/tasks/reconcile.ts";
+import type { ScheduledTasks } from "../../scheduler/types.ts";
+import type { Feature } from "../../workflow/agent/kernel.ts";
 import type { HookedThink } from "./hooks.ts";
 import type { ThinkSubmissions } from "./think-submissions.ts";
 

@@ -8,14 +8,8 @@ import { createAITools } from "@cloudflare/computer/tools/ai-sdk";
 import { Think, type ToolCallResultContext, type TurnConfig } from "@cloudflare/think";
 import { createFetchTools } from "@cloudflare/think/tools/fetch";
 import type { OnToolExecutionEndCallback, ToolSet } from "ai";
-import type {
-  CallSettings,
-  ToolCall,
-  ToolDecision,
-  TurnHooks,
-  TurnRequest,
-  TurnSource,
-} from "../sdk/turn-source.ts";
+import type { ToolCall, ToolDecision, TurnHooks } from "../sdk/tools.ts";
+import type { CallSettings, TurnRequest, TurnSource } from "../sdk/turn-source.ts";
 import type { ThinkHooks } from "./hooks.ts";
 
 export type SideTurnHooks = Pick<

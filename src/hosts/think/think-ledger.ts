@@ -7,20 +7,23 @@ import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import { instantMs } from "../../core/options/instant.ts";
 import { isPlainObject } from "../../core/options/options.ts";
-import type { InstanceOf } from "../../kernel/outbox/index.ts";
-import {
-  type CancelSubmissionResult,
-  type DeleteSubmissionsOptions,
-  type ListSubmissionsOptions,
-  SubmissionIdentityError,
-  type SubmissionInspection,
-  type SubmissionStats,
-  type SubmitMessagesOptions,
-  type SubmitMessagesResult,
-  type WaitForSubmissionOptions,
-} from "../../kernel/submissions/index.ts";
-import { checkId, isTerminal, MAIN, type PromptEnd } from "../../kernel/submissions/internal.ts";
-import { NOT_FOUND } from "../../kernel/waits/index.ts";
+import type { InstanceOf } from "../../outbox/destinations/workflow-event.ts";
+import { SubmissionIdentityError } from "../../submissions/errors.ts";
+import { checkId } from "../../submissions/intake/filters.ts";
+import { isTerminal } from "../../submissions/states.ts";
+import type { SubmitMessagesOptions } from "../../submissions/submit-options.ts";
+import { MAIN } from "../../submissions/threads.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  PromptEnd,
+  SubmissionInspection,
+  SubmissionStats,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../submissions/types.ts";
+import { NOT_FOUND } from "../../workflow/waits/kinds/prompt.ts";
 import { textOf as replyText } from "../sdk/conversation.ts";
 
 const MOST_LISTED = 100;

@@ -3,21 +3,24 @@
  * accepted, so that nothing else has to know of both.
  */
 
-import type { InstanceOf } from "../../kernel/outbox/index.ts";
-import {
-  type CancelSubmissionResult,
-  type DeleteSubmissionsOptions,
-  InvalidSubmissionError,
-  type ListSubmissionsOptions,
-  type OutputOfRef,
-  type SubmissionInspection,
-  type SubmissionStats,
-  type SubmitMessagesResult,
-  type WaitForSubmissionOptions,
-} from "../../kernel/submissions/index.ts";
-import { isTerminal, Submissions, type SubmitItem } from "../../kernel/submissions/internal.ts";
-import type { KindUses, WaitRef } from "../../kernel/waits/index.ts";
-import { PromptKind } from "../../kernel/waits/index.ts";
+import type { InstanceOf } from "../../outbox/destinations/workflow-event.ts";
+import { InvalidSubmissionError } from "../../submissions/errors.ts";
+import { isTerminal } from "../../submissions/states.ts";
+import { Submissions } from "../../submissions/submissions.ts";
+import type { SubmitItem } from "../../submissions/submit-options.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  OutputOfRef,
+  SubmissionInspection,
+  SubmissionStats,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../submissions/types.ts";
+import { PromptKind } from "../../workflow/waits/kinds/prompt.ts";
+import type { WaitRef } from "../../workflow/waits/protocol.ts";
+import type { KindUses } from "../../workflow/waits/waits.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 type SubmissionOf<Ref extends string> = SubmissionInspection<OutputOfRef<Ref>> | null;

@@ -19,11 +19,11 @@ import type {
 import { convertToModelMessages, type LanguageModel, type UIMessage } from "ai";
 import {
   isFinalAnswer,
-  MAIN,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
-} from "../../kernel/submissions/internal.ts";
+} from "../../submissions/host.ts";
+import { MAIN } from "../../submissions/threads.ts";
 import { IncompleteReplyError, turnModel } from "../sdk/attempt-model.ts";
 import { type ChatRecovery, DROPPED } from "../sdk/chat-recovery.ts";
 import { idsOf, MainConversation, textOf } from "../sdk/conversation.ts";

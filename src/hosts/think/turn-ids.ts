@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type ActiveTurn, Think } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
-import type { Submissions } from "../../kernel/submissions/internal.ts";
+import type { Submissions } from "../../submissions/submissions.ts";
 import { idsOf, lastAsked } from "../sdk/conversation.ts";
 
 /** Think runs one turn at a time; events of earlier turns may arrive late. */

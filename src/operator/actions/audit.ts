@@ -1,7 +1,7 @@
 /** The audit log: owns the table `perdure_actions`, which is made at the first action. One row for each call of `operate()`. */
 
-import { migrate } from "../../core/lifecycle/migrations.ts";
 import { readOptions } from "../../core/options/option-schemas.ts";
+import { migrate } from "../../engine/migrations.ts";
 import { invalidOperation } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { seqPage } from "../paging.ts";

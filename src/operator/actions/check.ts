@@ -2,8 +2,6 @@
 
 import * as z from "zod";
 import { byteLength, isTooDeep, type Json, lostInJson, preview } from "../../core/json.ts";
-import type { Definition } from "../../core/operated/catalog.ts";
-import type { Bulk } from "../../core/operated/part.ts";
 import {
   count,
   flag,
@@ -14,6 +12,8 @@ import {
   text,
 } from "../../core/options/option-schemas.ts";
 import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
+import type { Definition } from "../../engine/operated/catalog.ts";
+import type { Bulk } from "../../engine/operated/part.ts";
 import type { ActionName } from "../catalog.ts";
 import { CHECKS } from "../data.generated.ts";
 import { invalidOperation } from "../errors.ts";

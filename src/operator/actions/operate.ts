@@ -1,16 +1,16 @@
 /** Does what operators ask for: checks it, records it in the audit log, and calls the agent's verbs. */
 
 import { causeOf } from "../../core/failures.ts";
-import { BulkPage } from "../../core/operated/bulk-page.ts";
+import { InvalidFieldError } from "../../core/options/options.ts";
+import { BulkPage } from "../../engine/operated/bulk-page.ts";
 import {
   boundedJson,
   type Effect,
   failed,
   messageOf,
   UNCHANGED,
-} from "../../core/operated/effect.ts";
-import type { BulkRequest, ItemVerb } from "../../core/operated/part.ts";
-import { InvalidFieldError } from "../../core/options/options.ts";
+} from "../../engine/operated/effect.ts";
+import type { BulkRequest, ItemVerb } from "../../engine/operated/part.ts";
 import { InvalidOperationError } from "../errors.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { PARTS } from "../parts.ts";

@@ -6,9 +6,9 @@
  */
 
 import { type Clock, systemClock, withTimeout } from "../../core/clock.ts";
-import { Capability, listeners, type ModuleEvent } from "../../core/lifecycle/work-loop.ts";
-import type { Destination } from "../../kernel/outbox/index.ts";
-import { ALERT_PREFIX } from "../../kernel/outbox/internal.ts";
+import { Capability, listeners, type ModuleEvent } from "../../engine/work-loop.ts";
+import type { Destination } from "../../outbox/destinations/index.ts";
+import { ALERT_PREFIX } from "../../outbox/event.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { AlertEvent } from "../protocol.ts";
 import { healthReport } from "../report/report.ts";

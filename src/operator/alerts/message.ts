@@ -1,9 +1,9 @@
 /** What an alert says: a text for people, an event for webhooks and other programs. */
 
 import { preview } from "../../core/json.ts";
-import { line } from "../../core/operated/text.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { Destination } from "../../kernel/outbox/index.ts";
+import { line } from "../../engine/operated/text.ts";
+import type { Destination } from "../../outbox/destinations/index.ts";
 import type { AgentRef, AlertEvent } from "../protocol.ts";
 
 const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];

@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { duration, oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import type { Duration } from "../../core/options/options.ts";
-import type { Destination } from "../../kernel/outbox/index.ts";
+import type { Destination } from "../../outbox/destinations/index.ts";
 
 export type AlertOptions = {
   /** Who is sent a message: `slack()` or another reply, `email()`, or `webhook()` for the finding as JSON. */

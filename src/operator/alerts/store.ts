@@ -1,6 +1,6 @@
 /** The findings that were announced or wait for it. Owns the table `perdure_alerts`. */
 
-import { migrate } from "../../core/lifecycle/migrations.ts";
+import { migrate } from "../../engine/migrations.ts";
 import type { Finding } from "../protocol.ts";
 import type { Alert } from "./decide.ts";
 

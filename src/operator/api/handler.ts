@@ -2,9 +2,9 @@
 
 import { bytesUpTo } from "../../core/bytes-up-to.ts";
 import { TimeoutError, withTimeout } from "../../core/clock.ts";
-import type { Query } from "../../core/operated/list.ts";
 import { isPlainObject } from "../../core/options/options.ts";
-import { callAgent, type Remote, remoteOf } from "../../kernel/index.ts";
+import type { Query } from "../../engine/operated/list.ts";
+import { callAgent, type Remote, remoteOf } from "../../workflow/agent/capabilities.ts";
 import { listOf, OPENS, of, READS, SUBLISTS } from "../lists.ts";
 import type { Operations } from "../operations.ts";
 import type { AgentRef, OperateRequest, OperateResult, PageOptions, Report } from "../protocol.ts";

@@ -1,7 +1,7 @@
 /** Reads the parameters of a list from a URL. */
 
 import { preview } from "../../core/json.ts";
-import type { FilterKind, Query } from "../../core/operated/list.ts";
+import type { FilterKind, Query } from "../../engine/operated/list.ts";
 import { badRequest } from "./errors.ts";
 
 const MAX_LIMIT = 100;

@@ -3,12 +3,11 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { failureOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
-import { boundedJson } from "../../core/operated/effect.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
-import { ScheduleSyntaxError } from "../../scheduler/pure.ts";
-import { OperatorError } from "../client.ts";
+import { boundedJson } from "../../engine/operated/effect.ts";
+import { ScheduleSyntaxError } from "../../scheduler/language/errors.ts";
+import { type OperatorClient, OperatorError } from "../client.ts";
 import type { Page, PageOptions, Trace } from "../protocol.ts";
-import type { OperatorToolContext } from "./operator-tools.ts";
 
 /** Kept for the fields of an answer beside its list. */
 const RESERVE = 8_192;
@@ -107,3 +106,11 @@ export async function answered(
     return { content: [{ type: "text", text: shown }], isError: true };
   }
 }
+
+export type OperatorToolContext = {
+  readonly server: { readonly name: string; readonly version: string };
+  readonly client: OperatorClient;
+  /** Whether the tools that change something are there. */
+  readonly write: boolean;
+  readonly maxOutputBytes: number;
+};

@@ -12,7 +12,7 @@ import {
   invalidOption,
   millisecondsOf,
 } from "../../core/options/options.ts";
-import { logRefusal } from "../../inbound/internal.ts";
+import { logRefusal } from "../../features/inbound/webhooks/refusal-log.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";
 
 /** Answers MCP requests to its path. Null: the path is another one. */

@@ -2,22 +2,13 @@
 
 import { McpServer } from "@modelcontextprotocol/server";
 import * as z from "zod";
-import { explainSchedule } from "../../scheduler/pure.ts";
-import type { OperatorClient } from "../client.ts";
+import { explainSchedule } from "../../scheduler/calendar/explain.ts";
 import { LISTS, OPENS } from "../lists.ts";
 import type { Collections, Details } from "../protocol.ts";
-import { answered, found, pageWithin, traceWithin } from "./answers.ts";
+import { answered, found, type OperatorToolContext, pageWithin, traceWithin } from "./answers.ts";
 import { searchDocs } from "./docs.ts";
 import { addWrites } from "./operator-writes.ts";
 import { AGENT, DATA, PAGE, text } from "./parameters.ts";
-
-export type OperatorToolContext = {
-  readonly server: { readonly name: string; readonly version: string };
-  readonly client: OperatorClient;
-  /** Whether the tools that change something are there. */
-  readonly write: boolean;
-  readonly maxOutputBytes: number;
-};
 
 /** How to take what agents have stored: messages and errors come from outside. */
 const INSTRUCTIONS =

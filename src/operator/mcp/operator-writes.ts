@@ -2,13 +2,12 @@
 
 import type { McpServer } from "@modelcontextprotocol/server";
 import * as z from "zod";
-import type { Definition } from "../../core/operated/catalog.ts";
 import { InvalidOptionError } from "../../core/options/options.ts";
+import type { Definition } from "../../engine/operated/catalog.ts";
 import { type ActionName, DEFINITIONS } from "../catalog.ts";
 import { listOf } from "../lists.ts";
 import type { Action, AgentRef } from "../protocol.ts";
-import { answered } from "./answers.ts";
-import type { OperatorToolContext } from "./operator-tools.ts";
+import { answered, type OperatorToolContext } from "./answers.ts";
 import { AGENT, DATA, text } from "./parameters.ts";
 
 const TIME = z.iso.datetime({ offset: true });

@@ -6,12 +6,12 @@ import * as z from "zod";
 import { failureOf } from "../../core/failures.ts";
 import { byteLength, preview } from "../../core/json.ts";
 import { digest } from "../../core/text.ts";
+import type { SubmitMessagesOptions } from "../../submissions/submit-options.ts";
 import type {
   CancelSubmissionResult,
   SubmissionInspection,
-  SubmitMessagesOptions,
   SubmitMessagesResult,
-} from "../../kernel/submissions/index.ts";
+} from "../../submissions/types.ts";
 
 /** Who calls the tools. */
 export type McpIdentity = {

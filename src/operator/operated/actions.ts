@@ -2,7 +2,9 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import type { FromStep, OnMany, OnOne } from "../../core/operated/catalog.ts";
+import { count, optionsOf, someOf, text } from "../../core/options/option-schemas.ts";
+import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
+import type { FromStep, OnMany, OnOne } from "../../engine/operated/catalog.ts";
 import {
   done,
   type Effect,
@@ -10,11 +12,9 @@ import {
   messageOf,
   NOT_FOUND,
   UNCHANGED,
-} from "../../core/operated/effect.ts";
-import type { Bulk, BulkRequest, ItemVerb } from "../../core/operated/part.ts";
-import { count, optionsOf, someOf, text } from "../../core/options/option-schemas.ts";
-import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
-import { hasEnded } from "../../kernel/outbox/internal.ts";
+} from "../../engine/operated/effect.ts";
+import type { Bulk, BulkRequest, ItemVerb } from "../../engine/operated/part.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 import { inspectWorkflow, listWorkflows, WORKFLOW_IDS } from "../listing.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { liveStatus } from "../workflows/instances.ts";

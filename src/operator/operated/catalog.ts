@@ -1,6 +1,6 @@
 /** Workflows, and what the report finds of no module, as data. */
 
-import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../engine/operated/catalog.ts";
 
 export type WorkflowFilter = {
   readonly status?: string | readonly string[];

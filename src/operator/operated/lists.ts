@@ -1,9 +1,9 @@
 /** Workflows and the audit log for operators, as lists. */
 
 import type { Json } from "../../core/json.ts";
-import type { List, Query } from "../../core/operated/list.ts";
-import type { Page, PageOptions } from "../../core/page.ts";
-import type { AuditEntry } from "../protocol.ts";
+import type { Effect } from "../../engine/operated/effect.ts";
+import type { List, Query } from "../../engine/operated/list.ts";
+import type { Page, PageOptions } from "../../engine/page.ts";
 import type { Action, WorkflowFilter } from "./catalog.ts";
 
 export type WorkflowSummary = {
@@ -47,6 +47,19 @@ export const STATUSES = [
   ...(["queued", "running", "paused", "errored", "terminated", "complete"] as const),
   ...(["waiting", "waitingForPause", "unknown"] as const),
 ] as const;
+
+/** An entry of the audit log. The action is typed in `operator/protocol.ts`, which knows the filters of all lists. */
+export type AuditEntry<Of = { readonly do: string }> = {
+  readonly auditId: string;
+  readonly at: number;
+  readonly by: string;
+  readonly reason: string;
+  readonly action: Of;
+  /** `started`: the agent stopped before it was known. */
+  readonly outcome: Effect["outcome"] | "started";
+  readonly count: number;
+  readonly error?: string;
+};
 
 type Stub = {
   readonly operations: {

@@ -2,8 +2,8 @@
 
 import type { MCPServer } from "agents";
 import { stableJson } from "../../core/json.ts";
-import { at, line } from "../../core/operated/text.ts";
-import type { HostAgent } from "../../kernel/index.ts";
+import { at, line } from "../../engine/operated/text.ts";
+import type { HostAgent } from "../../workflow/agent/host-agent.ts";
 import type { Finding } from "../protocol.ts";
 
 /** A server answers within seconds. The SDK tries again for about three minutes. */

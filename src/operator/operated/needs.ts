@@ -1,6 +1,6 @@
 /** What needs operations(), for `perdure doctor`. */
 
-import type { Needs } from "../../core/operated/needs.ts";
+import type { Needs } from "../../engine/operated/needs.ts";
 
 export const NEEDS = {
   operations: {

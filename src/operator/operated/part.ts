@@ -1,6 +1,6 @@
 /** Workflows that the agent tracks, and its MCP servers, for operators, where the agent runs. */
 
-import { operatedPart } from "../../core/operated/part.ts";
+import { operatedPart } from "../../engine/operated/part.ts";
 import { alertProblems, alertsNotSent } from "../alerts/problem.ts";
 import type { OperatedAgent } from "../operated.ts";
 import { oldestOpen, openRuns } from "../workflows/run-states.ts";

@@ -1,9 +1,9 @@
 /** What can be wrong with workflows that the agent tracks. One function for each cause. */
 
 import type { WorkflowInfo } from "agents/workflows";
-import type * as operated from "../../core/operated/part.ts";
-import { at, earliestOf, line, plural, verb } from "../../core/operated/text.ts";
-import { hasEnded } from "../../kernel/outbox/internal.ts";
+import type * as operated from "../../engine/operated/part.ts";
+import { at, earliestOf, line, plural, verb } from "../../engine/operated/text.ts";
+import { hasEnded } from "../../outbox/destinations/workflow-event.ts";
 import { TERMINATED_OUTSIDE } from "../workflows/instances.ts";
 import type { OpenRun } from "../workflows/run-states.ts";
 import type { Action, FINDINGS } from "./catalog.ts";

@@ -9,25 +9,23 @@ import { because, transientOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { invalidMessage } from "../../core/options/options.ts";
-import type { OtlpDestination } from "../../kernel/outbox/index.ts";
+import { POLICY } from "../../outbox/delivery/policy.ts";
+import type { Adapter, AdapterContext, Delivery } from "../../outbox/destinations/adapter.ts";
+import type { OtlpDestination } from "../../outbox/destinations/index.ts";
 import {
-  type Adapter,
-  type AdapterContext,
   checked,
-  type Delivery,
   excerptOf,
-  hostOf,
-  NotNeededError,
-  POLICY,
-  problemOfHost,
   problemOfSecret,
-  problemOfUrl,
-  RefusedError,
   readSecret,
   SECRET_NAME,
+} from "../../outbox/destinations/requests.ts";
+import { hostOf, problemOfHost, problemOfUrl } from "../../outbox/destinations/webhook.ts";
+import {
+  NotNeededError,
+  RefusedError,
   STILL_WAITING,
   UndeliverableError,
-} from "../../kernel/outbox/internal.ts";
+} from "../../outbox/errors.ts";
 
 /** The collector of `traces()`. */
 export type TracesOptions = Omit<OtlpDestination, "kind">;

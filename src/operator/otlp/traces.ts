@@ -2,7 +2,7 @@
 
 import { readOptions } from "../../core/options/option-schemas.ts";
 import { objectOf } from "../../core/options/options.ts";
-import type { Feature } from "../../kernel/index.ts";
+import type { Feature } from "../../workflow/agent/kernel.ts";
 import { operatedOf } from "../operated.ts";
 import { COLLECTOR, collectors, type TelemetryEvent, type TracesOptions } from "./collector.ts";
 import { telemetryOf } from "./telemetry.ts";

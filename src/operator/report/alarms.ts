@@ -1,7 +1,7 @@
 /** What can be wrong with the alarm, which starts the agent when there is something to do. */
 
-import type { AlarmState } from "../../core/lifecycle/wake.ts";
-import { at } from "../../core/operated/text.ts";
+import { at } from "../../engine/operated/text.ts";
+import type { AlarmState } from "../../engine/wake.ts";
 import type { Finding } from "../protocol.ts";
 
 /** Lifecycle sets the alarm up to 30 seconds ahead while it runs jobs; twice that is a fault. */

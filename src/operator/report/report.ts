@@ -4,8 +4,8 @@
  */
 
 import { failureOf } from "../../core/failures.ts";
-import type { Question } from "../../core/operated/catalog.ts";
-import type { Summary } from "../../core/operated/part.ts";
+import type { Question } from "../../engine/operated/catalog.ts";
+import type { Summary } from "../../engine/operated/part.ts";
 import type { FindingCode } from "../catalog.ts";
 import { COUNTS, FINDINGS } from "../data.generated.ts";
 import type { OperatedAgent } from "../operated.ts";

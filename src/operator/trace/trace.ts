@@ -3,15 +3,15 @@
  * `operated/spans.ts`.
  */
 
-import { Spans } from "../../core/operated/spans.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import { Spans } from "../../engine/operated/spans.ts";
 import {
   promptingStepOf,
-  tracedSubmission,
   traceOfSubmission,
   traceOfWorkflow,
-} from "../../kernel/submissions/internal.ts";
-import { statusOf, submissionKey } from "../../kernel/submissions/operated/spans.ts";
+} from "../../submissions/inspection.ts";
+import { statusOf, submissionKey } from "../../submissions/operated/spans.ts";
+import { tracedSubmission } from "../../submissions/store/traced.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { Trace } from "../protocol.ts";
 import { otherSteps } from "../workflows/steps.ts";

@@ -1,17 +1,16 @@
 /** The spans of a workflow instance and of its steps, around those of the submissions that its steps wait for. */
 
 import { sumOfDollars } from "../../core/dollars.ts";
-import type { NewSpan, SpanSource, Spans } from "../../core/operated/spans.ts";
 import { keyPrefix } from "../../core/steps.ts";
+import type { NewSpan, SpanSource, Spans } from "../../engine/operated/spans.ts";
+import { type PromptingStep, promptingStepOf } from "../../submissions/inspection.ts";
+import { addSubmission, linkTo } from "../../submissions/operated/spans.ts";
+import { withKeyPrefix } from "../../submissions/store/keyed.ts";
 import {
-  type PromptingStep,
-  promptingStepOf,
   promptsOfWorkflow,
   type TracedSubmission,
   tracedSubmission,
-  withKeyPrefix,
-} from "../../kernel/submissions/internal.ts";
-import { addSubmission, linkTo } from "../../kernel/submissions/operated/spans.ts";
+} from "../../submissions/store/traced.ts";
 import type { TraceSpan, WorkflowStep } from "../protocol.ts";
 import { SPANS } from "../spans.generated.ts";
 

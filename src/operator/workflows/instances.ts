@@ -3,9 +3,10 @@
 import type { WorkflowInfo } from "agents/workflows";
 import { withTimeout } from "../../core/clock.ts";
 import { keyPrefix } from "../../core/steps.ts";
-import { hasEnded, messageMatches, NO_INSTANCE } from "../../kernel/outbox/internal.ts";
-import { hasOpenTurn } from "../../kernel/submissions/internal.ts";
-import { hasOpenWait } from "../../kernel/waits/index.ts";
+import { hasEnded, NO_INSTANCE } from "../../outbox/destinations/workflow-event.ts";
+import { messageMatches } from "../../outbox/errors.ts";
+import { hasOpenTurn } from "../../submissions/store/keyed.ts";
+import { hasOpenWait } from "../../workflow/waits/steps.ts";
 import { STATUSES } from "../operated/lists.ts";
 import type { OperatedAgent } from "../operated.ts";
 

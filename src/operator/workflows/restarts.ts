@@ -2,11 +2,11 @@
 
 import type { WorkflowInfo } from "agents/workflows";
 import { preview } from "../../core/json.ts";
-import type { FromStep } from "../../core/operated/catalog.ts";
-import type { RunsAgain } from "../../core/operated/effect.ts";
 import { keyPrefix, partName } from "../../core/steps.ts";
-import { endRun as endRunIn } from "../../kernel/submissions/internal.ts";
-import { isOfEndedRun } from "../../kernel/waits/index.ts";
+import type { FromStep } from "../../engine/operated/catalog.ts";
+import type { RunsAgain } from "../../engine/operated/effect.ts";
+import { endRun as endRunIn } from "../../submissions/store/keyed.ts";
+import { isOfEndedRun } from "../../workflow/waits/closings.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
 import { instanceOf } from "./instances.ts";

@@ -1,9 +1,9 @@
 /** The actions of operators on one scheduled task. */
 
-import type { OnOne } from "../../core/operated/catalog.ts";
-import { done, NOT_FOUND, UNCHANGED } from "../../core/operated/effect.ts";
-import type { ItemVerb } from "../../core/operated/part.ts";
-import type { Kernel } from "../../kernel/index.ts";
+import type { OnOne } from "../../engine/operated/catalog.ts";
+import { done, NOT_FOUND, UNCHANGED } from "../../engine/operated/effect.ts";
+import type { ItemVerb } from "../../engine/operated/part.ts";
+import type { Kernel } from "../../workflow/agent/kernel.ts";
 import type { Scheduler } from "../scheduler.ts";
 import type { ACTIONS } from "./catalog.ts";
 

@@ -1,6 +1,6 @@
 /** Scheduled tasks for operators, as data. */
 
-import type { ActionCatalog, ActionOf, FindingCatalog } from "../../core/operated/catalog.ts";
+import type { ActionCatalog, ActionOf, FindingCatalog } from "../../engine/operated/catalog.ts";
 
 export const FINDINGS = {
   "task-paused": "onTime",

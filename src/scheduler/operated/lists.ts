@@ -1,6 +1,6 @@
 /** Scheduled tasks for operators, as lists. */
 
-import type { Called, List, Query } from "../../core/operated/list.ts";
+import type { Called, List, Query } from "../../engine/operated/list.ts";
 import type { Scheduler } from "../scheduler.ts";
 import type { ScheduledTaskInfo } from "../types.ts";
 import type { Action } from "./catalog.ts";

@@ -1,6 +1,6 @@
 /** Scheduled tasks for operators, where the agent runs. */
 
-import { operatedPart } from "../../core/operated/part.ts";
+import { operatedPart } from "../../engine/operated/part.ts";
 import type { Scheduler } from "../scheduler.ts";
 import { type Operated, VERBS } from "./actions.ts";
 import type { COUNTS } from "./catalog.ts";

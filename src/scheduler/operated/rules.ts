@@ -1,7 +1,7 @@
 /** What can be wrong with scheduled tasks. One function for each cause. */
 
-import type * as operated from "../../core/operated/part.ts";
-import { at, line, plural } from "../../core/operated/text.ts";
+import type * as operated from "../../engine/operated/part.ts";
+import { at, line, plural } from "../../engine/operated/text.ts";
 import type { SchedulerFacts, TaskFacts } from "../facts.ts";
 import type { Action, FINDINGS } from "./catalog.ts";
 

@@ -3,7 +3,7 @@
 import type { UIMessage } from "ai";
 import { unlessAborted } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
-import type { IntakeResult } from "../../kernel/submissions/internal.ts";
+import type { IntakeResult } from "../../submissions/turns/turn-engine.ts";
 import type { App } from "../app.ts";
 import { RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";

@@ -4,9 +4,9 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
-import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
-import type { Position } from "../../core/page.ts";
 import { columnOf } from "../../core/sql.ts";
+import type { Position } from "../../engine/page.ts";
+import type { WorkLoop } from "../../engine/work-loop.ts";
 import { byOccurrence, nameOf, RUN_FIELDS, type Run, selected, type Tally } from "../rows.ts";
 import type { RunStatus } from "../types.ts";
 

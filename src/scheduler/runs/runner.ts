@@ -5,10 +5,10 @@
 
 import { type Clock, earliest } from "../../core/clock.ts";
 import { backoffMs, failureOf } from "../../core/failures.ts";
-import { isReset } from "../../core/lifecycle/resets.ts";
-import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import { inSpan } from "../../core/spans.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
+import { isReset } from "../../engine/resets.ts";
+import type { WorkLoop } from "../../engine/work-loop.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";

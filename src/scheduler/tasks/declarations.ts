@@ -4,7 +4,7 @@ import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidOption } from "../../core/options/options.ts";
-import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
+import type { OwnerOptions } from "../../submissions/submit-options.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";

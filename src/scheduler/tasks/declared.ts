@@ -17,7 +17,7 @@ import {
 } from "../../core/options/option-schemas.ts";
 import type { Duration } from "../../core/options/options.ts";
 import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
-import type { OwnerOptions } from "../../kernel/submissions/internal.ts";
+import type { OwnerOptions } from "../../submissions/submit-options.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";
 import { parseSchedule, readZone } from "../language/parse.ts";

@@ -1,11 +1,11 @@
 /** Finds the public verbs of an object: those of a host, and those of capabilities that are properties of the object. */
 
-import type { Inbound } from "../../inbound/index.ts";
-import { CAPABILITY_VERBS, type CapabilityName } from "../../kernel/index.ts";
-import type { Outbox } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approvals } from "../../kernel/waits/index.ts";
-import type { Scheduler } from "../../scheduler/index.ts";
+import type { Inbound } from "../../features/inbound/inbound.ts";
+import type { Outbox } from "../../outbox/outbox.ts";
+import type { Scheduler } from "../../scheduler/scheduler.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import { CAPABILITY_VERBS, type CapabilityName } from "../../workflow/agent/capabilities.ts";
+import type { Approvals } from "../../workflow/waits/kinds/approval.ts";
 
 /** The verbs that an inspection calls. Undefined where the object does not have them. */
 type InspectedVerbs = {

@@ -2,39 +2,14 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
-import type { LoggedArrival } from "../../inbound/index.ts";
-import type { DeliveryInfo, Endpoint, Page } from "../../kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../kernel/submissions/index.ts";
-import type { Approval, ApprovalStatus } from "../../kernel/waits/index.ts";
-import type { ScheduledRun, ScheduledTaskInfo } from "../../scheduler/index.ts";
+import type { Page } from "../../engine/page.ts";
+import type { ScheduledRun } from "../../scheduler/types.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { ApprovalStatus } from "../../workflow/waits/kinds/approval-types.ts";
 import { inObject } from "../cloudflare-test.ts";
 import { InvalidScenarioError } from "../errors.ts";
 import { findVerbs } from "./capabilities.ts";
-import { describeOpenWork } from "./open-work.ts";
-
-/** The work of an object. Lists are empty where the object does not have the capability. Times are epoch milliseconds. */
-export type WorkInspection = {
-  /** Unfinished work, one line each, beginning with the number of its guarantee. Empty for an idle object. */
-  readonly open: readonly string[];
-  /** Open and ended submissions, newest first. */
-  readonly submissions: readonly SubmissionInspection[];
-  /** Waiting deliveries, dead letters, and delivered or discarded ones that are kept, newest first. */
-  readonly deliveries: readonly DeliveryInfo[];
-  /** Webhook URLs that are not healthy. */
-  readonly endpoints: readonly Endpoint[];
-  /** Open and decided approvals, newest first. */
-  readonly approvals: readonly Approval[];
-  /** Declared tasks, by id. */
-  readonly tasks: readonly ScheduledTaskInfo[];
-  /** Runs of these tasks. */
-  readonly runs: readonly ScheduledRun[];
-  /** The log of inbound events, newest first. */
-  readonly inbound: readonly LoggedArrival[];
-  /** When the alarm of the object is due; null without one. */
-  readonly alarm: number | null;
-  /** True when a list has more than `limit` items; the rest was not read. */
-  readonly isCut: boolean;
-};
+import { describeOpenWork, type WorkInspection } from "./open-work.ts";
 
 export type InspectWorkOptions = {
   /**

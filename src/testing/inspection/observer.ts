@@ -1,9 +1,9 @@
 /** History of an object, as an observer outside of it records it: repeated inspections and events. No crash undoes it. */
 
-import type { SubmissionInspection, SubmissionStatus } from "../../kernel/submissions/index.ts";
-import { isTerminal } from "../../kernel/submissions/internal.ts";
-import type { WorkInspection } from "./inspect-work.ts";
-import { isoTime } from "./open-work.ts";
+import type { SubmissionStatus } from "../../submissions/states.ts";
+import { isTerminal } from "../../submissions/states.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import { isoTime, type WorkInspection } from "./open-work.ts";
 
 /** An end, by what it is the end of: later inspections must find it unchanged. */
 type Ends = Map<string, string>;

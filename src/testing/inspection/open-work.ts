@@ -1,6 +1,10 @@
 /** Unfinished work of an inspection, as lines. Pure: the time is an argument. */
 
-import type { WorkInspection } from "./inspect-work.ts";
+import type { LoggedArrival } from "../../features/inbound/types.ts";
+import type { DeliveryInfo, Endpoint } from "../../outbox/types.ts";
+import type { ScheduledRun, ScheduledTaskInfo } from "../../scheduler/types.ts";
+import type { SubmissionInspection } from "../../submissions/types.ts";
+import type { Approval } from "../../workflow/waits/kinds/approval-types.ts";
 
 type Lists = Omit<WorkInspection, "open">;
 
@@ -74,3 +78,27 @@ export function describeStoredWork(work: Lists, before: number): string[] {
 export function isoTime(time: number): string {
   return new Date(time).toISOString();
 }
+
+/** The work of an object. Lists are empty where the object does not have the capability. Times are epoch milliseconds. */
+export type WorkInspection = {
+  /** Unfinished work, one line each, beginning with the number of its guarantee. Empty for an idle object. */
+  readonly open: readonly string[];
+  /** Open and ended submissions, newest first. */
+  readonly submissions: readonly SubmissionInspection[];
+  /** Waiting deliveries, dead letters, and delivered or discarded ones that are kept, newest first. */
+  readonly deliveries: readonly DeliveryInfo[];
+  /** Webhook URLs that are not healthy. */
+  readonly endpoints: readonly Endpoint[];
+  /** Open and decided approvals, newest first. */
+  readonly approvals: readonly Approval[];
+  /** Declared tasks, by id. */
+  readonly tasks: readonly ScheduledTaskInfo[];
+  /** Runs of these tasks. */
+  readonly runs: readonly ScheduledRun[];
+  /** The log of inbound events, newest first. */
+  readonly inbound: readonly LoggedArrival[];
+  /** When the alarm of the object is due; null without one. */
+  readonly alarm: number | null;
+  /** True when a list has more than `limit` items; the rest was not read. */
+  readonly isCut: boolean;
+};

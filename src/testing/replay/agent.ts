@@ -2,8 +2,8 @@
 
 import type { Json } from "../../core/json.ts";
 import { partOf } from "../../core/text.ts";
-import type { AskedStep } from "../../deploy/index.ts";
-import type { WaitRef, WaitRequest } from "../../kernel/waits/index.ts";
+import type { AskedStep } from "../../features/deploy/types.ts";
+import type { WaitRef, WaitRequest } from "../../workflow/waits/protocol.ts";
 import { type NoteUnknown, replayedId } from "./bindings.ts";
 import type { Recorded } from "./record.ts";
 import { sampleOf } from "./sample.ts";

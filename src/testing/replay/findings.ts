@@ -1,7 +1,7 @@
 /** What a replay of the code shows: the decisions, without the words. Pure. */
 
 import { failureOf } from "../../core/failures.ts";
-import type { ReplayProblem } from "../../deploy/index.ts";
+import type { ReplayProblem } from "../../features/deploy/types.ts";
 import type { Play } from "./play.ts";
 import type { Recorded } from "./record.ts";
 import { changesIn, isSameSchema } from "./requests.ts";

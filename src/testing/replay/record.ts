@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { count, list, oneOf, readOptions, text } from "../../core/options/option-schemas.ts";
-import type { AskedStep, PlatformStep, WorkflowHistory } from "../../deploy/index.ts";
+import type { AskedStep, PlatformStep, WorkflowHistory } from "../../features/deploy/types.ts";
 import { InvalidHistoryError } from "./errors.ts";
 
 const error = "expected an object";

@@ -4,7 +4,7 @@ import { env as workerEnv } from "cloudflare:workers";
 import * as z from "zod";
 import { duration, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import type { Duration } from "../../core/options/options.ts";
-import type { Replay, ReplayProblem, WorkflowHistory } from "../../deploy/index.ts";
+import type { Replay, ReplayProblem, WorkflowHistory } from "../../features/deploy/types.ts";
 import { anything, type Use } from "./bindings.ts";
 import type { WorkflowClass } from "./entrypoint.ts";
 import { InvalidHistoryError } from "./errors.ts";

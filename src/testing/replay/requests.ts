@@ -1,7 +1,7 @@
 /** Compares what a step asks of its agent with what it asked before the deploy. Pure. */
 
 import { stableJson } from "../../core/json.ts";
-import type { AskedStep } from "../../deploy/index.ts";
+import type { AskedStep } from "../../features/deploy/types.ts";
 import { narrowedIn } from "./schemas.ts";
 
 /** What differs between two requests of a step, and matters to a run that has made the old one. */

@@ -5,8 +5,8 @@
 
 import type { Json } from "../../core/json.ts";
 import { fromTypedJson } from "../../core/typed-json.ts";
-import type { PlatformStep } from "../../deploy/index.ts";
-import { AGENT_CALL } from "../../workflow/internal.ts";
+import type { PlatformStep } from "../../features/deploy/types.ts";
+import { AGENT_CALL } from "../../workflow/step-call.ts";
 import { type Calls, type ReplayedAgent, shortEnd } from "./agent.ts";
 import { idOf, type Recorded } from "./record.ts";
 

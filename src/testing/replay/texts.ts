@@ -1,7 +1,7 @@
 /** The problems of a replay, in words: what happens after the deploy, and what to do. Pure. */
 
 import { preview } from "../../core/json.ts";
-import type { ReplayProblem } from "../../deploy/index.ts";
+import type { ReplayProblem } from "../../features/deploy/types.ts";
 import type { Unit } from "./units.ts";
 
 const KEEP =

@@ -1,6 +1,6 @@
 /** Steps as the app names them: a step of Perdure consists of several of the platform. Pure. */
 
-import type { PlatformStep } from "../../deploy/index.ts";
+import type { PlatformStep } from "../../features/deploy/types.ts";
 import { idOf, type Recorded } from "./record.ts";
 import type { Ask } from "./step.ts";
 

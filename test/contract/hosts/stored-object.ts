@@ -9,7 +9,7 @@ import { replies } from "perdure/replies";
 import { schedules } from "perdure/scheduler";
 import { followers } from "perdure/streams";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import { type Delivery, dedupe, webhook } from "../../../src/kernel/outbox/index.ts";
+import { type Delivery, dedupe, webhook } from "../../../src/outbox/index.ts";
 import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { LINKS } from "../../support/features.ts";

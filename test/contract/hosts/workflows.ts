@@ -3,7 +3,7 @@
 import type { WorkflowEvent } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
-import { versions } from "../../../src/deploy/index.ts";
+import { versions } from "../../../src/features/deploy/index.ts";
 import {
   DurableWorkflow,
   type DurableWorkflowStep,

@@ -3,11 +3,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Page } from "../../../src/core/page.ts";
-import type { DeployedVersion } from "../../../src/deploy/index.ts";
+import type { Page } from "../../../src/engine/page.ts";
+import type { DeployedVersion } from "../../../src/features/deploy/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { resetModelCalls } from "../../../src/testing/index.ts";
-import type { OriginParams } from "../../../src/workflow/durable-workflow.ts";
+import type { OriginParams } from "../../../src/workflow/think-workflow.ts";
 import { until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { charges, steps } from "../hosts/app.ts";

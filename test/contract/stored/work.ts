@@ -3,9 +3,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import type { Ask, Rules } from "../../../src/features/limits/keeper/protocol.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
-import type { Ask, Rules } from "../../../src/limits/keeper/protocol.ts";
+import { webhook } from "../../../src/outbox/index.ts";
 import { message, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { charges, steps } from "../hosts/app.ts";

@@ -2,7 +2,7 @@
 
 import { Agent, getSubAgentByName } from "agents";
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import { method } from "../../../src/kernel/outbox/index.ts";
+import { method } from "../../../src/outbox/index.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 

@@ -17,8 +17,8 @@ import {
 } from "ai";
 import { z } from "zod";
 import { DurableChatAgent } from "../../../src/hosts/chat/index.ts";
-import type { Delivery } from "../../../src/kernel/outbox/index.ts";
-import type { SubmissionEvent } from "../../../src/kernel/submissions/internal.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
+import type { SubmissionEvent } from "../../../src/submissions/types.ts";
 import { RecordingModel } from "../../../src/testing/index.ts";
 import { charges, contractTools } from "../../contract/hosts/app.ts";
 import { MCP_URL } from "../../contract/hosts/mcp-server.ts";

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { method } from "../../../src/kernel/outbox/index.ts";
+import { method } from "../../../src/outbox/index.ts";
 import { type CrashScenario, crashAtEveryWrite, modelCalls } from "../../../src/testing/index.ts";
 import { charges } from "../../contract/hosts/app.ts";
 import { message, until } from "../../support/given.ts";

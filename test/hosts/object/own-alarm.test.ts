@@ -5,7 +5,7 @@ import { DurableObject, env } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { expect, it } from "vitest";
 import { durable } from "../../../src/hosts/object/index.ts";
-import { Outbox } from "../../../src/kernel/outbox/index.ts";
+import { Outbox } from "../../../src/outbox/index.ts";
 import { Scheduler } from "../../../src/scheduler/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 

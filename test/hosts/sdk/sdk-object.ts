@@ -11,13 +11,10 @@ import { z } from "zod";
 import type { TurnLedger } from "../../../src/hosts/sdk/attempt.ts";
 import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
-import type { SubmittedTurn, Turn, TurnEnd } from "../../../src/kernel/submissions/host.ts";
-import type { AnswerSpec } from "../../../src/kernel/submissions/submit-options.ts";
-import {
-  attemptPlanOf,
-  type PriorAttempt,
-} from "../../../src/kernel/submissions/turns/next-attempt.ts";
-import type { TokenUsage } from "../../../src/kernel/submissions/types.ts";
+import type { SubmittedTurn, Turn, TurnEnd } from "../../../src/submissions/host.ts";
+import type { AnswerSpec } from "../../../src/submissions/submit-options.ts";
+import { attemptPlanOf, type PriorAttempt } from "../../../src/submissions/turns/next-attempt.ts";
+import type { TokenUsage } from "../../../src/submissions/types.ts";
 import { HeldModel } from "../../support/held-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */

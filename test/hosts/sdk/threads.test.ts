@@ -2,8 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { TurnRefused } from "../../../src/kernel/submissions/host.ts";
-import { ISOLATED } from "../../../src/kernel/submissions/store/rows.ts";
+import { TurnRefused } from "../../../src/submissions/host.ts";
+import { ISOLATED } from "../../../src/submissions/threads.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";

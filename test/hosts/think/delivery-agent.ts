@@ -1,8 +1,8 @@
 /** An agent that overrides the verbs that deliveries call, and has methods of its own. */
 
 import type { UIMessage } from "ai";
-import type { SubmitMessagesOptions } from "../../../src/kernel/submissions/internal.ts";
-import type { RunWorkflow } from "../../../src/kernel/workflows.ts";
+import type { SubmitMessagesOptions } from "../../../src/submissions/submit-options.ts";
+import type { RunWorkflow } from "../../../src/workflow/agent/workflows.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
 
 export class DeliveryAgent extends ThinkAgent {

@@ -5,10 +5,8 @@ import { getCurrentAgent } from "agents";
 import { tool } from "ai";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type {
-  SubmissionInspection,
-  SubmitMessagesOptions,
-} from "../../../src/kernel/submissions/internal.ts";
+import type { SubmitMessagesOptions } from "../../../src/submissions/submit-options.ts";
+import type { SubmissionInspection } from "../../../src/submissions/types.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { message, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";

@@ -3,7 +3,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { Problem } from "../../../src/hosts/think/index.ts";
-import { type DeadLetter, method, webhook } from "../../../src/kernel/outbox/index.ts";
+import { type DeadLetter, method, webhook } from "../../../src/outbox/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { appHooks, deadLetters, thinkOptions } from "../../support/think-agent.ts";

@@ -8,11 +8,11 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { email } from "../../../src/features/inbound/webhooks/email/index.ts";
+import { queue } from "../../../src/features/inbound/webhooks/sources/queue.ts";
+import { scheduled } from "../../../src/features/inbound/webhooks/sources/scheduled.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { email } from "../../../src/inbound/webhooks/email/index.ts";
-import { queue } from "../../../src/inbound/webhooks/sources/queue.ts";
-import { scheduled } from "../../../src/inbound/webhooks/sources/scheduled.ts";
-import { emailOf, send } from "../../inbound/webhooks/email/message.ts";
+import { emailOf, send } from "../../features/inbound/webhooks/email/message.ts";
 import { givenThink, message } from "../../support/given.ts";
 import { thinkOptions } from "../../support/think-agent.ts";
 

@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { workflow } from "../../../src/kernel/outbox/index.ts";
+import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
 import { creating, deadLetters, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";
 import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";

@@ -3,8 +3,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { method, webhook } from "../../../src/kernel/outbox/index.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
+import { method, webhook } from "../../../src/outbox/index.ts";
 import { ask } from "../../../src/testing/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
 import { receiverUrl } from "../../support/receivers/client.ts";

@@ -1,8 +1,8 @@
 /** Arrivals that operators replay: one, and all that a filter selects. */
 
 import { afterEach, describe, expect, it } from "vitest";
+import { handlers } from "../../../src/features/inbound/offer.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { handlers } from "../../../src/inbound/offer.ts";
 import type { Action, OperateRequest, OperateResult } from "../../../src/operator/protocol.ts";
 import { givenThink, message } from "../../support/given.ts";
 import { arrival } from "../../support/inbound.ts";

@@ -1,11 +1,11 @@
 /** An agent that sends alerts to itself, also as a sub-agent. */
 
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
-import type { Feature } from "../../../src/kernel/index.ts";
-import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
+import { type Delivery, method, UndeliverableError } from "../../../src/outbox/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
+import type { Feature } from "../../../src/workflow/agent/kernel.ts";
 import { note } from "./alerts-object.ts";
 
 export const ALERTS: readonly Feature[] = [

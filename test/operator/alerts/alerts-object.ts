@@ -1,14 +1,14 @@
 /** A plain Durable Object that sends alerts to itself, or where its test says. */
 
-import { listeners, type ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
+import { listeners, type ModuleEvent } from "../../../src/engine/work-loop.ts";
+import { replies } from "../../../src/features/replies/index.ts";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
-import type { Feature } from "../../../src/kernel/index.ts";
-import { type Delivery, method, UndeliverableError } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import type { AlertEvent } from "../../../src/operator/protocol.ts";
-import { replies } from "../../../src/replies/index.ts";
+import { type Delivery, method, UndeliverableError } from "../../../src/outbox/index.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
+import type { Feature } from "../../../src/workflow/agent/kernel.ts";
 import { MeteredObject } from "../../support/objects/metered-object.ts";
 
 /** By the object's name. Null: it declares no alerts. */

@@ -3,12 +3,12 @@
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
-import type { ModuleEvent } from "../../../src/core/lifecycle/work-loop.ts";
+import type { ModuleEvent } from "../../../src/engine/work-loop.ts";
+import { slack } from "../../../src/features/replies/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations } from "../../../src/operator/operations.ts";
-import { slack } from "../../../src/replies/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
 import { inObject, wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";

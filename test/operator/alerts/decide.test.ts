@@ -2,11 +2,11 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { method } from "../../../src/kernel/outbox/index.ts";
 import { type Alert, decide, MOST_ALERTS } from "../../../src/operator/alerts/decide.ts";
 import type { AlertSettings } from "../../../src/operator/alerts/options.ts";
 import type { FindingCode } from "../../../src/operator/catalog.ts";
 import type { Finding, Severity } from "../../../src/operator/protocol.ts";
+import { method } from "../../../src/outbox/index.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

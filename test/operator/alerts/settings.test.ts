@@ -3,12 +3,12 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { replies, slack } from "../../../src/features/replies/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
 import { operations, traces } from "../../../src/operator/index.ts";
 import type { TracesOptions } from "../../../src/operator/otlp/collector.ts";
-import { replies, slack } from "../../../src/replies/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
 import { wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { ALERTS, installed } from "./alerts-agent.ts";

@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { pageOf } from "../../../src/core/page.ts";
+import { pageOf } from "../../../src/engine/page.ts";
 import { capabilitiesOf } from "../../../src/hosts/think/index.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { DEFINITIONS } from "../../../src/operator/catalog.ts";

@@ -3,7 +3,6 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { FeatureNotInstalledError } from "../../../src/kernel/features.ts";
 import { queryOf } from "../../../src/operator/api/query.ts";
 import { searchOf } from "../../../src/operator/client.ts";
 import {
@@ -15,6 +14,7 @@ import {
 } from "../../../src/operator/index.ts";
 import { listOf } from "../../../src/operator/lists.ts";
 import { ask } from "../../../src/testing/index.ts";
+import { FeatureNotInstalledError } from "../../../src/workflow/agent/features.ts";
 import { ANY_CHARACTER } from "../../support/characters.ts";
 import { until } from "../../support/given.ts";
 import { ended, givenAgent, submit } from "../../support/think.ts";

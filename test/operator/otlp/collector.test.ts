@@ -2,8 +2,8 @@
 
 import { expect, it, vi } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
-import { RefusedError } from "../../../src/kernel/outbox/errors.ts";
 import { collectors } from "../../../src/operator/otlp/collector.ts";
+import { RefusedError } from "../../../src/outbox/errors.ts";
 
 /** The attempts that a delivery has by default. */
 const ATTEMPTS = 100;

@@ -1,7 +1,7 @@
 /** What the report finds of deploys, by facts alone. */
 
 import { describe, expect, it } from "vitest";
-import { DEPLOY_RULES, type LostRun } from "../../../src/deploy/operated/rules.ts";
+import { DEPLOY_RULES, type LostRun } from "../../../src/features/deploy/operated/rules.ts";
 
 const NOW = Date.parse("2026-11-26T12:00:00Z");
 const HOUR = 3_600_000;

@@ -1,8 +1,8 @@
 /** What the report finds wrong with followers. */
 
 import { expect, it } from "vitest";
+import type { Followers } from "../../../src/features/streams/followers.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
-import type { Followers } from "../../../src/streams/followers.ts";
 import { codesIn, found, givenAgent, HOUR, inside, reportOf } from "./support.ts";
 
 it("followers-refused: refused followers are counted for an hour", async () => {

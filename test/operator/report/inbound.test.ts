@@ -3,8 +3,8 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { receiverSecrets } from "../../../src/inbound/offer.ts";
-import { custom, webhooks } from "../../../src/inbound/webhooks/index.ts";
+import { receiverSecrets } from "../../../src/features/inbound/offer.ts";
+import { custom, webhooks } from "../../../src/features/inbound/webhooks/index.ts";
 import { message, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { codesIn, found, givenAgent, gone, HOUR, inside, MINUTE, reportOf } from "./support.ts";

@@ -1,10 +1,10 @@
 /** What the health report says of limits, by what keepers and waiting submissions say. */
 
 import { describe, expect, it } from "vitest";
-import type { LimitWaits } from "../../../src/kernel/submissions/internal.ts";
-import type { LimitState } from "../../../src/limits/controls.ts";
-import { limitsHealth } from "../../../src/limits/operated/health.ts";
-import { LIMIT_RULES, type LimitFacts } from "../../../src/limits/operated/rules.ts";
+import type { LimitState } from "../../../src/features/limits/controls.ts";
+import { limitsHealth } from "../../../src/features/limits/operated/health.ts";
+import { LIMIT_RULES, type LimitFacts } from "../../../src/features/limits/operated/rules.ts";
+import type { LimitWaits } from "../../../src/submissions/store/limit-waits.ts";
 
 const NOW = Date.parse("2026-11-26T12:00:00Z");
 const MINUTE = 60_000;

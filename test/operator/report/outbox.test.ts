@@ -3,9 +3,9 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
-import type { Destination } from "../../../src/kernel/outbox/index.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
 import { traces } from "../../../src/operator/index.ts";
+import type { Destination } from "../../../src/outbox/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
 import { message, until } from "../../support/given.ts";
 import {
   receivedBy,

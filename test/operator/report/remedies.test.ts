@@ -3,10 +3,10 @@
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
-import type { DeliveryGroup } from "../../../src/kernel/outbox/facts.ts";
-import type { Destination } from "../../../src/kernel/outbox/index.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
-import { OUTBOX_RULES } from "../../../src/kernel/outbox/operated/rules.ts";
+import type { DeliveryGroup } from "../../../src/outbox/facts.ts";
+import type { Destination } from "../../../src/outbox/index.ts";
+import { webhook } from "../../../src/outbox/index.ts";
+import { OUTBOX_RULES } from "../../../src/outbox/operated/rules.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { arrival, call } from "../../support/inbound.ts";
 import { receiverUrl } from "../../support/receivers/client.ts";

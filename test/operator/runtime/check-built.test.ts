@@ -4,10 +4,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { entries, expectClean, realProject } from "../cli/deploy/real-project.ts";
-import { agentWork, historyOf, itemOf, snapshotOf } from "../cli/deploy/snapshots.ts";
-import { perdure, withCommandLine } from "../cli/deployment.ts";
-import { removeProjects } from "../cli/fixtures.ts";
+import { entries, expectClean, realProject } from "../../cli/deploy/real-project.ts";
+import { agentWork, historyOf, itemOf, snapshotOf } from "../../cli/deploy/snapshots.ts";
+import { perdure, withCommandLine } from "../../cli/deployment.ts";
+import { removeProjects } from "../../cli/fixtures.ts";
 
 withCommandLine();
 afterEach(removeProjects);

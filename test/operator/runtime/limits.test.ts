@@ -1,8 +1,8 @@
 /** Limits by the command line and the API, in a runtime of its own that is killed. */
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { run, withCommandLine } from "../../cli/deployment.ts";
 import { MAIN, Operated, TOKENS } from "../../support/operated.ts";
-import { run, withCommandLine } from "../cli/deployment.ts";
 
 const app = new Operated();
 

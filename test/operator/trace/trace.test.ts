@@ -3,8 +3,8 @@
 import { expect, it } from "vitest";
 import { keyPrefix } from "../../../src/core/steps.ts";
 import { traceOf } from "../../../src/core/trace-context.ts";
-import { webhook } from "../../../src/kernel/outbox/index.ts";
-import { limitWaits } from "../../../src/kernel/submissions/internal.ts";
+import { webhook } from "../../../src/outbox/index.ts";
+import { limitWaits } from "../../../src/submissions/store/limit-waits.ts";
 import { givenLedger, message, refusal, until } from "../../support/given.ts";
 import {
   crashOne,

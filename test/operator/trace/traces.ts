@@ -1,10 +1,10 @@
 /** Traces of the submissions of a LedgerObject, and what every trace has to be. */
 
 import { expect } from "vitest";
-import { WaitStore } from "../../../src/kernel/waits/store.ts";
 import type { OperatedAgent } from "../../../src/operator/operated.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { submissionTrace } from "../../../src/operator/trace/trace.ts";
+import { WaitStore } from "../../../src/workflow/waits/store.ts";
 import { type Ledger, within } from "../../support/ledger.ts";
 
 /** An agent without tracked workflows. */

@@ -1,8 +1,8 @@
 /** Prompt tasks: a run is one submission, and open until that has ended. */
 
 import { describe, expect, it } from "vitest";
-import type { SubmissionInspection } from "../../../src/kernel/submissions/internal.ts";
 import type { Overlap, ScheduledTask } from "../../../src/scheduler/index.ts";
+import type { SubmissionInspection } from "../../../src/submissions/types.ts";
 import { until } from "../../support/given.ts";
 import type { SchedulerObject } from "../../support/objects/scheduler-object.ts";
 import { fakeTurns, MINUTE, MONDAY, TestScheduler } from "../../support/scheduler.ts";

@@ -6,7 +6,6 @@ import { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import { afterAll, expect, it } from "vitest";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
-import { CAPABILITY_VERBS } from "../../../src/kernel/index.ts";
 import {
   type CrashReport,
   type CrashRun,
@@ -15,6 +14,7 @@ import {
   inspectWork,
   type Script,
 } from "../../../src/testing/index.ts";
+import { CAPABILITY_VERBS } from "../../../src/workflow/agent/capabilities.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
 import { withSteps } from "../../../src/workflow/think-workflow.ts";

@@ -2,14 +2,10 @@
 
 import type { LanguageModel } from "ai";
 import { afterEach } from "vitest";
-import {
-  type Admission,
-  type Gate,
-  installGate,
-  type StoredLimits,
-  type Submission,
-  type WaitingFor,
-} from "../../../src/kernel/submissions/internal.ts";
+import type { Admission, Gate } from "../../../src/submissions/gate.ts";
+import { installGate } from "../../../src/submissions/install-gate.ts";
+import type { StoredLimits, Submission } from "../../../src/submissions/store/rows.ts";
+import type { WaitingFor } from "../../../src/submissions/types.ts";
 import type { Ledger } from "../ledger.ts";
 import { births, time } from "../objects/ledger-object.ts";
 

@@ -1,7 +1,7 @@
 /** Keepers of limits for tests. */
 
 import { env } from "cloudflare:workers";
-import type { Ask, Lent, Return, Rules } from "../../../src/limits/keeper/protocol.ts";
+import type { Ask, Lent, Return, Rules } from "../../../src/features/limits/keeper/protocol.ts";
 import { type KeeperScript, keeperScripts } from "../objects/keeper-object.ts";
 import { accessTo } from "../objects/objects.ts";
 

@@ -5,8 +5,9 @@ import { tool } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
-import { Outbox } from "../../../src/kernel/outbox/index.ts";
-import { Submissions, type TurnHost } from "../../../src/kernel/submissions/internal.ts";
+import { Outbox } from "../../../src/outbox/index.ts";
+import type { TurnHost } from "../../../src/submissions/host.ts";
+import { Submissions } from "../../../src/submissions/submissions.ts";
 import { HeldModel } from "../held-model.ts";
 import { MeteredObject } from "./metered-object.ts";
 

@@ -1,9 +1,9 @@
 /** The arrival log on a plain Durable Object, and methods that arrivals call. A table has each effect, so that a crash undoes it. */
 
-import { Inbound } from "../../../src/inbound/inbound.ts";
-import type { RawArrival } from "../../../src/inbound/protocol.ts";
-import type { InboundSettings, WaitMatch } from "../../../src/inbound/types.ts";
-import { Outbox } from "../../../src/kernel/outbox/index.ts";
+import { Inbound } from "../../../src/features/inbound/inbound.ts";
+import type { RawArrival } from "../../../src/features/inbound/protocol.ts";
+import type { InboundSettings, WaitMatch } from "../../../src/features/inbound/types.ts";
+import { Outbox } from "../../../src/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type InboundScript = InboundSettings & {

@@ -1,7 +1,7 @@
 /** A keeper of limits whose calls a test holds or fails, and whose rows it counts. */
 
-import { LimitKeeper } from "../../../src/limits/keeper/keeper.ts";
-import type { Answer, Ask } from "../../../src/limits/keeper/protocol.ts";
+import { LimitKeeper } from "../../../src/features/limits/keeper/keeper.ts";
+import type { Answer, Ask } from "../../../src/features/limits/keeper/protocol.ts";
 import { Meter, metered } from "../../../src/testing/index.ts";
 
 export type KeeperScript = {

@@ -10,30 +10,29 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
   UndeliverableError,
-} from "../../../src/kernel/outbox/index.ts";
+} from "../../../src/outbox/index.ts";
 import {
-  type AttemptRef,
   type ConversationState,
   endWithAnswer,
-  isIsolated,
-  MAIN,
-  type SubmissionInspection,
-  Submissions,
-  type SubmitMessagesOptions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../../src/kernel/submissions/internal.ts";
-import type { SubmissionsOptions } from "../../../src/kernel/submissions/options.ts";
-import { PromptKind } from "../../../src/kernel/waits/index.ts";
+} from "../../../src/submissions/host.ts";
+import type { SubmissionsOptions } from "../../../src/submissions/options.ts";
+import type { AttemptRef } from "../../../src/submissions/states.ts";
+import { Submissions } from "../../../src/submissions/submissions.ts";
+import type { SubmitMessagesOptions } from "../../../src/submissions/submit-options.ts";
+import { isIsolated, MAIN } from "../../../src/submissions/threads.ts";
+import type { SubmissionInspection } from "../../../src/submissions/types.ts";
+import type { Script } from "../../../src/testing/index.ts";
 import type {
   BatchRef,
   BatchRepairs,
   BatchRequest,
-} from "../../../src/kernel/waits/kinds/batch.ts";
-import { BatchKind } from "../../../src/kernel/waits/kinds/batch.ts";
-import type { Script } from "../../../src/testing/index.ts";
+} from "../../../src/workflow/waits/kinds/batch.ts";
+import { BatchKind } from "../../../src/workflow/waits/kinds/batch.ts";
+import { PromptKind } from "../../../src/workflow/waits/kinds/prompt.ts";
 import { type AskedPrompt, asWait } from "../prompts.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { WakeCapability } from "./wake-capability.ts";

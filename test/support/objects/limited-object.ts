@@ -3,8 +3,8 @@
 import type { LanguageModel, ToolSet } from "ai";
 import type { Problem } from "../../../src/core/problems.ts";
 import { type Durable, durable } from "../../../src/hosts/object/index.ts";
-import type { Feature } from "../../../src/kernel/features.ts";
 import { ScriptedModel } from "../../../src/testing/index.ts";
+import type { Feature } from "../../../src/workflow/agent/kernel.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type LimitedApp = {

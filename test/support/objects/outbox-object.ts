@@ -4,6 +4,8 @@
  */
 
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
+import { type ProviderApis, replies } from "../../../src/features/replies/index.ts";
+import { collectors } from "../../../src/operator/otlp/collector.ts";
 import {
   type Adapter,
   type AttemptContext,
@@ -13,9 +15,7 @@ import {
   Outbox,
   type OutboxSettings,
   type ReferencedDelivery,
-} from "../../../src/kernel/outbox/index.ts";
-import { collectors } from "../../../src/operator/otlp/collector.ts";
-import { type ProviderApis, replies } from "../../../src/replies/index.ts";
+} from "../../../src/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type Sent = Delivery | ReferencedDelivery;

@@ -1,9 +1,9 @@
 /** A log of arrivals for tests of waits: what the waits use of the agent's own. */
 
 import type { Json } from "../../../src/core/json.ts";
-import type { Inbound } from "../../../src/inbound/inbound.ts";
-import type { WaitMatch } from "../../../src/inbound/types.ts";
-import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
+import type { Inbound } from "../../../src/features/inbound/inbound.ts";
+import type { WaitedArrival } from "../../../src/features/inbound/protocol.ts";
+import type { WaitMatch } from "../../../src/features/inbound/types.ts";
 
 type Row = {
   source: string;

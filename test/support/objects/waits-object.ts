@@ -4,12 +4,15 @@
  */
 
 import type { OnProblem } from "../../../src/core/problems.ts";
-import type { WaitedArrival } from "../../../src/inbound/waits/types.ts";
-import { WebhookWaits } from "../../../src/inbound/waits/webhook-waits.ts";
-import { STEP_KINDS } from "../../../src/kernel/features.ts";
-import { type Adapter, type Destination, Outbox } from "../../../src/kernel/outbox/index.ts";
-import { type Approval, Approvals, KINDS, Waits } from "../../../src/kernel/waits/index.ts";
-import type { StoredKind } from "../../../src/kernel/waits/protocol.ts";
+import type { WaitedArrival } from "../../../src/features/inbound/protocol.ts";
+import { WebhookWaits } from "../../../src/features/inbound/waits/webhook-waits.ts";
+import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
+import { STEP_KINDS } from "../../../src/workflow/agent/features.ts";
+import { Approvals } from "../../../src/workflow/waits/kinds/approval.ts";
+import type { Approval } from "../../../src/workflow/waits/kinds/approval-types.ts";
+import { KINDS } from "../../../src/workflow/waits/kinds.generated.ts";
+import type { StoredKind } from "../../../src/workflow/waits/protocol.ts";
+import { Waits } from "../../../src/workflow/waits/waits.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestArrivals } from "./test-arrivals.ts";
 

@@ -1,8 +1,8 @@
 /** A capability that has only a wake, to test `core/lifecycle/wake.ts` with the real job queue. */
 
 import { systemClock } from "../../../src/core/clock.ts";
-import type { Wake } from "../../../src/core/lifecycle/wake.ts";
-import { Capability } from "../../../src/core/lifecycle/work-loop.ts";
+import type { Wake } from "../../../src/engine/wake.ts";
+import { Capability } from "../../../src/engine/work-loop.ts";
 
 export const WAKE_CAPABILITY = "test.wake";
 

@@ -8,7 +8,7 @@ import {
 } from "agents/agent-tools";
 import { tool } from "ai";
 import { z } from "zod";
-import type { AgentTools } from "../../../src/agent-tools/index.ts";
+import type { AgentTools } from "../../../src/features/agent-tools/index.ts";
 import { HeldModel } from "../held-model.ts";
 import { ThinkAgent } from "../think-agent.ts";
 

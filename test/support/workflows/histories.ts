@@ -2,8 +2,8 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { historyOf } from "../../../src/deploy/history/history.ts";
-import type { ReplayProblem, WorkflowHistory } from "../../../src/deploy/types.ts";
+import { historyOf } from "../../../src/features/deploy/history/history.ts";
+import type { ReplayProblem, WorkflowHistory } from "../../../src/features/deploy/types.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { replayWorkflow, type WorkflowClass } from "../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";

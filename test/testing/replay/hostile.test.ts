@@ -4,7 +4,7 @@ import { WorkflowEntrypoint } from "cloudflare:workers";
 import type { AgentWorkflow } from "agents/workflows";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
+import type { PlatformStep, WorkflowHistory } from "../../../src/features/deploy/index.ts";
 import { replayWorkflow } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { HANG_MS } from "../../support/sizes.ts";

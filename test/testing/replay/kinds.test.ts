@@ -4,10 +4,10 @@ import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { afterEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { WorkflowClass, WorkflowHistory } from "../../../src/deploy/index.ts";
+import type { WorkflowClass, WorkflowHistory } from "../../../src/features/deploy/index.ts";
 import { replayWorkflow } from "../../../src/testing/index.ts";
-import { charging, givenCode } from "../../codemode/steps/codemode.ts";
-import { CodemodeWorkflow } from "../../codemode/steps/codemode-workflow.ts";
+import { charging, givenCode } from "../../features/codemode/steps/codemode.ts";
+import { CodemodeWorkflow } from "../../features/codemode/steps/codemode-workflow.ts";
 import {
   agentOf,
   classOf,
@@ -17,7 +17,7 @@ import {
   objectClass,
   ticket,
   versions,
-} from "../../deploy/deployed.ts";
+} from "../../features/deploy/deployed.ts";
 import { outputOf } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
 import { AgentToolWorkflow } from "../../support/workflows/agent-tool-workflow.ts";

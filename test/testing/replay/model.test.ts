@@ -1,7 +1,7 @@
 /** Random programs: what they have recorded is replayed without a problem, however their branches took turns. */
 
 import { expect, it } from "vitest";
-import type { PlatformStep, WorkflowHistory } from "../../../src/deploy/index.ts";
+import type { PlatformStep, WorkflowHistory } from "../../../src/features/deploy/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { sample } from "../../support/sizes.ts";
 import { pointsOf, problemsOf } from "../../support/workflows/histories.ts";

@@ -2,7 +2,7 @@
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { describe, expect, it } from "vitest";
-import type { WorkflowHistory } from "../../../src/deploy/types.ts";
+import type { WorkflowHistory } from "../../../src/features/deploy/types.ts";
 import { replayWorkflow } from "../../../src/testing/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { historyAt, problemsOf } from "../../support/workflows/histories.ts";

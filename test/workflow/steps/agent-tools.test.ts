@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
 import { modelCalls } from "../../../src/testing/index.ts";
 import type { AgentToolResult, ThinkWorkflowStep } from "../../../src/workflow/index.ts";
-import { OutboxAgent } from "../../kernel/outbox/outbox-agent.ts";
+import { OutboxAgent } from "../../outbox/outbox-agent.ts";
 import { message, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";
 import { sleep } from "../../support/ledger.ts";

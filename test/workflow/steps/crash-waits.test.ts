@@ -2,11 +2,11 @@
 
 import { env } from "cloudflare:workers";
 import { z } from "zod";
-import { runCode } from "../../../src/codemode/index.ts";
+import { runCode } from "../../../src/features/codemode/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
-import { charging, times } from "../../codemode/steps/codemode.ts";
+import { charging, times } from "../../features/codemode/steps/codemode.ts";
 import { PLAYED } from "../../hosts/think/crash/crash-verbs.ts";
 import { differs } from "../../support/crash/objects.ts";
 import {

@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
-import { charging, givenCode, times } from "../../codemode/steps/codemode.ts";
+import { charging, givenCode, times } from "../../features/codemode/steps/codemode.ts";
 import { outputOf, restartFrom } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { hold } from "../../support/held-model.ts";

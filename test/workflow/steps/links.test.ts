@@ -3,9 +3,9 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import type { LinkSettings } from "../../../src/features/inbound/index.ts";
+import { links, webhooks } from "../../../src/features/inbound/webhooks/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
-import type { LinkSettings } from "../../../src/inbound/index.ts";
-import { links, webhooks } from "../../../src/inbound/webhooks/index.ts";
 import type { WebhookTimeoutError } from "../../../src/workflow/index.ts";
 import { refusal, until } from "../../support/given.ts";
 import { linkSettings } from "../../support/think-agent.ts";

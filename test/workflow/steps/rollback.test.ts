@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../src/testing/index.ts";
-import { dyingAt, givenCode, times } from "../../codemode/steps/codemode.ts";
+import { dyingAt, givenCode, times } from "../../features/codemode/steps/codemode.ts";
 import { pauseAndResume, reached } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
 import { silence } from "../../support/scheduler.ts";

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { runCode } from "../../../src/codemode/index.ts";
+import { runCode } from "../../../src/features/codemode/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { sleepUntilNext } from "../../../src/scheduler/index.ts";
 import { ask } from "../../../src/testing/index.ts";

@@ -1,4 +1,4 @@
-/** `step.webhook()` on DurableThink, in the real engine: W1 to W5. Lookback and crashes: test/kernel/waits. */
+/** `step.webhook()` on DurableThink, in the real engine: W1 to W5. Lookback and crashes: test/workflow/agent/waits. */
 
 import { describe, expect, it } from "vitest";
 import { z } from "zod";

@@ -1,6 +1,6 @@
 /** The opened item: its actions, its parts, and all of its fields. */
 
-import type { ScheduledRun } from "../../../scheduler/index.ts";
+import type { ScheduledRun } from "../../../scheduler/types.ts";
 import type { AgentRef, Details as Items, Trace, WorkflowStep } from "../../protocol.ts";
 import { elapsedText } from "../../waterfall.ts";
 import { Waterfall } from "./charts/waterfall.ts";

@@ -1,6 +1,6 @@
 /** One list for all views: filter with completion, rows, more by cursor, and the opened item beside it. */
 
-import type { ScheduledTaskInfo } from "../../../scheduler/index.ts";
+import type { ScheduledTaskInfo } from "../../../scheduler/types.ts";
 import type { Action, AgentRef, Page } from "../../protocol.ts";
 import { Timeline } from "./charts/timeline.ts";
 import { Details } from "./details.ts";

@@ -1,6 +1,6 @@
 /** Small elements that views share: times, status pills, and values of any shape. */
 
-import type { Gauge } from "../../../core/operated/list.ts";
+import type { Gauge } from "../../../engine/operated/list.ts";
 import { gaugeText } from "../../gauge.ts";
 import { html } from "./html.ts";
 import { signal } from "./signals.ts";

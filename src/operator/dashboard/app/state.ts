@@ -1,6 +1,6 @@
 /** What the page shows, in signals: the URL, the session, what was loaded, and what the visitor prefers. */
 
-import type { Definition } from "../../../core/operated/catalog.ts";
+import type { Definition } from "../../../engine/operated/catalog.ts";
 import type { ActionName } from "../../catalog.ts";
 import { OperatorClient, OperatorError } from "../../client.ts";
 import { allAgents } from "../../pages.ts";

@@ -1,6 +1,6 @@
 /** The lists as the page shows them: cells as elements, filters by their names in the field, buttons. */
 
-import type { Column, FilterKind } from "../../../core/operated/list.ts";
+import type { Column, FilterKind } from "../../../engine/operated/list.ts";
 import { type AnyList, LISTS, type Lists } from "../../lists.ts";
 import type { Action } from "../../protocol.ts";
 import { elapsedText } from "../../waterfall.ts";

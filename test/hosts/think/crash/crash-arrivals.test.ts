@@ -1,7 +1,7 @@
 /** An agent crashes at any write or arrival while it accepts arrivals. What they start is started once. */
 
+import { handlers } from "../../../../src/features/inbound/offer.ts";
 import { capabilitiesOf } from "../../../../src/hosts/public.ts";
-import { handlers } from "../../../../src/inbound/offer.ts";
 import { differs } from "../../../support/crash/objects.ts";
 import {
   ACCEPTED,

@@ -12,7 +12,7 @@ import {
 } from "@cloudflare/think/workflows";
 import type { UIMessage } from "ai";
 import { DurableThink } from "../../../../src/hosts/think/index.ts";
-import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
+import type { SubmissionInspection } from "../../../../src/submissions/types.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../../src/workflow/index.ts";
 import { outputOf, restartFrom, type StepAt } from "../../../support/engine.ts";
 import { ALL } from "../../../support/features.ts";

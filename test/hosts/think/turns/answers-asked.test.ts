@@ -8,12 +8,8 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { zod3 } from "../../../../src/core/schema/zod3.ts";
-import {
-  jsonSchemaOf,
-  type OutputSchema,
-  readOutput,
-} from "../../../../src/kernel/submissions/index.ts";
-import type { AnswerSpec } from "../../../../src/kernel/submissions/submit-options.ts";
+import { jsonSchemaOf, type OutputSchema, readOutput } from "../../../../src/submissions/index.ts";
+import type { AnswerSpec } from "../../../../src/submissions/submit-options.ts";
 import { ask, modelCalls, modelsCalled, type Script } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
 import { HeldModel, hold } from "../../../support/held-model.ts";

@@ -1,8 +1,8 @@
 /** An agent crashes at any write or delivery of turns with tool calls. */
 
 import { capabilitiesOf } from "../../../../src/hosts/public.ts";
-import { method } from "../../../../src/kernel/outbox/index.ts";
-import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
+import { method } from "../../../../src/outbox/index.ts";
+import type { SubmissionInspection } from "../../../../src/submissions/types.ts";
 import { differs } from "../../../support/crash/objects.ts";
 import {
   ACTED,

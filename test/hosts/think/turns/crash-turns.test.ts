@@ -2,7 +2,7 @@
 
 import { capabilitiesOf } from "../../../../src/hosts/public.ts";
 import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
-import { method, webhook } from "../../../../src/kernel/outbox/index.ts";
+import { method, webhook } from "../../../../src/outbox/index.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import { differs } from "../../../support/crash/objects.ts";
 import {

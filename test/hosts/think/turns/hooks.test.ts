@@ -2,7 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import type { SubmissionInspection } from "../../../../src/kernel/submissions/internal.ts";
+import type { SubmissionInspection } from "../../../../src/submissions/types.ts";
 import { ask, modelCalls, ScriptedModel } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
 import { forever, sleep } from "../../../support/ledger.ts";

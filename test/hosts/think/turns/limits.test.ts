@@ -2,10 +2,10 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { expect, it, onTestFinished } from "vitest";
-import type { Feature } from "../../../../src/kernel/features.ts";
-import { installGate } from "../../../../src/kernel/submissions/internal.ts";
-import { limit } from "../../../../src/limits/index.ts";
-import { realGate } from "../../../limits/support.ts";
+import { limit } from "../../../../src/features/limits/index.ts";
+import { installGate } from "../../../../src/submissions/install-gate.ts";
+import type { Feature } from "../../../../src/workflow/agent/kernel.ts";
+import { realGate } from "../../../features/limits/support.ts";
 import { ALL } from "../../../support/features.ts";
 import { message } from "../../../support/given.ts";
 import { ended, givenAgent, submit } from "../../../support/think.ts";

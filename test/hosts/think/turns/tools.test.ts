@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { describe, expect, it } from "vitest";
 import { safeToRepeat } from "../../../../src/hosts/think/index.ts";
-import type { SubmitMessagesOptions } from "../../../../src/kernel/submissions/internal.ts";
+import type { SubmitMessagesOptions } from "../../../../src/submissions/submit-options.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import type { ToolCall } from "../../../../src/testing/script.ts";
 import { counted, message, until } from "../../../support/given.ts";

@@ -6,10 +6,10 @@ import { Sessions } from "agents/sessions";
 import { tool } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../../../src/hosts/sdk/sdk-turns.ts";
-import { method, Outbox } from "../../../../src/kernel/outbox/index.ts";
-import type { Turn, TurnHost } from "../../../../src/kernel/submissions/host.ts";
-import { Submissions } from "../../../../src/kernel/submissions/internal.ts";
+import { method, Outbox } from "../../../../src/outbox/index.ts";
 import { Scheduler } from "../../../../src/scheduler/index.ts";
+import type { Turn, TurnHost } from "../../../../src/submissions/host.ts";
+import { Submissions } from "../../../../src/submissions/submissions.ts";
 import { ScriptedModel } from "../../../../src/testing/scripted-model.ts";
 
 export class TracedObject extends DurableObject<Cloudflare.Env> {

@@ -1,6 +1,6 @@
 /** The next occurrences of scheduled tasks on one line each, with the clock changes of their zones. */
 
-import type { ScheduledTaskInfo } from "../../../../scheduler/index.ts";
+import type { ScheduledTaskInfo } from "../../../../scheduler/types.ts";
 import { html } from "../html.ts";
 import { changeText, clockChanges } from "../text/clock.ts";
 import { localText } from "../text/times.ts";

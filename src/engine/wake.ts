@@ -1,0 +1,330 @@
+/**
+ * One durable wake per module: a Lifecycle job at the time of the module's earliest due row. This is the only file that
+ * uses the job queue.
+ *
+ * The rows are the truth and the job mirrors them. A wake may come early or find nothing to do; it never comes late.
+ * An existing job that is early enough is kept, and a job that is no longer needed may fire: each push or cancel is
+ * billed, and a wake without work is cheaper. A sub-agent has no alarm: the root agent's capability with the same id
+ * keeps the job and routes it back when it fires.
+ */
+
+import type {
+  LifecycleJobContext,
+  LifecycleJobOutcome,
+  LifecycleRouteAddress,
+  LifecycleRouteContext,
+  LifecycleServices,
+} from "agents/lifecycle";
+import { type Clock, LAST_ALARM, withTimeout } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
+
+/** Messages between the wakes of one module in the root agent and its sub-agents. */
+type WakeMessage =
+  | { readonly verb: "arm"; readonly time: number }
+  | { readonly verb: "disarm" }
+  | { readonly verb: "fire" }
+  | { readonly verb: "ping" }
+  | { readonly verb: WakesVerb; readonly path: AgentPath };
+
+/** What to do with the wakes of a sub-agent: make them fire soon (before it is deleted), or remove them (afterwards). */
+export type WakesVerb = "expedite" | "remove";
+
+/** The path from the root to a sub-agent, as `selfPath` of an agent. */
+export type AgentPath = readonly { readonly className: string; readonly name: string }[];
+
+/** Epoch milliseconds; null where there is none. */
+export type AlarmState = {
+  /** When the first job of the module is due, those for its sub-agents included. */
+  readonly jobAt: number | null;
+  readonly ownJobAt: number | null;
+  readonly alarmAt: number | null;
+};
+
+/** The delay before a failed drive, or a wake that could not be armed, is retried. */
+const FAILED_DRIVE_DELAY_MS = 30_000;
+/**
+ * An alarm that is later than this is lost: the platform drops an alarm after six failures, failed starts included.
+ * Lifecycle sets an alarm 30 seconds ahead while it starts and while it runs jobs.
+ */
+const TOLERANCE_MS = 30_000;
+/** When the wakes of a sub-agent that is being deleted fire. If a crash prevents their removal, they find no sub-agent. */
+const EXPEDITED_MS = 30_000;
+
+/** How long a sub-agent waits for the answer of its root. */
+const REACH_MS = 5_000;
+
+/** The root of a sub-agent does not keep its wakes, so a crash would leave accepted work without one. Nothing was stored. */
+export class RootAgentError extends Error {
+  override readonly name = "RootAgentError";
+  /** Whether the same call may succeed later: the root could not be reached. False: its class has no Perdure. */
+  readonly retryable: boolean;
+
+  constructor(cause: unknown, capability: string) {
+    const { message } = failureOf(cause);
+    // The text of agents, which has no code for it.
+    const hasNone =
+      message === `Lifecycle capability "${capability}" cannot receive routed messages`;
+    const problem = hasNone ? "has no Perdure" : "could not be reached";
+    const remedy = hasNone
+      ? "Let the root's class extend DurableAgent or another host."
+      : `Call again. The reason: ${message}`;
+    super(`The root of this sub-agent ${problem}, and would not wake it after a crash. ${remedy}`, {
+      cause,
+    });
+    this.retryable = !hasNone;
+  }
+}
+
+/** What a sub-agent knows of its root, by the sub-agent's storage. Its modules ask once together: a root has the same modules. */
+const roots = new WeakMap<
+  DurableObjectStorage,
+  { asked?: Promise<void>; refusal?: RootAgentError }
+>();
+
+export class Wake {
+  /** When the job fires. null: no job. undefined: not read since the last start. */
+  #armedFor: number | null | undefined;
+  /** When the job was last pushed since the last start. */
+  #pushedAt = Number.NEGATIVE_INFINITY;
+  /** Whether the job was pushed or removed since the last drive began. */
+  #hasChanged = false;
+  /** The push in flight. Nothing is armed before it ends. */
+  #pushing: Promise<void> | undefined;
+
+  /**
+   * @param services the module's Lifecycle services, once installed
+   * @param capability the capability's id; the job's id begins with it, because all modules share the job queue
+   * @param drive does what is due, and returns when to wake next, or null
+   * @param clock for the time of a retry
+   */
+  constructor(
+    private readonly services: () => LifecycleServices,
+    private readonly capability: string,
+    private readonly drive: () => Promise<number | null>,
+    private readonly clock: Pick<Clock, "now">,
+  ) {}
+
+  /** When the next wake fires (epoch milliseconds), or null. */
+  get armedFor(): number | null {
+    if (this.#armedFor === undefined) {
+      // A sub-agent cannot read the root's queue. Pushing again replaces the job.
+      const job = this.#isRouted() ? undefined : this.services().jobs.get(this.#jobId());
+      this.#armedFor = job?.time ?? null;
+    }
+    return this.#armedFor;
+  }
+
+  /**
+   * Sets a lost alarm again, without which stored jobs do not run. Call it at each start. Writes nothing where the alarm
+   * is set. The root does it for its sub-agents, whose jobs are in its queue: a sub-agent asks whether it keeps them.
+   */
+  async restore(): Promise<void> {
+    if (this.#isRouted()) return roots.has(this.services().storage) ? undefined : this.#ask();
+    const { jobs, storage } = this.services();
+    const alarm = await storage.getAlarm();
+    const now = this.clock.now();
+    if (alarm !== null && Math.abs(alarm - now) <= TOLERANCE_MS) return;
+    const all = jobs.list();
+    this.#armedFor = all.find(({ id }) => id === this.#jobId())?.time ?? null;
+    const [first] = all;
+    if (!first) return;
+    const isLost = alarm === null || alarm < now || alarm > Math.max(first.time, now);
+    if (isLost) await jobs.rearm();
+  }
+
+  /** For a health report: when the module's job is due, and the alarm of the object. Undefined for a sub-agent, which has none. */
+  async inspect(): Promise<AlarmState | undefined> {
+    if (this.#isRouted()) return undefined;
+    const { jobs, storage } = this.services();
+    return {
+      jobAt: jobs.list()[0]?.time ?? null,
+      ownJobAt: jobs.get(this.#jobId())?.time ?? null,
+      alarmAt: await storage.getAlarm(),
+    };
+  }
+
+  /** Checks that the root of a sub-agent keeps its wakes. Call it before work is accepted. @throws RootAgentError */
+  async reach(): Promise<void> {
+    if (!this.#isRouted()) return;
+    await this.#ask();
+    this.check();
+  }
+
+  /** {@link reach} for a caller that cannot wait: what the root has answered so far. @throws RootAgentError */
+  check(): void {
+    const { refusal } = roots.get(this.services().storage) ?? {};
+    if (!refusal) return;
+    // The next call has the answer.
+    if (refusal.retryable) void this.#ask();
+    throw refusal;
+  }
+
+  /** Asks the root, unless it has answered since the last start. Never rejects. */
+  async #ask(): Promise<void> {
+    const { storage, routes } = this.services();
+    const root = roots.get(storage) ?? {};
+    roots.set(storage, root);
+    root.asked ??= withTimeout(routes.toRoot({ verb: "ping" }), REACH_MS).then(
+      () => {
+        delete root.refusal;
+      },
+      (error: unknown) => {
+        root.refusal = new RootAgentError(error, this.capability);
+        if (root.refusal.retryable) delete root.asked;
+      },
+    );
+    await root.asked;
+  }
+
+  /** @throws RootAgentError */
+  async #toRoot(message: WakeMessage): Promise<void> {
+    try {
+      await this.services().routes.toRoot(message);
+    } catch (error) {
+      throw new RootAgentError(error, this.capability);
+    }
+  }
+
+  /** Ensures that a wake fires at or before `time` (epoch milliseconds). */
+  async noLaterThan(time: number): Promise<void> {
+    const armed = this.armedFor;
+    const wanted = Math.min(time, armed ?? LAST_ALARM, LAST_ALARM);
+    if (armed === null || wanted < armed || this.#isLost(armed)) {
+      const pushing = this.#push(wanted).finally(() => {
+        if (this.#pushing === pushing) this.#pushing = undefined;
+      });
+      this.#pushing = pushing;
+    }
+    await this.#pushing;
+  }
+
+  /** Resolves when no push is in flight. Never rejects. */
+  async settled(): Promise<void> {
+    await this.#pushing?.catch(() => {});
+  }
+
+  /** Whether the alarm is overdue, and was not set recently. */
+  #isLost(armed: number): boolean {
+    return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;
+  }
+
+  async clear(): Promise<void> {
+    if (this.armedFor === null) return;
+    this.#armedFor = null;
+    this.#hasChanged = true;
+    if (this.#isRouted()) await this.#toRoot({ verb: "disarm" });
+    else await this.services().jobs.cancel(this.#jobId());
+  }
+
+  /** {@link noLaterThan}, without waiting for it. A failure is logged and retried. */
+  request(time: number): void {
+    this.noLaterThan(time).catch((error) => {
+      this.#report(error);
+      // There may be no other call before the object is evicted, and no alarm would start it again.
+      setTimeout(() => this.request(time), FAILED_DRIVE_DELAY_MS);
+    });
+  }
+
+  /** {@link clear}, without waiting for it. A failure is logged; the job then fires without work. */
+  release(): void {
+    this.clear().catch((error) => this.#report(error));
+  }
+
+  #report(error: unknown): void {
+    console.error(`[perdure] ${this.capability}: the wake could not be changed:`, error);
+  }
+
+  async onJob({ job }: LifecycleJobContext): Promise<LifecycleJobOutcome> {
+    const owner = (job.payload as { owner?: LifecycleRouteAddress } | undefined)?.owner;
+    const next = owner
+      ? await this.services().routes.to(owner, { verb: "fire" })
+      : await this.#fire();
+    // Not a number: no more work, or the sub-agent was deleted.
+    return typeof next === "number" ? { rescheduleAt: next } : undefined;
+  }
+
+  /** The capability's `onJobError`: a drive that keeps failing is retried at a longer interval. */
+  onJobError(_context: LifecycleJobContext, error: unknown): LifecycleJobOutcome {
+    console.error(`[perdure] ${this.capability}: due work failed and is retried:`, error);
+    this.#armedFor = undefined;
+    return { rescheduleAt: this.clock.now() + FAILED_DRIVE_DELAY_MS };
+  }
+
+  async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
+    const message = payload as WakeMessage;
+    if (message.verb === "fire") return this.#fire();
+    if (message.verb === "ping") return null;
+    if ("path" in message) {
+      await this.changeWakesOf(message.path, message.verb);
+      return null;
+    }
+    if (!source) throw new Error(`A wake of ${this.capability} was routed without a source`);
+    const id = `${this.#jobId()}:${source.key}`;
+    if (message.verb === "disarm") await this.services().jobs.cancel(id);
+    else {
+      const { time } = message;
+      await this.services().jobs.push({ id, fn: "wake", time, payload: { owner: source } });
+    }
+    return null;
+  }
+
+  /** Expedites or removes the wakes that the root keeps for a sub-agent and for all sub-agents below it. */
+  async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
+    const { jobs, routes } = this.services();
+    if (this.#isRouted()) {
+      await routes.toRoot({ verb, path });
+      return;
+    }
+    const soon = this.clock.now() + EXPEDITED_MS;
+    for (const { id, time, payload } of jobs.list()) {
+      const { owner } = (payload ?? {}) as { owner?: LifecycleRouteAddress };
+      if (owner === undefined || !isWithin(owner, path)) continue;
+      if (verb === "remove") await jobs.cancel(id);
+      else if (time > soon) await jobs.reschedule(id, soon);
+    }
+  }
+
+  async #fire(): Promise<number | null> {
+    this.#armedFor = null;
+    this.#hasChanged = false;
+    const wanted = await this.drive();
+    const next = wanted === null ? null : Math.min(wanted, LAST_ALARM);
+    // Lifecycle prefers what was pushed or cancelled during the drive to the outcome, so push the outcome too.
+    if (!this.#hasChanged) this.#armedFor = next;
+    else if (next !== null) await this.noLaterThan(next);
+    return next;
+  }
+
+  async #push(time: number): Promise<void> {
+    this.#armedFor = time;
+    this.#pushedAt = this.clock.now();
+    this.#hasChanged = true;
+    try {
+      if (this.#isRouted()) await this.#toRoot({ verb: "arm", time });
+      else await this.services().jobs.push({ id: this.#jobId(), fn: "wake", time });
+    } catch (error) {
+      this.#armedFor = undefined;
+      throw error;
+    }
+  }
+
+  #isRouted(): boolean {
+    return this.services().routes.source !== undefined;
+  }
+
+  #jobId(): string {
+    return `${this.capability}:wake`;
+  }
+}
+
+/** `agents` writes an address as JSON of the path. An address in another form does not match; its wake fires without work. */
+function isWithin({ data }: LifecycleRouteAddress, path: AgentPath): boolean {
+  try {
+    const steps = JSON.parse(data) as AgentPath;
+    return path.every(
+      ({ className, name }, at) => steps[at]?.className === className && steps[at]?.name === name,
+    );
+  } catch {
+    return false;
+  }
+}

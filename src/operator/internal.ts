@@ -1,3 +1,0 @@
-/** What other modules of Perdure use besides `index.ts`. Not for users. */
-
-export type { Operations } from "./operations.ts";

@@ -1,3 +1,0 @@
-/** What other modules import besides `index.ts`. */
-
-export { openRuns, openTasks } from "./open-work.ts";
