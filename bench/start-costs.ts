@@ -5,7 +5,7 @@
 
 import type { FeatureName } from "../src/workflow/agent/features.ts";
 
-/** The files that an app imports, below src/, and their kB: minified and gzipped, with dependencies, without peers. */
+/** The files that an app imports, below src/, and their kB: minified and gzipped, with dependencies, without peers and Luxon. */
 export const ENTRIES = {
   "perdure/think and perdure/workflow": {
     files: ["workflow/index.ts", "hosts/think/index.ts"],

@@ -1,5 +1,6 @@
 /** A schedule, explained: its rule in words, its next occurrences, and what the clock does at them. */
 
+import { DateTime } from "luxon";
 import { countOf } from "../../core/options/options.ts";
 import { describeRule } from "../language/describe.ts";
 import { dayText } from "../language/month-days.ts";
@@ -72,7 +73,10 @@ export function explainSchedule(
     if (instant === null) break;
     const nominal = nextNominal(parsed, last);
     const note = nominal === null ? undefined : noteOf(clock, nominal);
-    const occurrence = { at: instant, local: localText(clock, instant) };
+    const occurrence = {
+      at: instant,
+      local: DateTime.fromMillis(instant, { zone: clock.zone }).toISO(SHORT) as string,
+    };
     found.push(note === undefined ? occurrence : { ...occurrence, note });
     last = instant;
   }
@@ -106,25 +110,16 @@ function textOf({ rule, timezone, occurrences, omitted }: Omit<ScheduleExplanati
   return lines.join("\n");
 }
 
-function localText(clock: ZoneClock, instant: number): string {
-  const offset = clock.offsetAt(instant);
-  const minutes = Math.floor(Math.abs(offset) / 60_000);
-  const seconds = Math.floor(Math.abs(offset) / 1_000) % 60;
-  const parts = [Math.floor(minutes / 60), minutes % 60, ...(seconds === 0 ? [] : [seconds])];
-  const sign = offset < 0 ? "-" : "+";
-  const shown = parts.map((part) => String(part).padStart(2, "0")).join(":");
-  return `${momentText(instant + offset).replace(" ", "T")}${sign}${shown}`;
-}
+/** To the minute, with seconds and milliseconds where they are not 0. */
+const SHORT = { suppressSeconds: true, suppressMilliseconds: true } as const;
 
 function momentText(local: LocalTime): string {
   return `${dateText(dateOf(local))} ${timeText(local)}`;
 }
 
-/** To the minute, with seconds and milliseconds where they are not 0. */
 function timeText(local: LocalTime): string {
-  const text = new Date(local).toISOString();
-  const end = local % 60_000 === 0 ? 16 : local % 1_000 === 0 ? 19 : 23;
-  return text.slice(11, end);
+  const time = DateTime.fromMillis(local, { zone: "utc" });
+  return time.toISOTime({ ...SHORT, includeOffset: false }) as string;
 }
 
 /**

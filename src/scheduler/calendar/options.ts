@@ -2,7 +2,7 @@
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../../core/options/instant.ts";
 import { checkNames, invalidOption, isPlainObject } from "../../core/options/options.ts";
-import { ZONE_FORMS } from "../../core/zone-offsets.ts";
+import { ZONE_FORMS } from "../../core/time-zones.ts";
 import { parseSchedule } from "../language/parse.ts";
 import type { ParsedSchedule, Rule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";

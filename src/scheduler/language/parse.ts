@@ -1,7 +1,7 @@
 /** `parseSchedule()`: parses a text of the schedule language, or throws an error with the nearest valid text. */
 
 import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
-import { ZONE_FORMS } from "../../core/zone-offsets.ts";
+import { ZONE_FORMS } from "../../core/time-zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { ScheduleSyntaxError, unreadable } from "./errors.ts";
 import { readForm } from "./forms.ts";

@@ -1,6 +1,6 @@
 /** Parses the suffixes of a schedule: `in`, `except`, `starting`, `until`. */
 
-import { ZONE_FORMS } from "../../core/zone-offsets.ts";
+import { ZONE_FORMS } from "../../core/time-zones.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { listOf, type Reader } from "./reader.ts";

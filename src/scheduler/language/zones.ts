@@ -1,7 +1,7 @@
 /** Names of time zones: whether one exists, how it is spelled, and which are near a mistyped one. Computes no offsets. */
 
 import { BoundedCache } from "../../core/bounded-cache.ts";
-import { canonicalZone } from "../../core/zone-offsets.ts";
+import { canonicalZone } from "../../core/time-zones.ts";
 import { editDistance } from "./nearest.ts";
 
 const NAME = /^[a-z][a-z0-9_+\-/]*$/i;

@@ -17,7 +17,7 @@ import {
 import type { Duration } from "../../../core/options/options.ts";
 import { isPlainObject } from "../../../core/options/options.ts";
 import type { IsWide } from "../../../core/text.ts";
-import { canonicalZone, ZONE_FORMS } from "../../../core/zone-offsets.ts";
+import { canonicalZone, ZONE_FORMS } from "../../../core/time-zones.ts";
 import type { Destination } from "../../../outbox/destinations/index.ts";
 import { InvalidLimitKeyError } from "../errors.ts";
 import type { Rules } from "../keeper/protocol.ts";

@@ -1,7 +1,7 @@
 /** The days and months of a zone's calendar, as windows of time. Every instant is in one window of each kind. */
 
+import { IANAZone } from "luxon";
 import { BoundedCache } from "../../../core/bounded-cache.ts";
-import { offsetsOf } from "../../../core/zone-offsets.ts";
 import type { Window } from "./protocol.ts";
 
 /** Epoch milliseconds. The end is exclusive: the next window starts there. */
@@ -26,7 +26,10 @@ const MAX_OFFSET_MS = 16 * 3_600_000;
  * @param now epoch milliseconds
  */
 export function windowOf({ calendar, zone }: CalendarWindow, now: number): Span {
-  const kept = calendars.get(`${calendar} ${zone}`, () => ({ offsetOf: offsetsOf(zone) }));
+  const kept = calendars.get(`${calendar} ${zone}`, () => {
+    const clock = IANAZone.create(zone);
+    return { offsetOf: (instant) => clock.offset(instant) * 60_000 };
+  });
   const { offsetOf, last } = kept;
   if (last && last.startsAt <= now && now < last.endsAt) return last;
   const local = new Date(now + offsetOf(now));

@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { BoundedCache } from "../../../core/bounded-cache.ts";
 import { count, list, readOptions, text } from "../../../core/options/option-schemas.ts";
-import { canonicalZone } from "../../../core/zone-offsets.ts";
+import { canonicalZone } from "../../../core/time-zones.ts";
 import { InvalidKeeperCallError } from "../errors.ts";
 import {
   type Ask,
