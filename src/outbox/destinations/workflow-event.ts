@@ -1,10 +1,10 @@
 /**
  * Sends an event to a Workflow instance, by `sendEvent()` of its binding; the event's payload is the delivery.
  *
- * Permanent failures: there is no such instance; it is complete, errored or terminated (the platform accepts events for
- * an ended instance, and drops them); the payload is too large. After the first two, an event for a step of Perdure is
- * discarded: the result stays in the agent, and a restarted instance asks the agent for it. Any other event becomes a
- * dead letter, to be redriven once the instance was restarted or created again.
+ * Permanent failures: there is no such instance; it is complete, errored or terminated; the payload is too large. The platform
+ * accepts events for an ended instance, and drops them. That is right for an event of a step of Perdure: the result stays in the
+ * agent, and a restarted instance asks the agent for it. Its status is therefore not asked for, and where there is no instance the
+ * event is discarded. Any other event becomes a dead letter, to be redriven once the instance was restarted or created again.
  */
 
 import * as z from "zod";
@@ -90,16 +90,18 @@ export const KINDS = {
           const binding = bindingOf(env, WORKFLOW, to.workflow);
           try {
             const instance = await binding.get(to.instance);
-            const found = await instance.status();
-            if (hasEnded(found)) throw ended(to, `is ${found.status}, and takes no event`);
+            if (!isForStep(to)) {
+              const { status } = await instance.status();
+              if (hasEnded({ status })) throw undeliverable(to, `is ${status}, and takes no event`);
+            }
             // After the time limit the next attempt may have started.
             signal.throwIfAborted();
             const { eventType: type, proof } = to;
             const payload = proof === undefined ? delivery : { ...delivery, proof };
             await instance.sendEvent({ type, payload });
           } catch (error) {
-            if (error instanceof UndeliverableError || error instanceof NotNeededError) throw error;
-            if (messageMatches(error, NO_INSTANCE)) throw ended(to, "does not exist", error);
+            if (error instanceof UndeliverableError) throw error;
+            if (messageMatches(error, NO_INSTANCE)) throw missing(to, error);
             if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
             throw undeliverable(to, `takes no event as large as delivery ${delivery.id}`, error);
           }
@@ -114,7 +116,8 @@ function isForStep({ eventType, proof }: WorkflowDestination): boolean {
   return proof !== undefined && eventType.startsWith("perdure-");
 }
 
-function ended(to: WorkflowDestination, problem: string, cause?: unknown): Error {
+function missing(to: WorkflowDestination, cause: unknown): Error {
+  const problem = "does not exist";
   if (!isForStep(to)) return undeliverable(to, problem, cause);
   return new NotNeededError(`${nameOf(to)} ${problem}`, { cause });
 }
