@@ -1,6 +1,6 @@
 /**
- * One durable wake per module: a Lifecycle job at the time of the module's earliest due row. This is the only file that
- * uses the job queue.
+ * The one durable wake of an object: a Lifecycle job at the time of the earliest due row of all its modules. This is the only file
+ * that uses the job queue.
  *
  * The rows are the truth and the job mirrors them. A wake may come early or find nothing to do; it never comes late.
  * An existing job that is early enough is kept, and a job that is no longer needed may fire: each push or cancel is
@@ -15,10 +15,12 @@ import type {
   LifecycleRouteContext,
   LifecycleServices,
 } from "agents/lifecycle";
-import { type Clock, LAST_ALARM, withTimeout } from "../core/clock.ts";
+import { type Clock, earliest, LAST_ALARM, withTimeout } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
+import { emit } from "./events.ts";
+import { isReset } from "./resets.ts";
 
-/** Messages between the wakes of one module in the root agent and its sub-agents. */
+/** Messages between a root agent and its sub-agents. */
 type WakeMessage =
   | { readonly verb: "arm"; readonly time: number }
   | { readonly verb: "disarm" }
@@ -34,7 +36,7 @@ export type AgentPath = readonly { readonly className: string; readonly name: st
 
 /** Epoch milliseconds; null where there is none. */
 export type AlarmState = {
-  /** When the first job of the module is due, those for its sub-agents included. */
+  /** When the first job is due, those for sub-agents included. */
   readonly jobAt: number | null;
   readonly ownJobAt: number | null;
   readonly alarmAt: number | null;
@@ -75,70 +77,87 @@ export class RootAgentError extends Error {
   }
 }
 
-/** What a sub-agent knows of its root, by the sub-agent's storage. Its modules ask once together: a root has the same modules. */
-const roots = new WeakMap<
-  DurableObjectStorage,
-  { asked?: Promise<void>; refusal?: RootAgentError }
->();
-
-export class Wake {
+/** What the modules of an object share. */
+type ObjectWake = {
+  /** In the order in which they are driven. The capability of the first one has the job. */
+  readonly modules: Set<Wake>;
   /** When the job fires. null: no job. undefined: not read since the last start. */
-  #armedFor: number | null | undefined;
+  armedFor: number | null | undefined;
   /** When the job was last pushed since the last start. */
-  #pushedAt = Number.NEGATIVE_INFINITY;
-  /** Whether the job was pushed or removed since the last drive began. */
-  #hasChanged = false;
+  pushedAt: number;
   /** The push in flight. Nothing is armed before it ends. */
-  #pushing: Promise<void> | undefined;
+  pushing: Promise<void> | undefined;
+  /** Whether the job has fired, and its modules are driven. */
+  isDriving: boolean;
+  isRestored: boolean;
+  /** Whether the root of a sub-agent keeps its wakes. */
+  asked?: Promise<void>;
+  refusal?: RootAgentError;
+};
+
+const objects = new WeakMap<DurableObjectStorage, ObjectWake>();
+
+/** The wake of an object, as one of its modules uses it. */
+export class Wake {
+  /** When the module needs the wake at the latest, as far as it has said since the last start. */
+  #need: number | null = null;
 
   /**
    * @param services the module's Lifecycle services, once installed
-   * @param capability the capability's id; the job's id begins with it, because all modules share the job queue
+   * @param capability the capability's id; the job's id begins with it, because all capabilities share the job queue
    * @param drive does what is due, and returns when to wake next, or null
    * @param clock for the time of a retry
+   * @param isBusy whether the module has work in flight
    */
   constructor(
     private readonly services: () => LifecycleServices,
     private readonly capability: string,
     private readonly drive: () => Promise<number | null>,
     private readonly clock: Pick<Clock, "now">,
+    private readonly isBusy: () => boolean = () => false,
   ) {}
 
-  /** When the next wake fires (epoch milliseconds), or null. */
+  /** When the next wake of the object fires (epoch milliseconds), or null. */
   get armedFor(): number | null {
-    if (this.#armedFor === undefined) {
+    const object = this.#object;
+    if (object.armedFor === undefined) {
+      const { jobs, routes } = this.#owner.services();
       // A sub-agent cannot read the root's queue. Pushing again replaces the job.
-      const job = this.#isRouted() ? undefined : this.services().jobs.get(this.#jobId());
-      this.#armedFor = job?.time ?? null;
+      const job = routes.source === undefined ? jobs.get(this.#jobId) : undefined;
+      object.armedFor = job?.time ?? null;
     }
-    return this.#armedFor;
+    return object.armedFor;
   }
 
   /**
-   * Sets a lost alarm again, without which stored jobs do not run. Call it at each start. Writes nothing where the alarm
-   * is set. The root does it for its sub-agents, whose jobs are in its queue: a sub-agent asks whether it keeps them.
+   * Sets a lost alarm again, without which stored jobs do not run. Each module calls it at its start, and the first call counts.
+   * Writes nothing where the alarm is set. The root does it for its sub-agents, whose jobs are in its queue: a sub-agent asks
+   * whether it keeps them.
    */
   async restore(): Promise<void> {
-    if (this.#isRouted()) return roots.has(this.services().storage) ? undefined : this.#ask();
-    const { jobs, storage } = this.services();
+    const object = this.#object;
+    if (object.isRestored) return;
+    object.isRestored = true;
+    if (this.#isRouted()) return this.#ask();
+    const { jobs, storage } = this.#owner.services();
     const alarm = await storage.getAlarm();
     const now = this.clock.now();
     if (alarm !== null && Math.abs(alarm - now) <= TOLERANCE_MS) return;
     const all = jobs.list();
-    this.#armedFor = all.find(({ id }) => id === this.#jobId())?.time ?? null;
+    object.armedFor = all.find(({ id }) => id === this.#jobId)?.time ?? null;
     const [first] = all;
     if (!first) return;
     const isLost = alarm === null || alarm < now || alarm > Math.max(first.time, now);
     if (isLost) await jobs.rearm();
   }
 
-  /** For a health report: when the module's job is due, and the alarm of the object. Undefined for a sub-agent, which has none. */
+  /** For a health report: when the job is due, and the alarm. Undefined for a sub-agent, which has none. */
   async inspect(): Promise<AlarmState | undefined> {
     if (this.#isRouted()) return undefined;
-    const { jobs, storage } = this.services();
+    const { jobs, storage } = this.#owner.services();
     return {
       jobAt: jobs.list()[0]?.time ?? null,
-      ownJobAt: jobs.get(this.#jobId())?.time ?? null,
+      ownJobAt: jobs.get(this.#jobId)?.time ?? null,
       alarmAt: await storage.getAlarm(),
     };
   }
@@ -152,7 +171,7 @@ export class Wake {
 
   /** {@link reach} for a caller that cannot wait: what the root has answered so far. @throws RootAgentError */
   check(): void {
-    const { refusal } = roots.get(this.services().storage) ?? {};
+    const { refusal } = this.#object;
     if (!refusal) return;
     // The next call has the answer.
     if (refusal.retryable) void this.#ask();
@@ -161,59 +180,66 @@ export class Wake {
 
   /** Asks the root, unless it has answered since the last start. Never rejects. */
   async #ask(): Promise<void> {
-    const { storage, routes } = this.services();
-    const root = roots.get(storage) ?? {};
-    roots.set(storage, root);
-    root.asked ??= withTimeout(routes.toRoot({ verb: "ping" }), REACH_MS).then(
+    const object = this.#object;
+    const { capability } = this.#owner;
+    const { routes } = this.#owner.services();
+    object.asked ??= withTimeout(routes.toRoot({ verb: "ping" }), REACH_MS).then(
       () => {
-        delete root.refusal;
+        delete object.refusal;
       },
       (error: unknown) => {
-        root.refusal = new RootAgentError(error, this.capability);
-        if (root.refusal.retryable) delete root.asked;
+        object.refusal = new RootAgentError(error, capability);
+        if (object.refusal.retryable) delete object.asked;
       },
     );
-    await root.asked;
+    await object.asked;
   }
 
   /** @throws RootAgentError */
   async #toRoot(message: WakeMessage): Promise<void> {
+    const owner = this.#owner;
     try {
-      await this.services().routes.toRoot(message);
+      await owner.services().routes.toRoot(message);
     } catch (error) {
-      throw new RootAgentError(error, this.capability);
+      throw new RootAgentError(error, owner.capability);
     }
   }
 
   /** Ensures that a wake fires at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
+    const object = this.#object;
+    this.#need = Math.min(time, this.#need ?? LAST_ALARM, LAST_ALARM);
+    // It returns the earliest need of all modules. Until then Lifecycle has an alarm, and the job is still due.
+    if (object.isDriving) return;
     const armed = this.armedFor;
-    const wanted = Math.min(time, armed ?? LAST_ALARM, LAST_ALARM);
-    if (armed === null || wanted < armed || this.#isLost(armed)) {
-      const pushing = this.#push(wanted).finally(() => {
-        if (this.#pushing === pushing) this.#pushing = undefined;
+    if (armed === null || this.#need < armed || this.#isLost(armed)) {
+      const pushing = this.#push(Math.min(this.#need, armed ?? LAST_ALARM)).finally(() => {
+        if (object.pushing === pushing) object.pushing = undefined;
       });
-      this.#pushing = pushing;
+      object.pushing = pushing;
     }
-    await this.#pushing;
+    await object.pushing;
   }
 
   /** Resolves when no push is in flight. Never rejects. */
   async settled(): Promise<void> {
-    await this.#pushing?.catch(() => {});
+    await this.#object.pushing?.catch(() => {});
   }
 
   /** Whether the alarm is overdue, and was not set recently. */
   #isLost(armed: number): boolean {
-    return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;
+    return Math.max(armed, this.#object.pushedAt) < this.clock.now() - TOLERANCE_MS;
   }
 
+  /** The module needs no wake any more. The job stays while another module needs it. */
   async clear(): Promise<void> {
-    if (this.armedFor === null) return;
-    this.#armedFor = null;
-    this.#hasChanged = true;
+    const object = this.#object;
+    this.#need = null;
+    const isNeeded = [...object.modules].some((wake) => wake.#need !== null);
+    if (isNeeded || object.isDriving || this.armedFor === null) return;
+    object.armedFor = null;
     if (this.#isRouted()) await this.#toRoot({ verb: "disarm" });
-    else await this.services().jobs.cancel(this.#jobId());
+    else await this.#owner.services().jobs.cancel(this.#jobId);
   }
 
   /** {@link noLaterThan}, without waiting for it. A failure is logged and retried. */
@@ -243,10 +269,10 @@ export class Wake {
     return typeof next === "number" ? { rescheduleAt: next } : undefined;
   }
 
-  /** The capability's `onJobError`: a drive that keeps failing is retried at a longer interval. */
+  /** The capability's `onJobError`: the platform has reset the object, or a sub-agent's drive has failed. */
   onJobError(_context: LifecycleJobContext, error: unknown): LifecycleJobOutcome {
     console.error(`[perdure] ${this.capability}: due work failed and is retried:`, error);
-    this.#armedFor = undefined;
+    this.#object.armedFor = undefined;
     return { rescheduleAt: this.clock.now() + FAILED_DRIVE_DELAY_MS };
   }
 
@@ -259,7 +285,7 @@ export class Wake {
       return null;
     }
     if (!source) throw new Error(`A wake of ${this.capability} was routed without a source`);
-    const id = `${this.#jobId()}:${source.key}`;
+    const id = `${this.capability}:wake:${source.key}`;
     if (message.verb === "disarm") await this.services().jobs.cancel(id);
     else {
       const { time } = message;
@@ -270,40 +296,61 @@ export class Wake {
 
   /** Expedites or removes the wakes that the root keeps for a sub-agent and for all sub-agents below it. */
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
-    const { jobs, routes } = this.services();
     if (this.#isRouted()) {
-      await routes.toRoot({ verb, path });
+      await this.#owner.services().routes.toRoot({ verb, path });
       return;
     }
     const soon = this.clock.now() + EXPEDITED_MS;
-    for (const { id, time, payload } of jobs.list()) {
-      const { owner } = (payload ?? {}) as { owner?: LifecycleRouteAddress };
-      if (owner === undefined || !isWithin(owner, path)) continue;
-      if (verb === "remove") await jobs.cancel(id);
-      else if (time > soon) await jobs.reschedule(id, soon);
+    for (const module of this.#object.modules) {
+      const { jobs } = module.services();
+      for (const { id, time, payload } of jobs.list()) {
+        const { owner } = (payload ?? {}) as { owner?: LifecycleRouteAddress };
+        if (owner === undefined || !isWithin(owner, path)) continue;
+        if (verb === "remove") await jobs.cancel(id);
+        else if (time > soon) await jobs.reschedule(id, soon);
+      }
     }
   }
 
+  /** Drives all modules of the object. Returns when the first of them needs the next wake, or null. */
   async #fire(): Promise<number | null> {
-    this.#armedFor = null;
-    this.#hasChanged = false;
-    const wanted = await this.drive();
-    const next = wanted === null ? null : Math.min(wanted, LAST_ALARM);
-    // Lifecycle prefers what was pushed or cancelled during the drive to the outcome, so push the outcome too.
-    if (!this.#hasChanged) this.#armedFor = next;
-    else if (next !== null) await this.noLaterThan(next);
-    return next;
+    const object = this.#object;
+    object.armedFor = null;
+    object.isDriving = true;
+    try {
+      for (const module of object.modules) await module.#driveDue();
+    } finally {
+      object.isDriving = false;
+    }
+    const { storage } = this.services();
+    emit({ storage }, "wake", { isBusy: [...object.modules].some((module) => module.isBusy()) });
+    object.armedFor = earliest(Array.from(object.modules, (module) => module.#need));
+    return object.armedFor;
+  }
+
+  /** A module whose drive fails is driven again later, and stops no other. @throws the error of a reset of the platform */
+  async #driveDue(): Promise<void> {
+    this.#need = null;
+    let next: number | null;
+    try {
+      next = await this.drive();
+    } catch (error) {
+      if (isReset(error)) throw error;
+      console.error(`[perdure] ${this.capability}: due work failed and is retried:`, error);
+      next = this.clock.now() + FAILED_DRIVE_DELAY_MS;
+    }
+    if (next !== null) this.#need = Math.min(next, this.#need ?? LAST_ALARM, LAST_ALARM);
   }
 
   async #push(time: number): Promise<void> {
-    this.#armedFor = time;
-    this.#pushedAt = this.clock.now();
-    this.#hasChanged = true;
+    const object = this.#object;
+    object.armedFor = time;
+    object.pushedAt = this.clock.now();
     try {
       if (this.#isRouted()) await this.#toRoot({ verb: "arm", time });
-      else await this.services().jobs.push({ id: this.#jobId(), fn: "wake", time });
+      else await this.#owner.services().jobs.push({ id: this.#jobId, fn: "wake", time });
     } catch (error) {
-      this.#armedFor = undefined;
+      object.armedFor = undefined;
       throw error;
     }
   }
@@ -312,8 +359,30 @@ export class Wake {
     return this.services().routes.source !== undefined;
   }
 
-  #jobId(): string {
-    return `${this.capability}:wake`;
+  /** The module joins the others of its object at the first use. */
+  get #object(): ObjectWake {
+    const { storage } = this.services();
+    const object: ObjectWake = objects.get(storage) ?? {
+      modules: new Set(),
+      armedFor: undefined,
+      pushedAt: Number.NEGATIVE_INFINITY,
+      pushing: undefined,
+      isDriving: false,
+      isRestored: false,
+    };
+    objects.set(storage, object);
+    object.modules.add(this);
+    return object;
+  }
+
+  /** The module whose capability has the job. */
+  get #owner(): Wake {
+    const [first] = this.#object.modules;
+    return first ?? this;
+  }
+
+  get #jobId(): string {
+    return `${this.#owner.capability}:wake`;
   }
 }
 

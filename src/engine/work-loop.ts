@@ -1,6 +1,6 @@
 /**
- * The base class of the modules' capabilities, and what their loops share: the work in flight, the pauses after failed
- * storage calls, and the module's one wake.
+ * The base class of the modules' capabilities: the work in flight, the pauses after failed storage calls, and the module's part in
+ * the object's one wake.
  *
  * A wake comes at the earliest of three times: what the module's `drive()` returns; the end of a pause; and, while work
  * is in flight, the next heartbeat, so that a crash of the object delays the work by no more than that. The alarm that
@@ -47,13 +47,11 @@ export class WorkLoop {
     const driveAndTrack = async () => {
       for (const key of this.#pauses.keys()) if (!this.isPaused(key)) this.#pauses.delete(key);
       const next = await drive();
-      const { storage } = services();
-      emit({ storage }, "wake", { isBusy: this.isBusy });
       const all = Array.from(this.#inFlight.values(), ({ work }) => work);
       if (all.length > 0) services().trackAlarmWork(Promise.all(all));
       return this.nextWake(next);
     };
-    this.wake = new Wake(services, id, driveAndTrack, clock);
+    this.wake = new Wake(services, id, driveAndTrack, clock, () => this.isBusy);
   }
 
   /** Available once the module is installed, which is after its construction. */
@@ -206,29 +204,4 @@ export abstract class Capability extends LifecycleCapability {
   onRoute(context: LifecycleRouteContext) {
     return this.wake.onRoute(context);
   }
-}
-
-/** The fields of events that a listener reads. */
-export type ModuleEvent = {
-  readonly type: string;
-  readonly id?: string;
-  readonly attempt?: number;
-  readonly state?: string;
-  readonly isBusy?: boolean;
-};
-
-/** By the object's storage. Without a listener, an event costs one look-up. */
-export const listeners = new WeakMap<DurableObjectStorage, (event: ModuleEvent) => void>();
-
-/** @param object without `events`: only the listener is told */
-export function emit(
-  {
-    events,
-    storage,
-  }: Pick<LifecycleServices, "storage"> & Partial<Pick<LifecycleServices, "events">>,
-  type: string,
-  payload: Record<string, unknown> = {},
-): void {
-  events?.emit(type, payload);
-  listeners.get(storage)?.({ type, ...payload });
 }

@@ -34,7 +34,7 @@ export function operations(
     feature: "operations",
     install: (kernel) => {
       const operated = operatedOf(kernel);
-      kernel.use(new Alerts(operated, alerts));
+      if (alerts) kernel.use(new Alerts(operated, alerts));
       return operationsOf(operated);
     },
   };

@@ -2,9 +2,9 @@
 
 import type { Clock } from "../core/clock.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
+import { emit } from "../engine/events.ts";
 import type { Wake } from "../engine/wake.ts";
 import type { WorkLoop } from "../engine/work-loop.ts";
-import { emit } from "../engine/work-loop.ts";
 import type { Destinations } from "./destinations/index.ts";
 import { hostOf } from "./destinations/webhook.ts";
 import type { KeepLimits, OutboxLimits, OutboxSettings } from "./options.ts";

@@ -283,21 +283,10 @@ export class Outbox extends Capability {
   /**
    * Starts to deliver what has committed, without waiting for it.
    *
-   * @param nextWake when this object is woken anyway, or null. Where that is soon enough to continue after a crash, the
-   *   outbox sets no wake of its own, which saves a row and an alarm; the caller keeps that wake while {@link isBusy}
    * @internal
    */
-  flush(nextWake: number | null = null): void {
-    this.#dispatcher.flush(nextWake);
-  }
-
-  /**
-   * Whether a delivery is in flight.
-   *
-   * @internal
-   */
-  get isBusy(): boolean {
-    return this.#dispatcher.isBusy;
+  flush(): void {
+    this.#dispatcher.flush();
   }
 
   /**

@@ -3,7 +3,8 @@
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { reportProblem } from "../core/problems.ts";
-import { emit, type WorkLoop } from "../engine/work-loop.ts";
+import { emit } from "../engine/events.ts";
+import type { WorkLoop } from "../engine/work-loop.ts";
 import { InvalidTaskError } from "./errors.ts";
 import type { Settings } from "./options.ts";
 import type { ScheduledRun, Turns } from "./types.ts";

@@ -79,8 +79,7 @@ export class SchedulerEngine {
       ...active.map(({ nextAt }) => nextAt),
       hasRuns ? this.clock.now() : null,
     ]);
-    // An existing wake is left alone: it knows the jitter, which the rows do not.
-    if (next !== null && wake.armedFor === null) await wake.noLaterThan(next);
+    if (next !== null) await wake.noLaterThan(next);
     setTimeout(() => this.#reconcileFirst(), 0);
   }
 
@@ -243,7 +242,7 @@ export class SchedulerEngine {
     const { wake } = this.loop;
     const next = this.loop.nextWake(this.#nextWake());
     if (next !== null) wake.request(next);
-    else if (wake.armedFor !== null) wake.release();
+    else wake.release();
   }
 
   /** Sets the wake, and resolves when the wake is stored. */

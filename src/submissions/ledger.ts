@@ -2,8 +2,9 @@
 
 import type { Clock } from "../core/clock.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
+import { emit } from "../engine/events.ts";
 import type { Wake } from "../engine/wake.ts";
-import { emit, type WorkLoop } from "../engine/work-loop.ts";
+import type { WorkLoop } from "../engine/work-loop.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Gate } from "./gate.ts";
 import type { TurnHost } from "./host.ts";

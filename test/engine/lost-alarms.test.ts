@@ -27,9 +27,8 @@ type Given = {
   readonly isDone: () => boolean | Promise<boolean>;
 };
 
-const MODULES: Record<string, { capability: string; given: () => Promise<Given> }> = {
+const MODULES: Record<string, { given: () => Promise<Given> }> = {
   "a submission": {
-    capability: "perdure.submissions",
     given: async () => {
       const stub = givenLedger();
       const notBefore = new Date(Date.now() + HOUR_MS);
@@ -44,7 +43,6 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     },
   },
   "a delivery": {
-    capability: "perdure.outbox",
     given: async () => {
       const { box, came } = givenListening({
         clock: { ...systemClock, random: () => 0.99 },
@@ -63,7 +61,6 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     },
   },
   "a wait": {
-    capability: "perdure.waits",
     given: async () => {
       let isDone = false;
       const stub = givenWaits();
@@ -84,7 +81,6 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     },
   },
   "a schedule": {
-    capability: "perdure.scheduler",
     given: async () => {
       const { came, note } = recorder();
       const stage = new TestScheduler({
@@ -120,7 +116,7 @@ function start(find: () => DurableObjectStub): Promise<void> {
   return runInDurableObject(find(), ({ lifecycle }: Host) => lifecycle.start().then(() => {}));
 }
 
-describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capability, given }) => {
+describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { given }) => {
   it(`L1: ${what} is done in time when the alarm was lost and the object starts again`, async () => {
     silence();
     using clock = virtualClock({ at: NIGHT, patience: HANG_MS });
@@ -138,7 +134,7 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
     const { find, isDone } = await given();
     await lose(find);
     await clock.advance("61 minutes");
-    expect(await runInDurableObject(find(), (_, ctx) => isOverdue(capability, ctx))).toBe(true);
+    expect(await runInDurableObject(find(), (_, ctx) => isOverdue(ctx))).toBe(true);
     expect(await isDone()).toBe(false);
     await start(find);
     await clock.advance("1 minute", find());
@@ -165,8 +161,8 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
   });
 });
 
-function isOverdue(capability: string, ctx: DurableObjectState): boolean {
-  const time = jobOf(capability, ctx);
+function isOverdue(ctx: DurableObjectState): boolean {
+  const time = jobOf(ctx);
   return time !== null && time < Date.now();
 }
 

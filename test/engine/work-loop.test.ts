@@ -16,6 +16,7 @@ function givenLoop(drive: (loop: WorkLoop) => number | null = () => null, watch?
       push: async (job: LifecycleJob) => void jobs.push(job.time),
     },
     routes: { source: undefined },
+    storage: {},
     trackAlarmWork: (work: Promise<unknown>) => tracked.push(work) > 0,
   } as unknown as LifecycleServices;
   const clock = { now: () => time.now, random: () => 0 };
@@ -136,7 +137,7 @@ describe("work loop", () => {
     const log = givenLog();
     const failure = new Error("disk full");
     let calls = 0;
-    const { loop, time, jobs, fire } = givenLoop(() => {
+    const { loop, time, fire } = givenLoop(() => {
       if (!loop.isPaused("one")) {
         loop.tryOrPause("one", "it could not be stored", () => {
           calls++;
@@ -148,7 +149,6 @@ describe("work loop", () => {
     const retryAt = time.now + HEARTBEAT_MS;
     expect(await fire()).toEqual({ rescheduleAt: retryAt });
     expect(log.mock.calls).toEqual([["[perdure] it could not be stored:", failure]]);
-    expect(jobs).toContain(retryAt);
     expect([loop.paused, loop.isPaused("one"), loop.isPaused("two")]).toEqual([
       ["one"],
       true,

@@ -452,7 +452,6 @@ playMatrix(
         "put() of other modules: the scenarios of the ledger and of the waits play it",
       "Outbox.flush":
         "starts to deliver what is stored: the scenarios of the ledger and of the waits play it",
-      "Outbox.isBusy": READS,
       "Outbox.inspect": READS,
       "Outbox.countRedrivable": READS,
       "Outbox.factSource": READS,

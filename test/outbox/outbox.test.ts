@@ -18,8 +18,6 @@ import {
 } from "../support/ledger.ts";
 import { chance, couriers, delivered, refusals } from "../support/objects/ledger-object.ts";
 
-const OUTBOX = "perdure.outbox";
-
 describe("At-least-once delivery with one id", () => {
   it("O2: an event is delivered after failures, with one id", async () => {
     const stub = givenLedger();
@@ -186,7 +184,7 @@ describe("The wake of an empty outbox", () => {
   const held = (stub: Ledger) =>
     within(stub, async (_, ctx) => ({
       waiting: waitingIn(ctx).length,
-      job: jobOf(OUTBOX, ctx),
+      job: jobOf(ctx),
       alarm: await ctx.storage.getAlarm(),
     }));
   const NOTHING = { waiting: 0, job: null, alarm: null };

@@ -53,7 +53,7 @@ function drain(entries: number, crowd: Crowd, heldFor = 0): Promise<Drained> {
         await ctx.storage.sync();
       }
       await until(() => load.isDone);
-      await until(() => jobOf("perdure.outbox", ctx) === null);
+      await until(() => jobOf(ctx) === null);
     });
     expect(waitingIn(ctx)).toEqual([]);
     expect(await ctx.storage.getAlarm()).toBeNull();

@@ -87,8 +87,6 @@ describe("the idempotencyKey of a run", () => {
     await stage.crash();
     await stage.declare({ t: task(() => {}), u: task(() => {}) });
     expect(await owners()).toHaveLength(1);
-    expect(await stage.inside((_, ctx) => jobOf("perdure.scheduler", ctx))).toBe(
-      MONDAY + 10 * MINUTE,
-    );
+    expect(await stage.inside((_, ctx) => jobOf(ctx))).toBe(MONDAY + 10 * MINUTE);
   });
 });

@@ -132,7 +132,7 @@ describe("each occurrence fires once", () => {
     // Nothing is left to wake for.
     const alarm = () => stage.inside((_, ctx) => ctx.storage.getAlarm());
     await until(async () => (await alarm()) === null);
-    expect(await stage.inside((_, ctx) => jobOf("perdure.scheduler", ctx))).toBeNull();
+    expect(await stage.inside((_, ctx) => jobOf(ctx))).toBeNull();
   });
 
   it("S1: a scheduler without tasks holds no alarm", async () => {

@@ -94,7 +94,7 @@ describe("bugs that such sequences have found", () => {
     await wakeNow(stub);
     await stub.cancel("s");
     await expectState(stub, "next", "running");
-    const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
+    const wake = await within(stub, (_, ctx) => jobOf(ctx));
     expect((wake ?? Number.POSITIVE_INFINITY) - Date.now()).toBeLessThan(31_000);
     await stub.cancel("next");
   });

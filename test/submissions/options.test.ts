@@ -47,9 +47,7 @@ describe("notBefore", () => {
     const notBefore = new Date(Date.now() + HOUR_MS);
     await submit(stub, "later", { submissionId: "later", notBefore });
     await wakeNow(stub);
-    await within(stub, (_, ctx) =>
-      expect(jobOf("perdure.submissions", ctx)).toBeGreaterThan(Date.now() + HOUR_MS / 2),
-    );
+    await within(stub, (_, ctx) => expect(jobOf(ctx)).toBeGreaterThan(Date.now() + HOUR_MS / 2));
     const next = await crashOne(stub);
     await wakeNow(next);
     await expectState(next, "later", "pending", { attempts: 0 });
@@ -538,7 +536,7 @@ describe("retry of a failed submission", () => {
       await submissions.cancel("s");
       const again = await submissions.retry("s");
       expect(again).toMatchObject({ accepted: true, status: "pending" });
-      expect(jobOf("perdure.submissions", ctx)).toBeLessThan(Date.now() + 60_000);
+      expect(jobOf(ctx)).toBeLessThan(Date.now() + 60_000);
       expect(again?.dueAt).toBeUndefined();
       await submissions.cancel(again?.submissionId ?? "");
     }));

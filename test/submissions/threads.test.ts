@@ -124,7 +124,7 @@ describe("L4: threads", () => {
     await submit(stub, { fail: "x", status: 503 }, { submissionId: "off", thread: "side" });
     const off = await expectState(stub, "off", "pending", { attempts: 1 });
     await wakeNow(stub);
-    const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
+    const wake = await within(stub, (_, ctx) => jobOf(ctx));
     expect(wake).toBeLessThanOrEqual(off.dueAt ?? 0);
   });
 
@@ -196,7 +196,7 @@ describe("L4: isolated turns", () => {
     const { dueAt = 0 } = await expectState(stub, "off", "pending", { attempts: 1 });
     await submit(stub, "x", { ...isolated, submissionId: "next" });
     await expectState(stub, "next", "completed");
-    const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
+    const wake = await within(stub, (_, ctx) => jobOf(ctx));
     expect(wake).toBeLessThanOrEqual(dueAt);
     time.aheadMs = 30_000;
     await wakeNow(stub);

@@ -120,9 +120,9 @@ describe("an outbox that cannot start its deliveries", () => {
     await within(stub, async ({ submissions, outbox, turns }) => {
       const flush = outbox.flush.bind(outbox);
       let refusals = 2;
-      outbox.flush = (nextWake) => {
+      outbox.flush = () => {
         if (refusals-- > 0) throw new Error("storage is busy");
-        flush(nextWake);
+        flush();
       };
       await submissions.submit([message("x")], { submissionId: "s", notify: [to] });
       expect((await submissions.wait("s", { timeoutMs: HANG_MS }))?.status).toBe("completed");

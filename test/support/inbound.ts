@@ -19,7 +19,7 @@ export function givenInbound(script: InboundScript = {}): InboundStub {
   return env.InboundObject.getByName(name);
 }
 
-export const { inside, crash } = accessTo(() => env.InboundObject, "perdure.inbound");
+export const { inside, crash } = accessTo(() => env.InboundObject);
 
 /** A SHA-256 that stands for a body. */
 export function hashOf(text: string): string {

@@ -92,17 +92,14 @@ export function givenWait() {
   };
 }
 
-/** When the job of a module is due, or null when it has none. */
-export function jobOf(capability: string, { storage }: DurableObjectState): number | null {
+/** When the job of the object is due, or null when it has none. Those of its sub-agents are left out. */
+export function jobOf({ storage }: DurableObjectState): number | null {
   const { sql } = storage;
   // The queue makes its table with the first job.
   const table = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_jobs'").toArray();
   if (table.length === 0) return null;
-  const jobs = sql.exec<{ time: number }>(
-    "SELECT time FROM cf_agents_jobs WHERE capability = ?",
-    capability,
-  );
-  return jobs.toArray()[0]?.time ?? null;
+  const query = "SELECT time FROM cf_agents_jobs WHERE id LIKE '%:wake' ORDER BY time";
+  return sql.exec<{ time: number }>(query).toArray()[0]?.time ?? null;
 }
 
 /**

@@ -19,15 +19,11 @@ export function givenOutbox(script: OutboxScript): Box {
   return env.OutboxObject.getByName(name);
 }
 
-export const {
-  inside,
-  crash: crashBox,
-  wake: wakeBox,
-} = accessTo(() => env.OutboxObject, "perdure.outbox");
+export const { inside, crash: crashBox, wake: wakeBox } = accessTo(() => env.OutboxObject);
 
 /** Its job and its alarm. */
 export async function wakesOf(ctx: DurableObjectState) {
-  return { job: jobOf("perdure.outbox", ctx), alarm: await ctx.storage.getAlarm() };
+  return { job: jobOf(ctx), alarm: await ctx.storage.getAlarm() };
 }
 
 /** Parts without a row, and rows without their parts. */

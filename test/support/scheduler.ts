@@ -57,7 +57,7 @@ export function fakeTurns(
   return { ...verbs, accept, checkOwner: () => {} } as unknown as Turns;
 }
 
-const access = accessTo(() => env.SchedulerObject, "perdure.scheduler");
+const access = accessTo(() => env.SchedulerObject);
 
 export class TestScheduler {
   readonly script: SchedulerScript;
@@ -131,7 +131,7 @@ export class TestScheduler {
 
   /** When the job of its wake is due, in milliseconds from now; null when it holds none. */
   async wakesIn(): Promise<number | null> {
-    const time = await this.inside((_, ctx) => jobOf("perdure.scheduler", ctx));
+    const time = await this.inside((_, ctx) => jobOf(ctx));
     return time === null ? null : time - this.now;
   }
 

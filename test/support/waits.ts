@@ -15,11 +15,7 @@ export function givenWaits(script: WaitsScript = {}): Capability {
   return env.WaitsObject.getByName(name);
 }
 
-export const { inside, crash, wake } = accessTo(
-  () => env.WaitsObject,
-  "perdure.waits",
-  "perdure.outbox",
-);
+export const { inside, crash, wake } = accessTo(() => env.WaitsObject);
 
 /** The object starts again after a crash, without a call of the app. */
 export function start(stub: Capability): Promise<void> {

@@ -1,7 +1,6 @@
 /** What a module contributes for operators where the agent runs: its facts, its rules, and the effects of its actions. */
 
 import type * as z from "zod";
-import type { AlarmState } from "../wake.ts";
 import type { BulkPage, Rows } from "./bulk-page.ts";
 import type { Question } from "./catalog.ts";
 import type { Effect } from "./effect.ts";
@@ -110,10 +109,6 @@ type Definition<Agent, Facts, Found> = {
   readonly facts: (agent: Agent, now: number) => Promise<Facts | undefined>;
   readonly rules: readonly Rule<Facts, Found>[];
   readonly summary?: (facts: Facts) => Summary;
-  /** What has its wakes. */
-  readonly waking?: (
-    agent: Agent,
-  ) => { inspectWake(): Promise<AlarmState | undefined> } | undefined;
   /** By the name of the action. */
   readonly verbs?: Readonly<Record<string, ItemVerb<Agent, never>>>;
   /** By the name of the list. */

@@ -8,8 +8,8 @@ import type { Clock } from "../../core/clock.ts";
 import { type Failure, failureOf } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import { type OnProblem, reportProblem } from "../../core/problems.ts";
+import { emit } from "../../engine/events.ts";
 import { isReset } from "../../engine/resets.ts";
-import { emit } from "../../engine/work-loop.ts";
 import {
   type Method,
   methodOf,

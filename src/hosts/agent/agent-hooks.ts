@@ -46,7 +46,7 @@ export function durableBase<Base extends object>(
     static readonly features: readonly Feature[] = [];
 
     override get dynamicAgents(): SubAgents {
-      return deletedWithWakes(super.dynamicAgents, this.selfPath, wakingOf(this));
+      return deletedWithWakes(super.dynamicAgents, this.selfPath, outboxOf(this));
     }
 
     override async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
@@ -56,7 +56,7 @@ export function durableBase<Base extends object>(
 
     override async destroy(): Promise<void> {
       // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
-      if (this.parentPath.length > 0) await changeWakes(wakingOf(this), this.selfPath, "expedite");
+      if (this.parentPath.length > 0) await changeWakes(outboxOf(this), this.selfPath, "expedite");
       await super.destroy();
     }
   }
@@ -72,8 +72,9 @@ export function durableBase<Base extends object>(
   return DurableBase as unknown as Base & WithFeatures;
 }
 
-function wakingOf(agent: object) {
-  return (agent as AgentVerbs)[CAPABILITIES].waking;
+/** Any capability of Perdure changes the wakes of all. */
+function outboxOf(agent: object) {
+  return (agent as AgentVerbs)[CAPABILITIES].outbox;
 }
 
 /** The hooks of every agent. */

@@ -10,14 +10,14 @@ export type SubAgents = Agent["dynamicAgents"];
 export function deletedWithWakes(
   subAgents: SubAgents,
   path: AgentPath,
-  capabilities: readonly Capability[],
+  capability: Capability,
 ): SubAgents {
   const deleted: SubAgents["delete"] = async (cls, name) => {
     const deletedPath = [...path, { className: cls.name, name }];
     // After a crash between the two, the wakes come soon, find no agent and lapse.
-    await changeWakes(capabilities, deletedPath, "expedite");
+    await changeWakes(capability, deletedPath, "expedite");
     await subAgents.delete(cls, name);
-    await changeWakes(capabilities, deletedPath, "remove");
+    await changeWakes(capability, deletedPath, "remove");
   };
   return new Proxy(subAgents, {
     get(target, name) {
@@ -30,15 +30,16 @@ export function deletedWithWakes(
 
 /** A failure is logged; the sub-agent is deleted even so. */
 export async function changeWakes(
-  capabilities: readonly Capability[],
+  capability: Capability,
   path: AgentPath,
   verb: WakesVerb,
 ): Promise<void> {
-  const changes = capabilities.map((capability) => capability.changeWakesOf(path, verb));
-  const failed = (await Promise.allSettled(changes)).find(({ status }) => status === "rejected");
-  if (failed?.status !== "rejected") return;
-  console.error(
-    `[perdure] The wakes of the sub-agent ${JSON.stringify(path.at(-1)?.name)} could not be removed:`,
-    failed.reason,
-  );
+  try {
+    await capability.changeWakesOf(path, verb);
+  } catch (error) {
+    console.error(
+      `[perdure] The wakes of the sub-agent ${JSON.stringify(path.at(-1)?.name)} could not be removed:`,
+      error,
+    );
+  }
 }

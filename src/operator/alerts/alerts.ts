@@ -6,7 +6,8 @@
  */
 
 import { type Clock, systemClock, withTimeout } from "../../core/clock.ts";
-import { Capability, listeners, type ModuleEvent } from "../../engine/work-loop.ts";
+import { listeners, type ModuleEvent } from "../../engine/events.ts";
+import { Capability } from "../../engine/work-loop.ts";
 import type { Destination } from "../../outbox/destinations/index.ts";
 import { ALERT_PREFIX } from "../../outbox/event.ts";
 import type { OperatedAgent } from "../operated.ts";
@@ -33,16 +34,13 @@ export class Alerts extends Capability {
   /**
    * A destination that the outbox refuses stops no agent: it is logged and reported, and once its secret is set, alerts that
    * wait are sent.
-   *
-   * @param declared undefined: it sends none, and keeps the wakes of sub-agents that do
    */
   constructor(
     private readonly agent: OperatedAgent,
-    declared: AlertSettings | undefined,
+    declared: AlertSettings,
     clock: Clock = systemClock,
   ) {
     super("perdure.alerts", clock);
-    if (!declared) return;
     const { to } = declared;
     const { outbox } = agent.capabilities;
     const form = outbox.problemOf(to, "alerts.to", true) ?? problemOfKind(to);
@@ -74,8 +72,11 @@ export class Alerts extends Capability {
       FAILED.test(type) ||
       (type === "outbox:attempt" && attempt !== 1) ||
       (type === "outbox:endpoint" && state !== "healthy");
-    if (isFailure || this.#hasOpen) this.#checkBy(now + after);
-    if (type !== "wake") return;
+    // A check is a wake itself.
+    if (type !== "wake") {
+      if (isFailure || this.#hasOpen) this.#checkBy(now + after);
+      return;
+    }
     const since = isBusy ? (this.#busySince ?? now) : undefined;
     const isLong = since !== undefined && now >= since + after;
     if (isLong) this.#checkBy(now);

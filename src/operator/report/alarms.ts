@@ -8,8 +8,8 @@ import type { Finding } from "../protocol.ts";
 const TOLERANCE_MS = 60_000;
 
 type AlarmFacts = {
-  /** Of each module. Empty for a sub-agent: its root agent has the alarm. */
-  readonly wakes: readonly AlarmState[];
+  /** Undefined for a sub-agent: its root agent has the alarm. */
+  readonly wake: AlarmState | undefined;
   /** When the oldest work that needs a wake was accepted; undefined: there is none. */
   readonly workSince: number | undefined;
   /** Whether no module has anything to do, now or later. */
@@ -18,16 +18,12 @@ type AlarmFacts = {
 
 type Rule = (facts: AlarmFacts, now: number) => Finding[];
 
-const workWithoutAlarm: Rule = ({ wakes, workSince }, now) => {
-  const [first] = wakes;
-  if (!first) return [];
-  const { alarmAt } = first;
-  const jobs = wakes.flatMap(({ jobAt }) => jobAt ?? []);
-  const jobAt = jobs.length === 0 ? undefined : Math.min(...jobs);
-  const isForgotten =
-    jobAt === undefined && workSince !== undefined && now - workSince >= TOLERANCE_MS;
+const workWithoutAlarm: Rule = ({ wake, workSince }, now) => {
+  if (!wake) return [];
+  const { alarmAt, jobAt } = wake;
+  const isForgotten = jobAt === null && workSince !== undefined && now - workSince >= TOLERANCE_MS;
   const isLost =
-    jobAt !== undefined &&
+    jobAt !== null &&
     (alarmAt === null ||
       now - alarmAt >= TOLERANCE_MS ||
       alarmAt - Math.max(jobAt, now) >= TOLERANCE_MS);
@@ -41,7 +37,7 @@ const workWithoutAlarm: Rule = ({ wakes, workSince }, now) => {
       code: "work-without-alarm",
       severity: "error",
       title: `${what}: the agent may not start by itself.`,
-      evidence: { count: Math.max(1, jobs.length), since, ids: [] },
+      evidence: { count: 1, since, ids: [] },
       cause: "The platform drops an alarm after six failures in a row, failed starts included.",
       fix: {
         text: "Deploy the Worker again and call the agent: each start of it sets a lost alarm again.",
@@ -52,17 +48,16 @@ const workWithoutAlarm: Rule = ({ wakes, workSince }, now) => {
 };
 
 /** It costs a start of the agent, which finds nothing, and clears it. */
-const alarmWithoutWork: Rule = ({ wakes, isIdle }, now) => {
-  const jobs = wakes.flatMap(({ ownJobAt }) => ownJobAt ?? []);
-  const first = Math.min(...jobs);
+const alarmWithoutWork: Rule = ({ wake, isIdle }, now) => {
+  const first = wake?.ownJobAt;
   // Within that time, what has just ended clears its own.
-  if (!isIdle || jobs.length === 0 || first < now + TOLERANCE_MS) return [];
+  if (!isIdle || first === undefined || first === null || first < now + TOLERANCE_MS) return [];
   return [
     {
       code: "alarm-without-work",
       severity: "info",
       title: `The alarm is set for ${at(first, now)}, and nothing is left to do then.`,
-      evidence: { count: jobs.length, ids: [] },
+      evidence: { count: 1, ids: [] },
       cause: "What it was set for has ended, was paused or was removed since.",
       fix: { text: "Nothing: the agent starts once more, and clears it." },
       link: { view: "overview" },

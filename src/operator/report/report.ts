@@ -81,13 +81,12 @@ function alarmsOf({ summaries, broken }: Reading): Pick<Part, "name" | "answers"
     name: "alarms",
     answers: ["onTime"],
     async read(operated, now) {
-      const modules = PARTS.flatMap(({ waking }) => waking?.(operated) ?? []);
-      const wakes = await Promise.all(modules.map((module) => module.inspectWake()));
+      const wake = await operated.capabilities.outbox.inspectWake();
       const since = Math.min(
         ...summaries.map(({ workSince = Number.POSITIVE_INFINITY }) => workSince),
       );
       const facts = {
-        wakes: wakes.filter((wake) => wake !== undefined),
+        wake,
         // A part that could not be read may have work.
         isIdle: broken.length === 0 && !summaries.some(({ isBusy }) => isBusy),
         workSince: Number.isFinite(since) ? since : undefined,

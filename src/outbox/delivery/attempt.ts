@@ -295,7 +295,8 @@ export class AttemptRunner {
     now = this.context.clock.now(),
   ): void {
     const shown = isUncertain ? `${message}. ${MAY_HAVE_ARRIVED}` : message;
-    this.context.deadLetters.bury(id, attempts, { message: shown, cause }, isUncertain, now);
+    const { deadLetters, entries } = this.context;
+    entries.left(deadLetters.bury(id, attempts, { message: shown, cause }, isUncertain, now));
     this.notifier.added();
   }
 

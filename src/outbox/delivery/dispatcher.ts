@@ -45,8 +45,7 @@ export class Dispatcher {
     this.#attempts = new AttemptRunner(context, this.#queue, this.#slots, this.#notifier);
   }
 
-  /** Whether a delivery is in flight. */
-  get isBusy(): boolean {
+  get #isBusy(): boolean {
     return this.#inFlight.size > 0;
   }
 
@@ -79,7 +78,7 @@ export class Dispatcher {
     this.#isFlushScheduled = true;
     queueMicrotask(() => {
       this.#isFlushScheduled = false;
-      if (this.context.hasStarted) this.flush(null);
+      if (this.context.hasStarted) this.flush();
       else this.#startAndFlush();
     });
   }
@@ -90,27 +89,21 @@ export class Dispatcher {
     if (entries.isEmpty()) return;
     wake.request(clock.now() + HEARTBEAT_MS);
     loop.lifecycle.ready().then(
-      () => this.flush(null),
+      () => this.flush(),
       (error) => {
         console.error("[perdure] deliveries could not be started, will retry:", error);
       },
     );
   }
 
-  /**
-   * Starts to deliver what has committed.
-   *
-   * @param nextWake when the object is woken anyway, or null
-   */
-  flush(nextWake: number | null): void {
+  /** Starts to deliver what has committed. */
+  flush(): void {
     const { wake, clock, endpoints, entries } = this.context;
     const now = clock.now();
     // An overdue wake has work that need not wait for it.
     if (wake.armedFor !== null && wake.armedFor <= now) this.#queue.clear();
     this.#startReady();
-    const heartbeat = now + HEARTBEAT_MS;
-    const isCovered = nextWake !== null && nextWake <= heartbeat;
-    if (this.isBusy && !isCovered) wake.request(heartbeat);
+    if (this.#isBusy) wake.request(now + HEARTBEAT_MS);
     const released = endpoints.nextRelease(now);
     if (released !== null && !entries.isEmpty()) wake.request(released);
   }
@@ -119,7 +112,7 @@ export class Dispatcher {
   flushAgain(): void {
     this.context.entries.countAgain();
     this.#queue.clear();
-    this.flush(null);
+    this.flush();
   }
 
   /** An endpoint was enabled by hand: it counts as one that has not responded yet. */
@@ -144,7 +137,7 @@ export class Dispatcher {
   #releaseWake(): void {
     const { wake, entries, deadLetters } = this.context;
     // A delivery in flight still has its row.
-    if (wake.armedFor === null || this.#notifier.isRunning || this.isBusy) return;
+    if (this.#notifier.isRunning || this.#isBusy) return;
     if (entries.isEmpty() && !deadLetters.nextToNotify()) wake.release();
   }
 
@@ -162,7 +155,7 @@ export class Dispatcher {
     const isNext = ({ key, isSuspect }: ReadyEntry) => isSuspect && !this.#inFlight.has(key);
     const isWaiting = this.#isolation !== undefined || this.#queue.some(isNext);
     if (!isWaiting) return undefined;
-    const mayStart = !this.isBusy || this.#isolation?.isOver;
+    const mayStart = !this.#isBusy || this.#isolation?.isOver;
     const suspect = mayStart ? this.#queue.next(isNext, () => true) : undefined;
     if (suspect) return suspect;
     if (this.#queue.some(isNext)) {
@@ -216,7 +209,7 @@ export class Dispatcher {
 
   #start(entry: ReadyEntry): void {
     const { id, key, isSuspect } = entry;
-    const isAlone = isSuspect && !this.isBusy;
+    const isAlone = isSuspect && !this.#isBusy;
     const { promise: preempted, reject: preempt } = Promise.withResolvers<never>();
     preempted.catch(() => {});
     const slot = this.#slots.take(key, preempt);

@@ -18,7 +18,6 @@ export const PARTS = {
       workSince: earliestOf(groups.filter(({ state }) => state === "waiting")),
       isBusy: waiting > 0,
     }),
-    waking: ({ capabilities }) => capabilities.outbox,
     verbs: VERBS,
     bulks: { "dead-letters": DEAD_LETTERS },
   }),

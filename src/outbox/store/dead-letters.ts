@@ -42,6 +42,8 @@ export class DeadLetterStore {
   readonly #sql: SqlStorage;
   /** How many there are; undefined: not counted yet. */
   #count: number | undefined;
+  /** Whether there may be one that the app was not notified of. */
+  #mayHaveNews = true;
 
   constructor(
     private readonly storage: DurableObjectStorage,
@@ -55,6 +57,7 @@ export class DeadLetterStore {
    *
    * @param attempts how many were started
    * @param isUncertain whether it may have been delivered
+   * @returns how many entries have moved
    */
   bury(
     id: string,
@@ -62,8 +65,9 @@ export class DeadLetterStore {
     error: Pick<Failure, "message" | "cause">,
     isUncertain: boolean,
     now: number,
-  ): void {
-    this.storage.transactionSync(() => {
+  ): number {
+    this.#mayHaveNews = true;
+    return this.storage.transactionSync(() => {
       this.#sql.exec(
         `INSERT OR REPLACE INTO perdure_dead_letters
            (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_uncertain, last_error, trace_parent, destination, payload)
@@ -76,7 +80,9 @@ export class DeadLetterStore {
         id,
       );
       const moved = this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ? RETURNING id", id);
-      this.#changed(moved.toArray().length);
+      const { length } = moved.toArray();
+      this.#changed(length);
+      return length;
     });
   }
 
@@ -167,8 +173,10 @@ export class DeadLetterStore {
 
   /** One that the app was not notified of. */
   nextToNotify(): DeadLetter | undefined {
+    if (!this.#mayHaveNews) return undefined;
     const query = `${SELECT} WHERE is_notified = 0 ORDER BY id LIMIT 1`;
     const [row] = this.#sql.exec<Row>(query).toArray();
+    this.#mayHaveNews = row !== undefined;
     return row && toLetter(row);
   }
 

@@ -75,7 +75,10 @@ const IS_INSTALLED = `${KIND} IN (SELECT value FROM json_each(?))`;
 export class EntryStore {
   readonly #sql: SqlStorage;
   #lastSeq: number | undefined;
-  /** An upper bound of the waiting entries; undefined: to be counted. Counted again where it reaches the limit. */
+  /**
+   * An upper bound of the waiting entries; undefined: to be counted. Counted again where it reaches the limit. Rolled-back
+   * puts are counted, and no rolled-back end: 0 is exact.
+   */
   #maxWaiting: number | undefined;
 
   /** @param installed the kinds of destinations that can be delivered to */
@@ -107,11 +110,11 @@ export class EntryStore {
       JSON.stringify(destination),
       isInRow ? payload : null,
     );
-    if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (put.toArray().length === 0) {
       this.#refuseForAnother(id, key, destination);
       return false;
     }
+    if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (isInRow) return true;
     // A delivered entry with this id may have been kept: the two cannot share their parts.
     this.#sql.exec("DELETE FROM perdure_delivered WHERE id = ?", id);
@@ -257,6 +260,7 @@ export class EntryStore {
 
   /** Whether there is no entry that can be delivered. */
   isEmpty(): boolean {
+    if (this.#maxWaiting === 0) return true;
     const query = `SELECT 1 FROM perdure_outbox WHERE ${IS_INSTALLED} LIMIT 1`;
     return this.#sql.exec(query, this.#installed).toArray().length === 0;
   }
@@ -373,25 +377,31 @@ export class EntryStore {
     { isKept, isWhole }: { isKept: boolean; isWhole: boolean },
     now: number,
   ): void {
-    if (!isKept && !isInParts) {
-      this.#delete(id);
-      return;
+    if (!isKept && !isInParts) this.left(this.#delete(id));
+    else {
+      const deleted = this.storage.transactionSync(() => {
+        // Its own parts, or those of a kept entry with the same id, which this one replaces.
+        if (!(isKept && isInParts)) deleteParts(this.#sql, id);
+        if (isKept) this.#keep(id, isWhole, null, now);
+        return this.#delete(id);
+      });
+      this.left(deleted);
     }
-    this.storage.transactionSync(() => {
-      // Its own parts, or those of a kept entry with the same id, which this one replaces.
-      if (!(isKept && isInParts)) deleteParts(this.#sql, id);
-      if (isKept) this.#keep(id, isWhole, null, now);
-      this.#delete(id);
-    });
   }
 
   /** waiting → discarded: its receiver does not need it. It is listed for a while, without its event. */
   discard({ id, isInParts }: OutboxEntry, reason: string, now: number): void {
-    this.storage.transactionSync(() => {
+    const deleted = this.storage.transactionSync(() => {
       if (isInParts) deleteParts(this.#sql, id);
       this.#keep(id, true, reason, now);
-      this.#delete(id);
+      return this.#delete(id);
     });
+    this.left(deleted);
+  }
+
+  /** So many entries wait no more, and that has committed. */
+  left(count: number): void {
+    if (this.#maxWaiting !== undefined) this.#maxWaiting -= count;
   }
 
   /** @param discardReason null for an entry that was delivered, which keeps its event */
@@ -408,8 +418,9 @@ export class EntryStore {
     );
   }
 
-  #delete(id: string): void {
-    this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ?", id);
+  #delete(id: string): number {
+    return this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ? RETURNING 1", id).toArray()
+      .length;
   }
 
   /** Deletes some of the delivered entries that are too old or too many; one that went as a reference only by its age. */

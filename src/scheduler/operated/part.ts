@@ -31,7 +31,6 @@ export const PARTS = {
         isBusy,
       };
     },
-    waking: schedulerOf,
     verbs: VERBS,
   }),
 };

@@ -29,7 +29,6 @@ export const PARTS = {
         ends: { hourly, countedFrom },
       };
     },
-    waking: ({ capabilities }) => capabilities.submissions,
     verbs: VERBS,
     bulks: { submissions: SUBMISSIONS },
   }),

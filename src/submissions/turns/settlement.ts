@@ -171,7 +171,7 @@ export class Settlement {
   flush(): void {
     const { outbox, clock, wake } = this.ledger;
     try {
-      outbox.flush(wake.armedFor);
+      outbox.flush();
       this.#hasUnsent = false;
     } catch (error) {
       console.error("[perdure] deliveries could not be started, will retry:", error);

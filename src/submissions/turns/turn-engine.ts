@@ -375,16 +375,9 @@ export class TurnEngine {
 
   /** The earliest time at which there is something to do, or null when nothing is open. */
   #nextWake(): number | null {
-    const { outbox, clock } = this.ledger;
-    const now = clock.now();
     // Retention must not wait for long-running submissions.
-    if (this.settlement.prune()) return now;
-    return earliest([
-      this.#recovery.nextCheck,
-      this.#runner.nextDue,
-      this.#runner.nextAdmission,
-      outbox.isBusy ? now + HEARTBEAT_MS : null,
-    ]);
+    if (this.settlement.prune()) return this.ledger.clock.now();
+    return earliest([this.#recovery.nextCheck, this.#runner.nextDue, this.#runner.nextAdmission]);
   }
 }
 

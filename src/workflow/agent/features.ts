@@ -1,10 +1,8 @@
 /** What an app installs beside the kernel: `static readonly features = [operations()]`. */
 
 import { LifecycleCapability } from "agents/lifecycle";
-import type { Clock } from "../../core/clock.ts";
 import { invalidOption } from "../../core/options/options.ts";
 import { storedVersion } from "../../engine/migrations.ts";
-import { Capability } from "../../engine/work-loop.ts";
 
 /** The features by name, in the order of their installation. */
 const FEATURES = {
@@ -29,13 +27,12 @@ const FEATURES = {
   },
   limits: { entry: "perdure/limits" },
   deployments: { entry: "perdure/deploy" },
-  operations: { entry: "perdure/operator", wakes: "perdure.alerts" },
+  operations: { entry: "perdure/operator" },
   traces: { entry: "perdure/operator" },
   followers: { entry: "perdure/streams" },
   schedules: {
     entry: "perdure/scheduler",
     module: "scheduler",
-    wakes: "perdure.scheduler",
     openWork: {
       perdure_tasks: "next_at IS NOT NULL AND paused_at IS NULL",
       perdure_runs: "ended_at IS NULL",
@@ -49,8 +46,6 @@ type Known = {
   readonly entry: string;
   /** The value to install, where the function takes more than nothing. */
   readonly value?: string;
-  /** Its capability that has wakes. */
-  readonly wakes?: string;
   /** The steps of workflows that need it, by their kinds of waits. */
   readonly steps?: Readonly<Record<string, string>>;
   /** What needs it, by the calls of `callKernel()` that it adds. */
@@ -73,21 +68,6 @@ type Installable<Kernel> = {
   readonly install: (kernel: Kernel) => unknown;
 };
 
-type Installing = {
-  readonly use: (capability: LifecycleCapability) => void;
-  readonly clock: Clock;
-};
-
-/** Keeps the wakes of sub-agents that have a feature, in a root agent that has not. Those of a deleted one fire once, and lapse. */
-class WakesOfOthers extends Capability {
-  override async onStart(): Promise<void> {}
-  // Each deletion of a sub-agent would read the job queue, for a feature that few roots leave to their sub-agents.
-  override async changeWakesOf(): Promise<void> {}
-  protected override async drive(): Promise<null> {
-    return null;
-  }
-}
-
 export class Features extends LifecycleCapability {
   readonly #installed = new Map<FeatureName, unknown>();
 
@@ -103,10 +83,7 @@ export class Features extends LifecycleCapability {
   }
 
   /** @throws InvalidOptionError for what is not a list of different features */
-  install<Kernel extends Installing>(
-    features: readonly Installable<Kernel>[],
-    kernel: Kernel,
-  ): void {
+  install<Kernel>(features: readonly Installable<Kernel>[], kernel: Kernel): void {
     const expected = "a list of different features, such as [operations()]";
     if (!Array.isArray(features)) throw invalidOption("features", features, expected);
     const placeOf = (feature: FeatureName | undefined) =>
@@ -120,8 +97,6 @@ export class Features extends LifecycleCapability {
         throw invalidOption("features", features, expected);
       this.#installed.set(one.feature, one.install(kernel));
     }
-    for (const [feature, { wakes }] of ALL)
-      if (wakes && !this.has(feature)) kernel.use(new WakesOfOthers(wakes, kernel.clock));
   }
 
   /** Logs stored work of features that the class does not install. No statement for those that have stored nothing. */

@@ -5,7 +5,6 @@ import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { checkNames, objectOf } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
-import { Capability } from "../../engine/work-loop.ts";
 import type { OutboxSettings } from "../../outbox/options.ts";
 import { Outbox } from "../../outbox/outbox.ts";
 import type { DeadLetter } from "../../outbox/types.ts";
@@ -86,8 +85,6 @@ export type Kernel<Turns extends HostTurns = HostTurns> = Pick<
   /** A feature adds those that are to hear of turns and approvals. */
   readonly watchers: Watchers;
   readonly features: Features;
-  /** What has wakes. */
-  readonly waking: readonly Capability[];
   /** What other parts of Perdure call by `callKernel()` of the agent, by name. */
   readonly calls: Map<string, (...args: never[]) => unknown>;
   /** Installs what a feature needs of the Lifecycle. */
@@ -160,14 +157,10 @@ export function kernelOf<Turns extends HostTurns>(
     return links.link(...args);
   });
   const workflows = new Workflows(agent, host.own, outbox, waits, submissions);
-  const waking: Capability[] = [];
-  const use = (capability: LifecycleCapability) => {
-    lifecycle.use(capability);
-    if (capability instanceof Capability) waking.push(capability);
-  };
+  const use = (capability: LifecycleCapability) => void lifecycle.use(capability);
   for (const capability of [outbox, submissions, waits]) use(capability);
   const kernel = {
-    ...{ object, agent, verbs, isBuiltIn, env, onProblem, use, waking },
+    ...{ object, agent, verbs, isBuiltIn, env, onProblem, use },
     ...{ outbox, submissions, threads, waits, approvals, workflows, watchers, features },
     calls: new Map(Object.entries(stepCalls({ agent, waits, workflows, submissions }))),
     storage: ctx.storage,

@@ -8,7 +8,7 @@ import { because, type Failure } from "../../core/failures.ts";
 import { shorten } from "../../core/json.ts";
 import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { checkNames } from "../../core/options/options.ts";
-import { emit } from "../../engine/work-loop.ts";
+import { emit } from "../../engine/events.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import {
   hasEnded,

@@ -1,6 +1,7 @@
 /** Closes waits: the end and its event commit together, and what follows in memory comes after the transaction. */
 
-import { emit, HEARTBEAT_MS, type WorkLoop } from "../../engine/work-loop.ts";
+import { emit } from "../../engine/events.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../../engine/work-loop.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import type { Driver } from "./driver.ts";
 import { checkClosing } from "./errors.ts";
@@ -101,11 +102,10 @@ export class Settlement {
     const inside = all[0]?.parent;
     const parent = inside === undefined ? undefined : this.store().find(inside);
     if (parent?.status === "open") this.drive(parent);
-    const { wake } = this.loop;
     // The wake that waits for the day on which a closed wait would have expired comes soon instead, and finds the next one.
-    // Until then it covers the delivery of the end, so that the outbox needs none.
+    const { wake } = this.loop;
     if (wake.armedFor !== null) wake.request(now + HEARTBEAT_MS);
-    if (inside === undefined && !isForced) this.outbox.flush(wake.armedFor);
+    if (inside === undefined && !isForced) this.outbox.flush();
   }
 
   announce(wait: Wait): void {

@@ -117,9 +117,7 @@ export class Waits extends Capability implements WaitKind {
   }
 
   protected override async drive(): Promise<number | null> {
-    const next = this.#driver.drive();
-    // The outbox may rely on this wake instead of one of its own.
-    return earliest([next, this.#outbox.isBusy ? this.#now() + HEARTBEAT_MS : null]);
+    return this.#driver.drive();
   }
 
   /**

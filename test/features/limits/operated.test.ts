@@ -17,7 +17,7 @@ import { message, until } from "../../support/given.ts";
 import { limitedApps } from "../../support/objects/limited-object.ts";
 import { accessTo } from "../../support/objects/objects.ts";
 
-const { inside, crash, wake } = accessTo(() => env.LimitedObject, "perdure.submissions");
+const { inside, crash, wake } = accessTo(() => env.LimitedObject);
 
 type Agent = { readonly name: string };
 

@@ -22,7 +22,7 @@ import { type LimitedApp, limitedApps } from "../../support/objects/limited-obje
 import { accessTo } from "../../support/objects/objects.ts";
 import { HANG_MS } from "../../support/sizes.ts";
 
-const { inside, crash, wake } = accessTo(() => env.LimitedObject, "perdure.submissions");
+const { inside, crash, wake } = accessTo(() => env.LimitedObject);
 
 type Agent = { readonly name: string };
 

@@ -78,11 +78,10 @@ const onRoutes = (
   handle: (verb: string, route: () => Promise<number | null>) => Promise<number | null>,
 ) =>
   runInDurableObject(root, (agent: BareRoot) => {
-    for (const capability of agent[CAPABILITIES].waking) {
-      const onRoute = capability.onRoute.bind(capability);
-      capability.onRoute = (context) =>
-        handle((context.payload as { verb: string }).verb, () => onRoute(context));
-    }
+    const { outbox } = agent[CAPABILITIES];
+    const onRoute = outbox.onRoute.bind(outbox);
+    outbox.onRoute = (context) =>
+      handle((context.payload as { verb: string }).verb, () => onRoute(context));
   });
 
 it("L1: a sub-agent of a root without Perdure refuses work, and stores nothing", async () => {

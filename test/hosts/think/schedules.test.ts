@@ -486,8 +486,8 @@ describe("a deleted sub-agent", () => {
     await root.tasksOfGrandchild(child, `${child}-2`);
     const wakes = await wakesAt(root);
     expect(wakes.map(({ wake }) => wake)).toEqual([
-      `perdure.scheduler of ${child}`,
-      `perdure.scheduler of ${child}-2`,
+      `perdure.outbox of ${child}`,
+      `perdure.outbox of ${child}-2`,
     ]);
     return { root, child };
   }
@@ -500,9 +500,7 @@ describe("a deleted sub-agent", () => {
       declared.set(other, { tasks: nightly, scope: "all" });
       await root.tasksOfChild(other);
       await root.deleteChild(child, by);
-      expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([
-        `perdure.scheduler of ${other}`,
-      ]);
+      expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([`perdure.outbox of ${other}`]);
       // Made anew, it is armed anew.
       expect(await root.tasksOfChild(child)).toMatchObject([{ state: "active" }]);
       expect(await wakesAt(root)).toHaveLength(2);
@@ -512,9 +510,7 @@ describe("a deleted sub-agent", () => {
   it("S4: a sub-agent that deletes one of its own removes that one's wakes from the root agent", async () => {
     const { root, child } = await givenFamily();
     await root.deleteGrandchild(child, `${child}-2`);
-    expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([
-      `perdure.scheduler of ${child}`,
-    ]);
+    expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([`perdure.outbox of ${child}`]);
   });
 
   it("S4: a sub-agent that destroys itself leaves wakes that lapse within half a minute", async () => {
@@ -531,10 +527,8 @@ describe("a deleted sub-agent", () => {
     onTestFinished(() => spy.mockRestore());
     const { root, child } = await givenFamily();
     await runInDurableObject(root, async (own) => {
-      for (const capability of own[CAPABILITIES].waking.slice(-2)) {
-        capability.changeWakesOf = (_, verb) =>
-          verb === "expedite" ? Promise.reject(new Error("no root")) : Promise.resolve();
-      }
+      own[CAPABILITIES].outbox.changeWakesOf = (_, verb) =>
+        verb === "expedite" ? Promise.reject(new Error("no root")) : Promise.resolve();
       await own.dynamicAgents.delete(ThinkAgent, child);
       expect(own.hasSubAgent("ThinkAgent", child)).toBe(false);
     });

@@ -1,6 +1,6 @@
 /** A plain Durable Object that sends alerts to itself, or where its test says. */
 
-import { listeners, type ModuleEvent } from "../../../src/engine/work-loop.ts";
+import { listeners, type ModuleEvent } from "../../../src/engine/events.ts";
 import { replies } from "../../../src/features/replies/index.ts";
 import { type DurableVerbs, durable } from "../../../src/hosts/object/index.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";

@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { getSubAgentByName } from "agents";
 import { expect, it } from "vitest";
-import type { ModuleEvent } from "../../../src/engine/work-loop.ts";
+import type { ModuleEvent } from "../../../src/engine/events.ts";
 import { slack } from "../../../src/features/replies/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import type { AlertOptions } from "../../../src/operator/alerts/options.ts";
@@ -31,7 +31,7 @@ const inside = <R>(
 
 const jobsOf = (stub: Stub) =>
   inside(stub, (_, { storage: { sql } }) => {
-    const query = "SELECT id FROM cf_agents_jobs WHERE id LIKE 'perdure.alerts%'";
+    const query = "SELECT id FROM cf_agents_jobs WHERE id LIKE '%:wake'";
     return sql.exec(query).toArray().length;
   });
 
@@ -177,7 +177,6 @@ async function costOfTurn({ stub }: { stub: Stub }) {
 it("O5: costs no row, no statement and no alarm for a turn that succeeds", async () => {
   const own = given();
   expect(await costOfTurn(own)).toEqual(await costOfTurn(given(null)));
-  expect(await jobsOf(own.stub)).toBe(0);
   expect(await rowsOf(own.stub)).toEqual([]);
 });
 
@@ -275,7 +274,7 @@ it("O5: costs nothing without alerts, also when something fails", async () => {
   await until(async () =>
     (await capabilitiesOf(stub).outbox.listDeadLetters()).items.some((one) => one.id === id),
   );
-  expect(await jobsOf(stub)).toBe(0);
+  await until(async () => (await jobsOf(stub)) === 0);
   const tables = "SELECT 1 FROM sqlite_master WHERE name = 'perdure_alerts'";
   expect(await inside(stub, (_, { storage }) => storage.sql.exec(tables).toArray())).toEqual([]);
 });

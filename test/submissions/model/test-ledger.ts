@@ -210,7 +210,7 @@ export class TestLedger {
   /** Every job becomes due, and the alarm comes if there is one. */
   async wake(): Promise<void> {
     await within(this.#stub, (_, ctx) => {
-      if (jobOf("perdure.submissions", ctx) === null) return;
+      if (jobOf(ctx) === null) return;
       ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = ?", Date.now());
     });
     try {
@@ -265,7 +265,7 @@ export class TestLedger {
           id: this.#name(change.id),
         })),
         events: this.#events.map(({ id, status }) => `${this.#name(id)}:${status}`),
-        job: jobOf("perdure.submissions", ctx),
+        job: jobOf(ctx),
         held: this.#turns?.held ?? [],
         playing: this.#turns?.playing ?? 0,
         breaches: this.#turns?.breaches ?? [],

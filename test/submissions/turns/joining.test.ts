@@ -376,7 +376,7 @@ describe("debounce", () => {
     const next = await crashOne(stub);
     await next.list();
     await wakeNow(next);
-    const wake = await within(next, (_, ctx) => jobOf("perdure.submissions", ctx));
+    const wake = await within(next, (_, ctx) => jobOf(ctx));
     expect(wake).toBe(dueAt);
     time.aheadMs = 3_600_000;
     await wakeNow(next);

@@ -179,7 +179,7 @@ describe("L8: on the light host", () => {
     expect(dueAt).toBeGreaterThan(Date.now() + 86_000_000);
     expect(dueAt).toBeLessThanOrEqual(Date.now() + 86_400_000);
     await wakeNow(stub);
-    await within(stub, (_, ctx) => expect(jobOf("perdure.submissions", ctx)).toBe(dueAt));
+    await within(stub, (_, ctx) => expect(jobOf(ctx)).toBe(dueAt));
   });
 
   it("L5: a submission that waits for a retry can be cancelled", async () => {

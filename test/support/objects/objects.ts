@@ -7,12 +7,9 @@ type Named = { readonly name?: string };
 
 /**
  * Access to the objects of one class by their names: a stub does not survive a crash.
- *
- * @param capabilities whose jobs become due in `wake()`
  */
 export function accessTo<T extends Rpc.DurableObjectBranded>(
   objects: () => DurableObjectNamespace<T>,
-  ...capabilities: string[]
 ) {
   const stubOf = ({ name = "" }: Named) => objects().getByName(name);
 
@@ -38,7 +35,7 @@ export function accessTo<T extends Rpc.DurableObjectBranded>(
     /** The jobs become due, and the alarm comes. Returns false where none is set. */
     async wake(object: Named): Promise<boolean> {
       await inside(object, (_, ctx) => {
-        if (capabilities.every((capability) => jobOf(capability, ctx) === null)) return;
+        if (jobOf(ctx) === null) return;
         ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
       });
       return runDurableObjectAlarm(stubOf(object) as never);

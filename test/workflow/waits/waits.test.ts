@@ -273,7 +273,7 @@ describe("W2: no wait stays open for ever", () => {
     async (_, end) => {
       const stub = givenWaits();
       const { waitId } = await open(stub, ask({ timeoutMs: 30 * DAY_MS }));
-      const armedFor = () => inside(stub, (__, ctx) => jobOf("perdure.waits", ctx));
+      const armedFor = () => inside(stub, (__, ctx) => jobOf(ctx));
       expect(await armedFor()).toBeGreaterThan(Date.now() + 30 * DAY_MS);
       await end(stub, waitId);
       // The one that is left may lapse, which takes half a minute.
@@ -289,7 +289,7 @@ describe("W2: no wait stays open for ever", () => {
     await open(stub, ask({ timeoutMs: 60 * DAY_MS }));
     await close(stub, waitId);
     await wake(stub);
-    const armedFor = await inside(stub, (_, ctx) => jobOf("perdure.waits", ctx));
+    const armedFor = await inside(stub, (_, ctx) => jobOf(ctx));
     expect(armedFor).toBe((await rowsOf(stub))[1]?.wake_at);
   });
 
@@ -391,7 +391,7 @@ describe("waits in flight are driven", () => {
 });
 
 describe("O5: a drive that hangs for ever", () => {
-  const jobTime = (stub: Capability) => inside(stub, (_, ctx) => jobOf("perdure.waits", ctx));
+  const jobTime = (stub: Capability) => inside(stub, (_, ctx) => jobOf(ctx));
 
   it("O5: a hanging drive keeps its object awake for an hour, is then checked hourly, and its wait still expires", async () => {
     let [drives, stops] = [0, 0];

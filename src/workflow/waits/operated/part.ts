@@ -75,7 +75,6 @@ export const PARTS = {
       workSince: Math.min(...pending.map(({ createdAt }) => createdAt)),
       isBusy: open > 0,
     }),
-    waking: ({ capabilities }) => capabilities.waits,
     verbs: { approve, reject } satisfies Record<keyof typeof ACTIONS, unknown>,
   }),
 };

@@ -41,7 +41,7 @@ import {
 import { accessTo } from "../../../support/objects/objects.ts";
 import { ask as asWait } from "../../../support/waits.ts";
 
-const { inside, crash } = accessTo(() => env.LimitedObject, "perdure.submissions");
+const { inside, crash } = accessTo(() => env.LimitedObject);
 
 type Agent = { readonly name: string };
 
