@@ -54,10 +54,22 @@ export function forgetVersions(storage: DurableObjectStorage): void {
 
 /** The version of a module's tables in storage; 0 if it has none. */
 export function storedVersion(storage: DurableObjectStorage, module: string): number {
+  return storedVersions(storage).get(module) ?? 0;
+}
+
+/** All versions in storage, by what they are of. */
+export function storedVersions(storage: DurableObjectStorage): ReadonlyMap<string, number> {
   const known = versions.get(storage);
   const all = known ?? readVersions(storage.sql);
   if (known === undefined) versions.set(storage, all);
-  return all.get(module) ?? 0;
+  return all;
+}
+
+/** Stores a version outside of a migration. Call it outside of a transaction. */
+export function storeVersion(storage: DurableObjectStorage, name: string, version: number): void {
+  readVersions(storage.sql);
+  storage.sql.exec("INSERT INTO perdure_schema (module, version) VALUES (?, ?)", name, version);
+  versions.set(storage, null);
 }
 
 function readVersions(sql: SqlStorage): ReadonlyMap<string, number> {

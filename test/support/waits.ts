@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
 import type { WaitRequest } from "../../src/workflow/waits/protocol.ts";
+import { STATUS } from "../../src/workflow/waits/wait-job.ts";
 import { accessTo } from "./objects/objects.ts";
 import { type WaitsObject, type WaitsScript, waitsScripts } from "./objects/waits-object.ts";
 
@@ -47,16 +48,17 @@ export type StoredWait = {
   status: string;
   settled_at: number | null;
   done_at: number | null;
-  wake_at: number;
+  wake_at: number | null;
   expires_at: number;
 };
 
 /** The rows, oldest first. */
 export function rowsOf(stub: Capability): Promise<StoredWait[]> {
   return inside(stub, (_, { storage: { sql } }) => {
-    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'").toArray();
-    return made.length === 0
-      ? []
-      : sql.exec<StoredWait>("SELECT * FROM perdure_waits ORDER BY seq").toArray();
+    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_jobs'").toArray();
+    const query = `SELECT id AS wait_id, ${STATUS} AS status, ended_at AS settled_at, due_at AS wake_at, expires_at,
+        iif(due_at IS NULL, ended_at, NULL) AS done_at, data ->> '$.run' AS run, key AS idempotency_key, *
+      FROM perdure_jobs ORDER BY created_at, seq`;
+    return made.length === 0 ? [] : sql.exec<StoredWait>(query).toArray();
   });
 }

@@ -7,6 +7,7 @@ import type { FromStep } from "../../engine/operated/catalog.ts";
 import type { RunsAgain } from "../../engine/operated/effect.ts";
 import { endRun as endRunIn } from "../../submissions/store/keyed.ts";
 import { isOfEndedRun } from "../../workflow/waits/closings.ts";
+import { endRun as endRunOfWaits } from "../../workflow/waits/steps.ts";
 import type { OperatedAgent } from "../operated.ts";
 import type { WorkflowStep } from "../protocol.ts";
 import { instanceOf } from "./instances.ts";
@@ -161,8 +162,8 @@ function endRun(
   const { sql } = storage;
   storage.transactionSync(() => {
     for (const kind of capabilities.waits.stored)
-      endRunIn(sql, "perdure_waits", keyPrefix(kind, tracked), since, run);
+      endRunOfWaits(sql, keyPrefix(kind, tracked), since, run);
     for (const kind of ["prompt", "batch"] as const)
-      endRunIn(sql, "perdure_submissions", keyPrefix(kind, tracked), since, run);
+      endRunIn(sql, keyPrefix(kind, tracked), since, run);
   });
 }

@@ -28,15 +28,9 @@ export const repairKeyOf = (submissionId: string) => `perdure-repair:${submissio
  * @param prefix ends with a colon
  * @param since when the first of them was accepted or opened, epoch milliseconds
  */
-export function endRun(
-  sql: SqlStorage,
-  table: "perdure_submissions" | "perdure_waits",
-  prefix: string,
-  since: number,
-  run: string,
-): void {
+export function endRun(sql: SqlStorage, prefix: string, since: number, run: string): void {
   sql.exec(
-    `UPDATE ${table} SET run = ?
+    `UPDATE perdure_submissions SET run = ?
      WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NOT NULL AND created_at >= ?`,
     run,
     prefix,

@@ -1,5 +1,7 @@
 /** What a health report knows of the waits of workflows. Reads a bounded number of rows, and writes nothing. */
 
+import { KIND_SIZE, LIVE } from "../../engine/store.ts";
+import { workflowField } from "./wait-job.ts";
 import { GRACE_MS } from "./waits.ts";
 
 /** Open approvals that one report reads at most. */
@@ -51,39 +53,50 @@ export type WaitFacts = {
   readonly renamed: readonly RenamedStep[];
 };
 
-/** Live waits, by their own index: the planner would walk all rows. */
-const LIVE = `FROM perdure_waits INDEXED BY perdure_waits_live
-  WHERE done_at IS NULL AND kind IN (SELECT value FROM json_each(?1)) AND settled_at IS NULL`;
+const [workflow, instance, step] = (["name", "id", "stepName"] as const).map(workflowField);
+const FIELDS = `${workflow} AS workflow, ${instance} AS instance, ${step} AS step, created_at AS createdAt`;
+const RUN = "data ->> '$.run'";
 
+/** An open wait, and an earlier one of the same kind and run that asked the same under another name. */
 const RENAMED = `
-  SELECT now.wait_id AS waitId, now.workflow, now.instance, now.step, now.created_at AS createdAt, earlier.step AS before
-  FROM (SELECT wait_id, workflow, instance, run, kind, step, created_at, request
-    ${LIVE} LIMIT ${MOST_OPEN}) AS now
-  CROSS JOIN (SELECT workflow, instance, run, kind, step, status, created_at, settled_at, request FROM perdure_waits
+  SELECT now.id AS waitId, now.workflow, now.instance, now.step, now.createdAt, earlier.step AS before
+  FROM (SELECT id, seq >> 44 AS kind, ${FIELDS}, ${RUN} AS run, request ${LIVE} AND ended_at IS NULL LIMIT ${MOST_OPEN}) AS now
+  CROSS JOIN (SELECT seq >> 44 AS kind, ${FIELDS}, ${RUN} AS run, request, state, ended_at FROM perdure_jobs
     ORDER BY seq DESC LIMIT ${MOST_COMPARED}) AS earlier
   WHERE earlier.instance = now.instance AND earlier.workflow = now.workflow AND earlier.run = now.run
     AND earlier.kind = now.kind AND earlier.step <> now.step AND earlier.request = now.request
-    AND (earlier.status IN ('completed', 'rejected') AND earlier.settled_at <= now.created_at
-      OR earlier.status = 'open' AND earlier.created_at < now.created_at - ${PARALLEL_MS})`;
+    AND (earlier.state = 'completed' AND earlier.ended_at <= now.createdAt
+      OR earlier.state = 'pending' AND earlier.createdAt < now.createdAt - ${PARALLEL_MS})`;
 
 const EXPIRED = `
-  SELECT wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, settled_at AS expiredAt
-  FROM perdure_waits WHERE seq > (SELECT MAX(seq) FROM perdure_waits) - ${MOST_LATEST} AND kind = 'approval' AND status = 'expired' AND settled_at > ? AND result ->> '$.isApproved' IS NULL`;
+  SELECT id AS approvalId, ${FIELDS}, ended_at AS expiredAt FROM perdure_jobs
+  WHERE seq > (SELECT MAX(seq) FROM perdure_jobs WHERE seq < ?1) - ${MOST_LATEST} AND seq >= ?2 AND seq < ?1
+    AND state = 'skipped' AND ended_at > ?3 AND result ->> '$.isApproved' IS NULL`;
 
-/** @param kinds those whose waits have rows */
-export function waitFacts(sql: SqlStorage, kinds: readonly string[], now: number): WaitFacts {
+/** @param kinds numbers of the kinds whose waits are jobs, by their names */
+export function waitFacts(
+  sql: SqlStorage,
+  kinds: ReadonlyMap<string, number>,
+  now: number,
+): WaitFacts {
   const pending: OpenApproval[] = [];
+  const renamed: RenamedStep[] = [];
   let open = 0;
-  const rows = sql.exec<OpenApproval & { kind: string; expires: number }>(
-    `SELECT kind, wait_id AS approvalId, workflow, instance, step, created_at AS createdAt, expires_at AS expires
-     ${LIVE} LIMIT ${MOST_READ}`,
-    JSON.stringify(kinds),
-  );
-  for (const { kind, expires, ...approval } of rows) {
-    open++;
-    if (kind === "approval") pending.push({ ...approval, expiresAt: expires - GRACE_MS });
+  for (const [kind, number] of kinds) {
+    const rows = sql.exec<OpenApproval>(
+      `SELECT id AS approvalId, ${FIELDS}, expires_at - ${GRACE_MS} AS expiresAt ${LIVE} AND ended_at IS NULL LIMIT ${MOST_READ}`,
+      number,
+    );
+    let count = 0;
+    for (const approval of rows) {
+      count++;
+      if (kind === "approval") pending.push(approval);
+    }
+    open += count;
+    if (count > 0) renamed.push(...sql.exec<RenamedStep>(RENAMED, number));
   }
-  const renamed = open === 0 ? [] : sql.exec<RenamedStep>(RENAMED, JSON.stringify(kinds)).toArray();
-  const expired = sql.exec<ExpiredApproval>(EXPIRED, now - DAY_MS).toArray();
+  const approvals = kinds.get("approval") ?? 0;
+  const [from, to] = [approvals * KIND_SIZE, (approvals + 1) * KIND_SIZE];
+  const expired = sql.exec<ExpiredApproval>(EXPIRED, to, from, now - DAY_MS).toArray();
   return { approvals: pending.length, open, pending, expired, renamed };
 }

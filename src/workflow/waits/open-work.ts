@@ -1,6 +1,8 @@
 /** Open waits, with what they need of the code. Reads only. A file of its own, because only `deployments()` needs it. */
 
 import type { Position } from "../../engine/page.ts";
+import { LIVE } from "../../engine/store.ts";
+import { workflowField } from "./wait-job.ts";
 
 export type OpenWait = {
   readonly id: string;
@@ -10,15 +12,23 @@ export type OpenWait = {
   readonly workflow: string;
 };
 
-/** Those after a place, the oldest first: open ones, and closed ones that still have something to stop. */
-export function openWaits(sql: SqlStorage, [since, id]: Position, limit: number): OpenWait[] {
-  const rows = sql.exec<OpenWait>(
-    `SELECT wait_id AS id, kind, created_at AS since, workflow
-     FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL
-       AND (created_at, wait_id) > (?, ?) ORDER BY created_at, wait_id LIMIT ?`,
-    since,
-    id,
-    limit,
+/**
+ * Those after a place, the oldest first: open ones, and closed ones that still have something to stop.
+ *
+ * @param kinds numbers of the kinds, by their names
+ */
+export function openWaits(
+  sql: SqlStorage,
+  kinds: ReadonlyMap<string, number>,
+  [since, id]: Position,
+  limit: number,
+): OpenWait[] {
+  const query = `SELECT id, ? AS kind, created_at AS since, ${workflowField("name")} AS workflow
+    ${LIVE} AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`;
+  const all = [...kinds].flatMap(([kind, number]) =>
+    sql.exec<OpenWait>(query, kind, number, since, id, limit).toArray(),
   );
-  return rows.toArray();
+  return all
+    .sort((one, other) => one.since - other.since || (one.id < other.id ? -1 : 1))
+    .slice(0, limit);
 }

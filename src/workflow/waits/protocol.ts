@@ -115,7 +115,7 @@ export type Ending = { readonly closing: Closing; readonly answeredBy: string };
 
 /**
  * A kind of wait, as steps call it. All calls can be repeated. A kind either keeps its waits elsewhere and implements this
- * itself, or has rows in `perdure_waits` and is a {@link StoredKind}.
+ * itself, or has rows in `perdure_jobs` and is a {@link StoredKind}.
  */
 export interface WaitKind {
   /** Opens a wait, or finds the one that was opened before. Null where the kind cannot ask again. */

@@ -3,7 +3,7 @@
 import { byteLength } from "../../core/json.ts";
 import { PART_LENGTH } from "../../core/text.ts";
 import type { WorkflowDestination } from "../../outbox/destinations/workflow-event.ts";
-import type { Closing, Wait, WaitEnd, WaitReceipt, WaitWorkflow } from "./protocol.ts";
+import type { Wait, WaitEnd, WaitReceipt, WaitWorkflow } from "./protocol.ts";
 
 /** Sends an event to the instance of a workflow that waits for it. */
 export function destinationOf(
@@ -32,16 +32,15 @@ export function endOf({ waitId, status, settledAt, result = null }: Wait): WaitE
   return { waitId, status, settledAt, reference: { bytes: byteLength(text) } };
 }
 
-/** The event of its end, as JSON, and where it goes. */
-export function reportOf(
-  { waitId, workflow, proof }: Wait,
-  { status, result }: Closing,
-  now: number,
-): { destination: WorkflowDestination; event: string } {
+/** The event of the end of a closed wait, as JSON, and where it goes. */
+export function reportOf({ waitId, workflow, proof, status, settledAt = 0, result = null }: Wait): {
+  destination: WorkflowDestination;
+  event: string;
+} {
   const event = {
     type: `wait.${status}`,
-    timestamp: new Date(now).toISOString(),
-    data: { waitId, status, settledAt: now, result },
+    timestamp: new Date(settledAt).toISOString(),
+    data: { waitId, status, settledAt, result },
   };
   const destination = destinationOf(workflow, eventTypeOf(waitId), proof);
   return { destination, event: JSON.stringify(event) };

@@ -2,13 +2,13 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { keyPrefix } from "../../core/steps.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { Job } from "../../engine/job.ts";
 import { type InstanceOf, workflowEvent } from "../../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import { RESTARTED, RESTARTED_MS, RUN_ENDED } from "./closings.ts";
-import type { Driver } from "./driver.ts";
 import type { Wait } from "./protocol.ts";
-import type { Settlement } from "./settlement.ts";
-import type { WaitStore } from "./store.ts";
+import { toEnd, type WaitData } from "./wait-job.ts";
 
 /** How long a decision waits for a restarted run to ask for it again. */
 const TAKE_OVER_MS = 5_000;
@@ -18,13 +18,12 @@ export class Runs {
   /** Kinds that may have open waits: most runs end without a statement. */
   readonly #kinds = new Set<string>();
 
-  /** @param store opened at its first use */
+  /** @param kindsOfRuns kinds whose open waits are cancelled when their run ends */
   constructor(
     private readonly clock: Clock,
     private readonly outbox: Pick<Outbox, "endOf">,
-    private readonly driver: Driver,
-    private readonly settlement: Settlement,
-    private readonly store: () => WaitStore,
+    private readonly engine: Engine,
+    private readonly kindsOfRuns: () => readonly string[],
   ) {}
 
   /** A wait of this kind is open, or is opened. */
@@ -34,8 +33,8 @@ export class Runs {
 
   /** Cancels what the run has left open. */
   end(of: InstanceOf): void {
-    for (const { waitId } of this.#openOf(of))
-      this.settlement.settle(waitId, RUN_ENDED, { isForced: true });
+    for (const { id } of this.#openOf(of))
+      this.engine.settle(id, toEnd(RUN_ENDED), { isForced: true });
   }
 
   /** Marks what the earlier run has left open. @returns when it is cancelled unless the new run asks for it */
@@ -43,8 +42,15 @@ export class Runs {
     const left = this.#openOf(of);
     await restart();
     const until = this.clock.now() + RESTARTED_MS;
-    // The new run may have asked for some meanwhile.
-    for (const { waitId, run } of left) this.store().leave(waitId, run, until);
+    const { store } = this.engine;
+    for (const { id, data } of left) {
+      const job = store.find(id);
+      const now = job?.data as WaitData | undefined;
+      // The new run may have asked for it meanwhile.
+      if (!job || now?.run !== (data as WaitData).run) continue;
+      const changes = { data: JSON.stringify({ ...now, run: RESTARTED }) };
+      store.change(id, { ...changes, due_at: Math.min(job.dueAt ?? until, until) });
+    }
     return left.length > 0 ? until : undefined;
   }
 
@@ -66,16 +72,17 @@ export class Runs {
   async #isAskedAgain(waitId: string): Promise<boolean> {
     const until = performance.now() + TAKE_OVER_MS;
     for (;;) {
-      const found = this.store().find(waitId);
-      if (found?.run !== RESTARTED || found.status !== "open") return true;
+      const job = this.engine.store.find(waitId);
+      const isLeft = job?.endedAt === undefined && (job?.data as WaitData)?.run === RESTARTED;
+      if (!isLeft) return true;
       if (performance.now() >= until) return false;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
 
-  #openOf({ workflow: workflowName, instance: workflowId }: InstanceOf): Wait[] {
-    const kinds = this.driver.kindsOfRuns.filter((kind) => this.#kinds.has(kind));
+  #openOf({ workflow: workflowName, instance: workflowId }: InstanceOf): Job[] {
+    const kinds = this.kindsOfRuns().filter((kind) => this.#kinds.has(kind));
     const prefixes = kinds.map((kind) => keyPrefix(kind, { workflowName, workflowId }));
-    return this.store().withPrefixes(prefixes);
+    return prefixes.length === 0 ? [] : this.engine.store.openWithPrefixes(prefixes);
   }
 }

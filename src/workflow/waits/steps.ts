@@ -2,6 +2,7 @@
 
 import { endOfPrefix } from "../../core/text.ts";
 import type { Wait } from "./protocol.ts";
+import { STATUS, workflowField } from "./wait-job.ts";
 
 export type StepRow = {
   readonly waitId: string;
@@ -17,15 +18,26 @@ export type StepRow = {
   readonly output: string | null;
 };
 
-/** @param prefix ends with a colon */
-export function stepsWithPrefix(sql: SqlStorage, prefix: string, limit: number): StepRow[] {
+const IS_COMPLETED = "state = 'completed' AND reason IS NULL";
+
+/**
+ * @param kind of all waits whose keys have the prefix
+ * @param prefix ends with a colon
+ */
+export function stepsWithPrefix(
+  sql: SqlStorage,
+  kind: string,
+  prefix: string,
+  limit: number,
+): StepRow[] {
   return sql
     .exec<StepRow>(
-      `SELECT wait_id AS waitId, kind, status, step, created_at AS createdAt, settled_at AS settledAt,
-         iif(status = 'completed', NULL, substr(result ->> '$.error', 1, 1000)) AS error,
+      `SELECT id AS waitId, ? AS kind, ${STATUS} AS status, ${workflowField("stepName")} AS step, created_at AS createdAt,
+         ended_at AS settledAt, iif(${IS_COMPLETED}, NULL, substr(result ->> '$.error', 1, 1000)) AS error,
          iif(octet_length(request) > 65536, NULL, substr(request, 1, 1000)) AS input,
-         iif(status = 'completed' AND octet_length(result) <= 65536, substr(result, 1, 1000), NULL) AS output
-       FROM perdure_waits WHERE idempotency_key >= ? AND idempotency_key < ? LIMIT ?`,
+         iif(${IS_COMPLETED} AND octet_length(result) <= 65536, substr(result, 1, 1000), NULL) AS output
+       FROM perdure_jobs WHERE key >= ? AND key < ? LIMIT ?`,
+      kind,
       prefix,
       endOfPrefix(prefix),
       limit,
@@ -35,7 +47,24 @@ export function stepsWithPrefix(sql: SqlStorage, prefix: string, limit: number):
 
 /** Whether one of these waits is open. @param prefix ends with a colon */
 export function hasOpenWait(sql: SqlStorage, prefix: string): boolean {
-  const query = `SELECT 1 FROM perdure_waits
-    WHERE idempotency_key >= ? AND idempotency_key < ? AND settled_at IS NULL LIMIT 1`;
+  const query =
+    "SELECT 1 FROM perdure_jobs WHERE key >= ? AND key < ? AND ended_at IS NULL LIMIT 1";
   return sql.exec(query, prefix, endOfPrefix(prefix)).toArray().length > 0;
+}
+
+/**
+ * Gives closed waits to a run that has ended, so that they answer no later one by themselves.
+ *
+ * @param prefix ends with a colon
+ * @param since when the first of them was opened, epoch milliseconds
+ */
+export function endRun(sql: SqlStorage, prefix: string, since: number, run: string): void {
+  sql.exec(
+    `UPDATE perdure_jobs SET data = json_set(data, '$.run', ?)
+     WHERE key >= ? AND key < ? AND ended_at IS NOT NULL AND created_at >= ?`,
+    run,
+    prefix,
+    endOfPrefix(prefix),
+    since,
+  );
 }

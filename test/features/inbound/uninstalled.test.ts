@@ -63,7 +63,7 @@ describe("without inbound()", () => {
       const { durable, lifecycle } = plainObject(ctx, given, []);
       await lifecycle.start();
       const asked = durable.callKernel("openWait", waitOf({ from: "github" }));
-      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_waits").toArray()];
+      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray()];
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
     expect((error as Error).message).toContain(`step.webhook() needs inbound(). `);
@@ -140,7 +140,7 @@ describe("without signedLinks()", () => {
       const { durable, lifecycle } = plainObject(ctx, given, [inbound()]);
       await lifecycle.start();
       const asked = durable.callKernel("openWait", waitOf({ url: true }));
-      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_waits").toArray()];
+      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray()];
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
     expect((error as Error).message).toContain("step.webhook({ url: true }) needs signedLinks(). ");

@@ -2,6 +2,7 @@
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import docs from "../../../docs/report.md?raw";
+import { KIND_SIZE } from "../../../src/engine/store.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { FINDINGS } from "../../../src/operator/catalog.generated.ts";
@@ -66,12 +67,13 @@ function fill(agent: Agent): Promise<void> {
       now,
     );
     sql.exec(
-      `${NUMBERS} INSERT INTO perdure_waits
-         (wait_id, kind, run, workflow, instance, step, proof, wake_at, expires_at, created_at, request)
-       SELECT 'wait-' || n, 'approval', 'run', 'WF', 'instance-' || n, 'step-' || (n % 40), 'p', ?1 + 1e9, ?1 + 1e9, ?1 - 7200000, '{}'
+      `${NUMBERS} INSERT INTO perdure_jobs (seq, id, is_own_id, due_at, expires_at, created_at, data, request)
+       SELECT ${KIND_SIZE} + n, 'wait-' || n, 1, ?1 + 1e9, ?1 + 1e9, ?1 - 7200000,
+         json_object('run', 'run', 'proof', 'p', 'workflow', json_object('name', 'WF', 'id', 'instance-' || n, 'stepName', 'step-' || (n % 40))), '{}'
        FROM numbers`,
       now,
     );
+    sql.exec("INSERT INTO perdure_schema (module, version) VALUES ('kind:approval', 1)");
   });
 }
 
@@ -194,7 +196,7 @@ describe("a broken part", () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const agent = givenAgent();
     await agent.submissionStats();
-    await inside(agent, (_, { storage: { sql } }) => void sql.exec("DROP TABLE perdure_waits"));
+    await inside(agent, (_, { storage: { sql } }) => void sql.exec("DROP TABLE perdure_jobs"));
     const report = await reportOf(agent, { later: MINUTE });
     expect(codesIn(report)).toEqual(["report-incomplete"]);
     expect(report.verdicts.onTime).toBeUndefined();

@@ -133,7 +133,7 @@ describe("findings of workflows", () => {
     expect(second.workflow.stepName).toBe(name);
     // In this test the second comes at once, as if the workflow had asked both at the same time.
     expect(codesIn(await reportOf(agent))).toEqual([]);
-    const earlier = "UPDATE perdure_waits SET created_at = created_at - 60000 WHERE wait_id = ?";
+    const earlier = "UPDATE perdure_jobs SET created_at = created_at - 60000 WHERE id = ?";
     await inside(agent, (_, { storage }) => void storage.sql.exec(earlier, first.approvalId));
     const finding = await found(agent, "workflow-step-renamed");
     expect(finding.title).toContain('"approve the refund"');

@@ -1,10 +1,10 @@
 /** Traces of the submissions of a LedgerObject, and what every trace has to be. */
 
 import { expect } from "vitest";
+import { JobStore } from "../../../src/engine/store.ts";
 import type { OperatedAgent } from "../../../src/operator/operated.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { submissionTrace } from "../../../src/operator/trace/trace.ts";
-import { WaitStore } from "../../../src/workflow/waits/store.ts";
 import { type Ledger, within } from "../../support/ledger.ts";
 
 /** An agent without tracked workflows. */
@@ -18,7 +18,7 @@ export function traceOn(
   return within(stub, async ({ lifecycle }, { storage }) => {
     await lifecycle.start();
     // The object has no waits of its own.
-    new WaitStore(storage, ["approval"]).migrate();
+    new JobStore(storage).migrate();
     const trace = submissionTrace({ host, storage }, submissionId, scope);
     if (!trace) throw new Error(`No trace of ${submissionId}`);
     expect(submissionTrace({ host, storage }, submissionId, scope)).toEqual(trace);

@@ -7,9 +7,9 @@ type Check = readonly [table: string, problem: string, where: string];
 const OPEN: readonly Check[] = [
   ["perdure_dead_letters", "'O3 the dead letter ' || id || ' was not reported'", "is_notified = 0"],
   [
-    "perdure_waits",
-    "'W2 wait ' || wait_id || ' is ' || status || ' and not cleaned up'",
-    "settled_at IS NOT NULL AND done_at IS NULL",
+    "perdure_jobs",
+    "'W2 job ' || id || ' is ' || state || ' and not cleaned up'",
+    "ended_at IS NOT NULL AND due_at IS NOT NULL",
   ],
 ];
 
@@ -44,11 +44,7 @@ export function describeLeftRows(
   stub: object,
   { openWaits = false }: { openWaits?: boolean | undefined } = {},
 ): Promise<string[]> {
-  const waits: Check = [
-    "perdure_waits",
-    "'W2 the wait ' || wait_id || ' (' || kind || ') is open'",
-    "settled_at IS NULL",
-  ];
+  const waits: Check = ["perdure_jobs", "'W2 the job ' || id || ' is open'", "ended_at IS NULL"];
   return describe(stub, openWaits ? LEFT : [...LEFT, waits]);
 }
 

@@ -18,7 +18,7 @@ const called = (name: string, ...args: unknown[]) =>
     const { durable, lifecycle } = plainObject(ctx, given, FEATURES);
     await lifecycle.start();
     const error = await refusal(durable.callKernel(name, ...args));
-    return { error, waits: ctx.storage.sql.exec("SELECT * FROM perdure_waits").toArray() };
+    return { error, waits: ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray() };
   });
 
 const wait = { kind: "approval", waitId: "w1" };

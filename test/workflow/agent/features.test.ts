@@ -3,6 +3,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { KIND_SIZE } from "../../../src/engine/store.ts";
 import { codemode } from "../../../src/features/codemode/index.ts";
 import { inbound } from "../../../src/features/inbound/index.ts";
 import { DurableAgent } from "../../../src/hosts/agent/index.ts";
@@ -104,9 +105,17 @@ describe("without schedules()", () => {
 
 function openRow(sql: SqlStorage, { kind, waitId }: { kind: string; waitId: string }): void {
   sql.exec(
-    `INSERT INTO perdure_waits (wait_id, kind, run, workflow, instance, step, proof, wake_at, expires_at, created_at, request)
-     VALUES (?, ?, 'r', 'PROMPT_WORKFLOW', 'w1', 's', 'p', 9e12, 9e12, 1, '{}')`,
+    `INSERT OR IGNORE INTO perdure_schema (module, version)
+     SELECT 'kind:' || ?, 1 + COUNT(*) FROM perdure_schema WHERE module LIKE 'kind:%'`,
+    kind,
+  );
+  const workflow = { name: "PROMPT_WORKFLOW", id: "w1", stepName: "s" };
+  sql.exec(
+    `INSERT INTO perdure_jobs (seq, id, is_own_id, due_at, expires_at, created_at, data, request)
+     SELECT version * ${KIND_SIZE} + (SELECT COUNT(*) FROM perdure_jobs), ?, 1, 9e12, 9e12, 1, ?, '{}'
+     FROM perdure_schema WHERE module = 'kind:' || ?`,
     waitId,
+    JSON.stringify({ run: "r", proof: "p", workflow }),
     kind,
   );
 }
@@ -171,7 +180,7 @@ describe("stored work of a feature that is no longer installed", () => {
       });
       expect(warnings()).toEqual([
         expect.stringContaining(
-          `Stored work in perdure_waits waits: ${step} needs ${feature}(). Add to the class Reports: static override readonly features = [${feature}()]`,
+          `Stored work in perdure_jobs waits: ${step} needs ${feature}(). Add to the class Reports: static override readonly features = [${feature}()]`,
         ),
       ]);
     },
@@ -196,12 +205,12 @@ describe("stored work of a feature that is no longer installed", () => {
       await plainObject(ctx, given, []).lifecycle.start();
       openRow(ctx.storage.sql, { kind: "webhook", waitId: "closed" });
       ctx.storage.sql.exec(
-        "UPDATE perdure_waits SET status = 'expired', settled_at = 1, done_at = 1",
+        "UPDATE perdure_jobs SET state = 'skipped', ended_at = 1, due_at = NULL",
       );
       const exec = vi.spyOn(ctx.storage.sql, "exec");
       await plainObject(ctx, given, []).lifecycle.start();
-      const queries = exec.mock.calls.filter(([query]) => query.includes("perdure_waits"));
-      expect(queries).toHaveLength(2);
+      const queries = exec.mock.calls.filter(([query]) => query.includes("perdure_jobs"));
+      expect(queries).toHaveLength(1);
     });
     expect(warnings()).toEqual([]);
   });

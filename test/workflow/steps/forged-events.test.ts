@@ -29,7 +29,7 @@ function stored(agent: object, query: string): Promise<string> {
     runInDurableObject(agent as DurableObjectStub<ThinkAgent>, (_, { storage }) => {
       // The agent makes its tables when it starts.
       const isMade = storage.sql
-        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'")
+        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_jobs'")
         .toArray();
       if (isMade.length === 0) return undefined;
       const [row] = storage.sql.exec<{ value: string | null }>(query).toArray();
@@ -38,7 +38,7 @@ function stored(agent: object, query: string): Promise<string> {
   );
 }
 
-const WAIT = "SELECT wait_id AS value FROM perdure_waits WHERE parent IS NULL";
+const WAIT = "SELECT id AS value FROM perdure_jobs WHERE parent IS NULL";
 const BATCH = "SELECT event_type AS value FROM perdure_batches";
 
 /** The approval of a step, also when its time is over. */
@@ -239,7 +239,10 @@ describe("W3: at every moment of a wait", () => {
 it("W3: the proof is in nothing that the agent lists", async () => {
   const workflow = await givenWorkflow([{ name: "wait" }]);
   const { approvalId } = await workflow.pending();
-  const proof = await stored(workflow.agent, "SELECT proof AS value FROM perdure_waits");
+  const proof = await stored(
+    workflow.agent,
+    "SELECT data ->> '$.proof' AS value FROM perdure_jobs",
+  );
   const listed = JSON.stringify([
     await capabilitiesOf(workflow.agent).approvals.list(),
     await capabilitiesOf(workflow.agent).approvals.inspect(approvalId),

@@ -8,6 +8,7 @@ import { WebhookWaits } from "../../../src/features/inbound/waits/webhook-waits.
 import { stepKey } from "../../../src/workflow/names.ts";
 import { Approvals, approvalRequest } from "../../../src/workflow/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../../src/workflow/waits/protocol.ts";
+import { STATUS } from "../../../src/workflow/waits/wait-job.ts";
 import { Waits } from "../../../src/workflow/waits/waits.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../../support/crash/matrix.ts";
 import {
@@ -60,8 +61,8 @@ class PlayRecord {
 
 const DONE: Closing = { status: "completed", result: { answer: 42 } };
 const EXPIRED: Closing = { status: "expired", result: null };
-const CLOSED = /UPDATE perdure_waits SET status/;
-const OPENED = /INTO perdure_waits/;
+const CLOSED = /UPDATE perdure_jobs SET state/;
+const OPENED = /INTO perdure_jobs/;
 const DAY = 86_400_000;
 
 function plan(scenario: Scenario): Planned {
@@ -106,7 +107,7 @@ function scriptOf({ kind }: Scenario, record: PlayRecord): WaitsScript {
 /** Nothing is open, and nothing is left to stop or to deliver. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const live = sql.exec(
-    "SELECT 1 FROM perdure_waits WHERE done_at IS NULL UNION ALL SELECT 1 FROM perdure_outbox",
+    "SELECT 1 FROM perdure_jobs WHERE due_at IS NOT NULL UNION ALL SELECT 1 FROM perdure_outbox",
   );
   return live.toArray().length === 0;
 }
@@ -116,7 +117,9 @@ function problemsOf(
   { id }: Run,
   { storage: { sql } }: DurableObjectState,
 ) {
-  const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_waits ORDER BY seq");
+  const rows = sql.exec<{ status: string }>(
+    `SELECT ${STATUS} AS status FROM perdure_jobs ORDER BY created_at, seq`,
+  );
   const statuses = rows.toArray().map(({ status }) => status);
   const came = endEvents.get(id) ?? [];
   const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
@@ -197,7 +200,7 @@ const WAITS: Plans = {
   }),
   "a wait that is let go, and asked for in a later run": plan({
     verbs: ["Waits.release"],
-    soonAfter: /idempotency_key = NULL/,
+    soonAfter: /SET key = NULL/,
     steps: [
       async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
       async ({ waits }) => {
@@ -470,7 +473,12 @@ playMatrix(
       "Waits.check": READS,
       "Waits.list": READS,
       "Waits.inside": READS,
-      "Waits.rows": READS,
+      "Waits.numbers": READS,
+      "Waits.withTopics": READS,
+      "Waits.countOfTopic": READS,
+      "Waits.oneOfEachTopic": READS,
+      "Waits.hasAnswered": READS,
+      "Waits.noteWithin": "in a transaction of its caller",
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
       "WebhookWaits.announce": "reports what has committed",

@@ -98,7 +98,7 @@ class Caller {
   /** Rows that only an accepted call adds. */
   #rows(): string {
     const { sql } = this.ctx.storage;
-    const tables = ["perdure_submissions", "perdure_waits"];
+    const tables = ["perdure_submissions", "perdure_jobs"];
     return tables.map((name) => sql.exec(`SELECT COUNT(*) AS n FROM ${name}`).one().n).join();
   }
 }

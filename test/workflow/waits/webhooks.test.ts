@@ -343,7 +343,7 @@ describe("a request to a URL", () => {
     const shapes = await inside(stub, async ({ waits, lifecycle, meter }) => {
       await lifecycle.start();
       meter.reset();
-      const found = waits.rows.oneOfEachTopic("s", 23);
+      const found = waits.oneOfEachTopic("s", 23);
       return { found: found.length, rowsRead: meter.read().rowsRead };
     });
     expect(shapes.found).toBe(0);
@@ -448,12 +448,12 @@ describe("bounds", () => {
       await object.waits.open(ask());
       object.meter.reset();
       const { waitId } = await object.waits.open(ask());
-      const opened = object.meter.rowsWrittenBy((query) => query.includes("perdure_waits"));
+      const opened = object.meter.rowsWrittenBy((query) => query.includes("perdure_jobs"));
       object.meter.reset();
       await object.waits.settle(waitId, { status: "completed", result: null });
-      const closed = object.meter.rowsWrittenBy((query) => query.includes("perdure_waits"));
+      const closed = object.meter.rowsWrittenBy((query) => query.includes("perdure_jobs"));
       return { opened, closed };
     });
-    expect(written).toEqual({ opened: 4, closed: 1 });
+    expect(written).toEqual({ opened: 3, closed: 1 });
   });
 });

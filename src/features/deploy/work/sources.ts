@@ -22,7 +22,7 @@ export type Open = Omit<OpenItem, "version"> & {
   readonly isCurrent?: true;
 };
 
-export type OpenOf = Pick<Kernel, "storage" | "features" | "agent" | "env">;
+export type OpenOf = Pick<Kernel, "storage" | "features" | "agent" | "env" | "waits">;
 type Source = (kernel: OpenOf, after: Position, limit: number) => readonly Open[];
 
 const workflowNeed = (name: string): Need => ({ what: "workflow", name });
@@ -41,7 +41,7 @@ const batches: Source = ({ storage: { sql } }, after, limit) =>
   }));
 
 const waits: Source = (kernel, after, limit) =>
-  openWaits(kernel.storage.sql, after, limit).map(({ workflow, ...row }) => ({
+  openWaits(kernel.storage.sql, kernel.waits.numbers, after, limit).map(({ workflow, ...row }) => ({
     ...row,
     needs: [workflowNeed(workflow), ...needsOfKind(kernel, row.kind)],
   }));

@@ -87,7 +87,7 @@ export class WebhookWaits implements StoredKind {
       );
     }
     const topic = topicOfRequest(asked);
-    if (this.#rows.countOfTopic(topic, MOST_ALIKE) >= MOST_ALIKE) {
+    if (this.uses.waits.countOfTopic(topic, MOST_ALIKE) >= MOST_ALIKE) {
       throw new InvalidWaitError(
         "match",
         `Invalid match: ${MOST_ALIKE} open steps of the agent's workflows wait for the same arrival. ` +
@@ -107,7 +107,7 @@ export class WebhookWaits implements StoredKind {
       createdAt - ((request as WebhookRequest).lookbackMs ?? 0);
     const since = sinceOf(refused ?? wait);
     // Finds arrivals that came while the step refused an earlier one.
-    if (refused) this.#rows.note(wait.waitId, { since });
+    if (refused) this.uses.waits.noteWithin(wait.waitId, { since });
     const log = this.uses.arrivals;
     if (lookbackMs === 0 && !refused) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
@@ -160,7 +160,7 @@ export class WebhookWaits implements StoredKind {
     if (topics.length === 0) return [];
     const most = MOST_SHAPES * MOST_ALIKE;
     const found: Wait[] = [];
-    for (const wait of this.#rows.withTopics(topics, most)) {
+    for (const wait of this.uses.waits.withTopics(topics, most)) {
       if (this.#isAnswer(wait, arrival)) found.push(wait);
     }
     const size = byteLength(JSON.stringify(arrival.body));
@@ -190,7 +190,7 @@ export class WebhookWaits implements StoredKind {
     const waits = this.uses.waits;
     await waits.ready();
     const arrival = { source: "url", id: hash, type: "", body, receivedAt };
-    const [wait] = [...this.#rows.withTopics([topic], 1)];
+    const [wait] = [...this.uses.waits.withTopics([topic], 1)];
     if (wait) {
       const problems = problemsOf(wait.request as WebhookRequest, body);
       if (problems.length > 0) {
@@ -204,7 +204,7 @@ export class WebhookWaits implements StoredKind {
       await waits.cancelIfGone(wait);
       if (waits.settleWithin(wait.waitId, ending)) return { outcome: "accepted" };
     }
-    const isKnown = this.#rows.hasAnswered(urlEnding(topic, arrival).answeredBy);
+    const isKnown = this.uses.waits.hasAnswered(urlEnding(topic, arrival).answeredBy);
     return { outcome: isKnown ? "duplicate" : "gone" };
   }
 
@@ -214,20 +214,16 @@ export class WebhookWaits implements StoredKind {
     return (
       isFor(request, arrival) &&
       problemsOf(request, arrival.body ?? null).length === 0 &&
-      !this.#rows.hasAnswered(answerKey(wait, arrival))
+      !this.uses.waits.hasAnswered(answerKey(wait, arrival))
     );
   }
 
   #known(): Map<string, Shape> {
     if (this.#shapes) return this.#shapes;
-    const waits = this.#rows.oneOfEachTopic(SHAPES, PREFIX_LENGTH);
+    const waits = this.uses.waits.oneOfEachTopic(SHAPES, PREFIX_LENGTH);
     const shapes = waits.map(({ request }) => shapeOf(request as WebhookRequest));
     this.#shapes = new Map(shapes.map((shape) => [prefixOf(shape), shape]));
     return this.#shapes;
-  }
-
-  get #rows() {
-    return this.uses.waits.rows;
   }
 }
 

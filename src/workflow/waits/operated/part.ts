@@ -66,7 +66,7 @@ export const PARTS = {
     answers: ["onTime"],
     facts: async ({ capabilities, storage }: Operated, now) => {
       await capabilities.submissions.ready();
-      return waitFacts(storage.sql, capabilities.waits.stored, now);
+      return waitFacts(storage.sql, capabilities.waits.numbers, now);
     },
     rules: WAIT_RULES,
     summary: ({ approvals, open, pending }) => ({

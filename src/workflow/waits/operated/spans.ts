@@ -1,11 +1,16 @@
 /** The spans of a workflow's steps that wait for a row here. */
 
 import type { KeyedSpan, NewSpan, SpanSource } from "../../../engine/operated/spans.ts";
+import { KIND_SIZE } from "../../../engine/store.ts";
 import type { InstanceOf } from "../../../outbox/destinations/workflow-event.ts";
 import { STATUS_OF } from "../kinds/approval.ts";
 import type { WaitStatus } from "../protocol.ts";
+import { STATUS, workflowField } from "../wait-job.ts";
 
-/** How many of the newest waits are searched: no index leads from an instance to its closed waits. */
+/** The kinds that have stored jobs. */
+const KINDS =
+  "SELECT substr(module, 6) AS kind, version AS number FROM perdure_schema WHERE module LIKE 'kind:%'";
+/** How many of the newest waits of a kind are searched: no index leads from an instance to its closed waits. */
 const SEARCHED = 10_000;
 
 type TracedWait = {
@@ -20,17 +25,20 @@ type TracedWait = {
 };
 
 /** Oldest first, without those inside another wait. */
-function waitsOfWorkflow(
-  sql: SqlStorage,
-  { workflow, instance }: InstanceOf,
-  limit: number,
-): TracedWait[] {
-  const query = `SELECT wait_id AS waitId, kind, status, step AS stepName, created_at AS createdAt, settled_at AS settledAt,
-      iif(kind = 'approval', substr(result ->> '$.by', 1, 500), NULL) AS by FROM (
-      SELECT seq, wait_id, kind, status, step, created_at, settled_at, workflow, instance, parent, result
-      FROM perdure_waits ORDER BY seq DESC LIMIT ${SEARCHED})
-    WHERE instance = ? AND workflow = ? AND parent IS NULL ORDER BY seq LIMIT ?`;
-  return sql.exec<TracedWait>(query, instance, workflow, limit).toArray();
+function waitsOfWorkflow(sql: SqlStorage, of: InstanceOf, limit: number): TracedWait[] {
+  const kinds = sql.exec<{ kind: string; number: number }>(KINDS).toArray();
+  const [stepName, instance, workflow] = (["stepName", "id", "name"] as const).map(workflowField);
+  const query = `SELECT id AS waitId, ${STATUS} AS status, ${stepName} AS stepName, created_at AS createdAt, ended_at AS settledAt,
+      substr(result ->> '$.by', 1, 500) AS by FROM (
+      SELECT * FROM perdure_jobs WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ${SEARCHED})
+    WHERE ${instance} = ?3 AND ${workflow} = ?4 AND parent IS NULL ORDER BY seq LIMIT ?5`;
+  const found = kinds.flatMap(({ kind, number }) => {
+    const [from, to] = [number * KIND_SIZE, (number + 1) * KIND_SIZE];
+    type Row = Omit<TracedWait, "kind">;
+    const rows = sql.exec<Row>(query, from, to, of.instance, of.workflow, limit).toArray();
+    return rows.map((row) => ({ ...row, kind, by: kind === "approval" ? row.by : null }));
+  });
+  return found.sort((one, other) => one.createdAt - other.createdAt).slice(0, limit);
 }
 
 function stepSpan(wait: TracedWait): KeyedSpan {

@@ -127,17 +127,21 @@ export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
       this.#ids.filter((_, place) => waits[place]?.arrival === arrival);
     return {
       seen: {
-        waits: rows.map(({ wait_id, status, expires_at, result }) => [
-          ...[wait_id, status, expires_at],
-          (JSON.parse(result ?? "null") as { id?: string } | null)?.id,
-        ]),
+        waits: rows
+          .map(({ wait_id, status, expires_at, result }) => [
+            ...[wait_id, status, expires_at],
+            (JSON.parse(result ?? "null") as { id?: string } | null)?.id,
+          ])
+          .sort(byId),
         log: Object.entries(log).map(([id, ids]) => [id, ids.toSorted()]),
       },
       expected: {
-        waits: waits.map(({ status, expiresAt, arrival }, place) => [
-          ...[this.#ids[place], status, START + expiresAt],
-          arrival === undefined ? undefined : idOf(arrival),
-        ]),
+        waits: waits
+          .map(({ status, expiresAt, arrival }, place) => [
+            ...[this.#ids[place], status, START + expiresAt],
+            arrival === undefined ? undefined : idOf(arrival),
+          ])
+          .sort(byId),
         log: [...expected.keys()].map((one) => [idOf(one), endedBy(one).toSorted()]),
       },
     };
@@ -182,4 +186,9 @@ async function repeated(call: () => Promise<void>): Promise<void> {
       if (calls >= MAX_CALLS) throw error;
     }
   }
+}
+
+/** Rows of different kinds have no order among themselves. */
+function byId([one]: readonly unknown[], [other]: readonly unknown[]): number {
+  return String(one) < String(other) ? -1 : 1;
 }
