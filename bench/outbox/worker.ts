@@ -2,7 +2,13 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { Outbox, queue } from "perdure/outbox";
+import {
+  type Delivery,
+  Outbox,
+  type QueueDestination,
+  queue,
+  type ReferencedDelivery,
+} from "perdure/outbox";
 import { Meter, metered } from "perdure/testing";
 import {
   type Crowd,
@@ -13,6 +19,7 @@ import {
   type Tally,
   tally,
 } from "../../test/outbox/outbox-load.ts";
+import { kindsWith } from "../../test/support/kinds.ts";
 import { Recorder } from "../../test/support/ledger-scale.ts";
 
 /** Entries that are put in one transaction. */
@@ -102,23 +109,19 @@ export class LoadedOutbox extends DurableObject<Env> {
   }
 
   #outbox(concurrency: number): Outbox {
-    return new Outbox({
-      host: this,
-      env: this.env,
-      concurrency,
-      adapters: {
-        queue: {
-          problemOf: () => undefined,
-          keyOf: ({ queue }) => queue,
-          maxBytes: Number.POSITIVE_INFINITY,
-          timeoutMs: 30_000,
-          deliver: async ({ queue }, delivery) => {
-            if (!("event" in delivery)) throw new Error("The event came as a reference");
-            await this.#load.receive(queue, delivery.attempt, delivery.event as LoadEvent);
-          },
-        },
+    const outbox = new Outbox({ host: this, env: this.env, concurrency });
+    const taken = {
+      problemOf: () => undefined,
+      keyOf: ({ queue }: QueueDestination) => queue,
+      maxBytes: Number.POSITIVE_INFINITY,
+      timeoutMs: 30_000,
+      deliver: async ({ queue }: QueueDestination, delivery: Delivery | ReferencedDelivery) => {
+        if (!("event" in delivery)) throw new Error("The event came as a reference");
+        await this.#load.receive(queue, delivery.attempt, delivery.event as LoadEvent);
       },
-    });
+    };
+    outbox.install(kindsWith({ queue: taken }));
+    return outbox;
   }
 }
 

@@ -4,7 +4,7 @@
  * prunes ended ones.
  */
 
-import { type Job, type JobEnd, type Kind, type NewJob, OPEN } from "./job.ts";
+import { type Job, type JobEnd, type Kind, OPEN } from "./job.ts";
 import { JobStore } from "./store.ts";
 import { Sweep } from "./sweep.ts";
 import { HEARTBEAT_MS, type WorkLoop } from "./work-loop.ts";
@@ -80,11 +80,6 @@ export class Engine {
     const next = store.nextDue();
     if (next !== null) await this.loop.wake.noLaterThan(next);
     return next === null ? [] : store.kinds.filter((kind) => store.hasLive(kind));
-  }
-
-  /** (new) → pending, in the caller's transaction. {@link added} follows when it has committed. */
-  add(job: NewJob): Job {
-    return this.store.add(job, this.#now());
   }
 
   /** Announces a job that was added, or is open again, and polls it. */

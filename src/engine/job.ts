@@ -58,7 +58,7 @@ export type Job = {
   readonly result: Json | undefined;
 };
 
-export type NewJob = Pick<Job, "id" | "kind" | "expiresAt" | "data" | "request"> &
+export type NewJob = Pick<Job, "id" | "kind" | "createdAt" | "expiresAt" | "data" | "request"> &
   Partial<Pick<Job, "key" | "parent" | "topic">>;
 
 /** How a job ends. */

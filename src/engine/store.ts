@@ -131,8 +131,8 @@ export class JobStore {
     return `${(latest + 1).toString(RADIX)}-${nonce.slice(0, 22)}`;
   }
 
-  /** (new) → pending. */
-  add({ id, kind, key, parent, topic, expiresAt, data, request }: NewJob, now: number): Job {
+  /** (new) → pending, in the caller's transaction. `added()` of the engine follows when it has committed. */
+  add({ id, kind, key, parent, topic, createdAt, expiresAt, data, request }: NewJob): Job {
     const own = seqIn(id) === undefined ? seqIn(this.newId(kind)) : undefined;
     const added = this.#select(
       `INSERT INTO perdure_jobs (seq, id, is_own_id, key, parent, topic, due_at, expires_at, created_at, data, request)
@@ -145,7 +145,7 @@ export class JobStore {
       topic ?? null,
       expiresAt,
       expiresAt,
-      now,
+      createdAt,
       JSON.stringify(data),
       JSON.stringify(request),
     );

@@ -21,7 +21,7 @@ export type {
   ReferencedDelivery,
 } from "./destinations/adapter.ts";
 export { type AgentDestination, agent } from "./destinations/agent.ts";
-export type { AdapterOverrides, Destination, OtlpDestination } from "./destinations/index.ts";
+export type { Destination, OtlpDestination } from "./destinations/index.ts";
 export { type MethodDestination, method } from "./destinations/method.ts";
 export { type QueueDestination, queue } from "./destinations/queue.ts";
 export { type WebhookDestination, webhook } from "./destinations/webhook.ts";

@@ -14,12 +14,7 @@ import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";
 import type { DestinationKind } from "./destinations/adapter.ts";
-import {
-  type AdapterOverrides,
-  type Destination,
-  Destinations,
-  isStart,
-} from "./destinations/index.ts";
+import { type Destination, Destinations, isStart } from "./destinations/index.ts";
 import { checkUrl, keyOfEndpoint } from "./destinations/webhook.ts";
 import {
   type StartWorkflow,
@@ -64,8 +59,6 @@ export type OutboxOptions = OutboxSettings & {
   /** Its bindings. */
   readonly env: object;
   readonly clock?: Clock;
-  /** Replaces parts of how kinds of destinations are delivered to. */
-  readonly adapters?: AdapterOverrides;
   /**
    * How a Workflow instance is started and tracked. Its id is then unique over all Workflows.
    * @default `create()` of the binding
@@ -96,7 +89,6 @@ export class Outbox extends Capability {
       host,
       env,
       clock = systemClock,
-      adapters,
       startWorkflow,
       problemOfStart,
       ...settings
@@ -106,19 +98,16 @@ export class Outbox extends Capability {
     const limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
     this.#tracksWorkflows = startWorkflow !== undefined;
-    this.#destinations = new Destinations(
-      {
-        host,
-        env,
-        now: clock.now,
-        allowPrivateAddresses: limits.allowPrivateAddresses,
-        inHostContext: this.loop.inHostContext,
-        objectInstance: this.#objectInstance,
-        startWorkflow,
-        reportProblem: (problem) => this.#context.reportProblem(problem),
-      },
-      adapters,
-    );
+    this.#destinations = new Destinations({
+      host,
+      env,
+      now: clock.now,
+      allowPrivateAddresses: limits.allowPrivateAddresses,
+      inHostContext: this.loop.inHostContext,
+      objectInstance: this.#objectInstance,
+      startWorkflow,
+      reportProblem: (problem) => this.#context.reportProblem(problem),
+    });
     this.#context = new OutboxContext(this.loop, limits, this.#destinations, settings);
     this.#dispatcher = new Dispatcher(this.#context);
   }

@@ -40,7 +40,7 @@ export class Ledger {
     this.wake = loop.wake;
     this.hooks = new StatusHooks(
       (one) => this.#callStatusHook(one),
-      limits.hookTimeoutMs,
+      limits,
       () => host.hasStatusHook?.() ?? true,
     );
   }

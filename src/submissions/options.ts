@@ -28,17 +28,6 @@ export type LedgerOptions = {
    * @default "1 hour"
    */
   readonly stallTimeout?: Duration;
-  /**
-   * How long an answer may wait in memory, to be written together with the end of its turn, which saves a row. A crash within
-   * that time asks the model again. It is written at once after a tool has run, in the last attempt, and with a budget.
-   * @default 250
-   */
-  readonly holdAnswer?: Duration;
-  /**
-   * Time limit of a call of `onSubmissionStatus()`. After that it is logged, and the submission continues.
-   * @default "30 seconds"
-   */
-  readonly statusHookTimeout?: Duration;
   /** The default retry policy of a submission. */
   readonly retry?: {
     /**
@@ -112,8 +101,6 @@ const SHAPE = {
   maxConcurrentTurns: count({ infinity: true }).default(4),
   maxToolCalls: count({ infinity: true }).default(1_000),
   stallTimeout: duration({ infinity: true }).prefault("1 hour"),
-  holdAnswer: duration({ infinity: true }).prefault(250),
-  statusHookTimeout: duration({ max: "1 day" }).prefault("30 seconds"),
   retry: optionsOf<NonNullable<LedgerOptions["retry"]>>()({
     maxAttempts: count({ infinity: true }).default(5),
     baseDelay: duration({ max: MAX_DELAY }).prefault("1 second"),
@@ -133,7 +120,7 @@ export type Limits = ReturnType<typeof readLimits>;
 
 /** @throws InvalidOptionError naming the option */
 export function readLimits(options: LedgerOptions = {}) {
-  const { retry, retention, stallTimeout, holdAnswer, statusHookTimeout, ...counts } = readOptions(
+  const { retry, retention, stallTimeout, ...counts } = readOptions(
     SETTINGS,
     options,
     "the ledger",
@@ -141,8 +128,13 @@ export function readLimits(options: LedgerOptions = {}) {
   return {
     ...counts,
     stallTimeoutMs: stallTimeout,
-    holdAnswerMs: holdAnswer,
-    hookTimeoutMs: statusHookTimeout,
+    /**
+     * How long an answer may wait in memory, to be written together with the end of its turn, which saves a row. A crash within
+     * that time asks the model again. It is written at once after a tool has run, in the last attempt, and with a budget.
+     */
+    holdAnswerMs: 250,
+    /** Time limit of a call of `onSubmissionStatus()`. After that it is logged, and the submission continues. */
+    hookTimeoutMs: 30_000,
     maxAttempts: retry.maxAttempts,
     backoff: { baseMs: retry.baseDelay, capMs: retry.maxDelay },
     maxAgeMs: retention.maxAge,

@@ -13,19 +13,17 @@ export class StatusHooks {
   readonly #insideHook = new AsyncLocalStorage<HookCall>();
   /** By submission: resolves when the hook has returned for all of its statuses so far. Removed then. */
   readonly #pending = new Map<string, Promise<void>>();
-  readonly #deadlines: Deadlines;
+  #deadlines: Deadlines | undefined;
 
   /**
-   * @param timeoutMs how long a call of the hook is waited for
+   * @param limits.hookTimeoutMs how long a call of the hook is waited for
    * @param isHooked whether the app has a hook, which is waited for
    */
   constructor(
     private readonly hook: (submission: SubmissionInspection) => Promise<void>,
-    private readonly timeoutMs: number,
+    private readonly limits: { readonly hookTimeoutMs: number },
     private readonly isHooked = () => true,
-  ) {
-    this.#deadlines = new Deadlines(timeoutMs);
-  }
+  ) {}
 
   /** Whether the caller runs inside a hook call that has not timed out. */
   get #isInsideHook(): boolean {
@@ -114,10 +112,11 @@ export class StatusHooks {
       .run(call, async () => this.hook(submission))
       .catch((error) => logFailure(submission, error));
     try {
+      this.#deadlines ??= new Deadlines(this.limits.hookTimeoutMs);
       await this.#deadlines.within(returned);
     } catch {
       console.error(
-        `[perdure] onSubmissionStatus has not returned ${aboutOf(submission)} within ${this.timeoutMs} ms.`,
+        `[perdure] onSubmissionStatus has not returned ${aboutOf(submission)} within ${this.limits.hookTimeoutMs} ms.`,
       );
     } finally {
       call.hasEnded = true;

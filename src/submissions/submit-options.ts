@@ -132,16 +132,11 @@ export interface SubmitMessagesOptions<
   /**
    * Destinations to notify of the end, one or a list. They receive a `SubmissionEvent`. Make them with `webhook()`,
    * `queue()`, `method()`, `agent()` or `workflowEvent()` of `perdure/outbox`. The end and its notifications commit atomically.
+   * `arrival.reply` of `perdure/webhooks`, and `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of
+   * `perdure/replies`, send the output as text, and one sentence for a submission without output. Undefined ones are left out.
    * @default none
    */
-  notify?: Destination | readonly Destination[];
-  /**
-   * Where the answer goes, one destination or a list, e.g. `delivery.reply` of `perdure/webhooks`: it is added to `notify`.
-   * `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of `perdure/replies` send the output as text, and
-   * one sentence for a submission without output.
-   * @default none
-   */
-  reply?: Destination | readonly Destination[] | undefined;
+  notify?: Destination | readonly (Destination | undefined)[] | undefined;
   /**
    * The W3C trace context of the caller, e.g. the `traceparent` header of the request that it answers: the submission's spans
    * belong to that trace.
@@ -223,7 +218,7 @@ export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
   /** Destinations, or what makes them once the id is known. */
   readonly notify?:
     | Destination
-    | readonly Destination[]
+    | readonly (Destination | undefined)[]
     | ((submissionId: string) => readonly Destination[])
     | undefined;
   /** The run of the workflow that asks. A failure of an earlier run does not answer this one: a new submission takes its key. */

@@ -53,14 +53,7 @@ describe("options", () => {
     ],
     ["retry.baseDelay", { retry: { baseDelay: 1e15 } }, 'at most "365 days"'],
     ["retry.maxDelay", { retry: { maxDelay: Number.POSITIVE_INFINITY } }, 'at most "365 days"'],
-    [
-      "statusHookTimeout",
-      { statusHookTimeout: 0 },
-      "Invalid statusHookTimeout 0: expected a positive",
-    ],
-    ["statusHookTimeout", { statusHookTimeout: "2 days" }, 'at most "1 day"'],
     ["maxConcurrentTurns", { maxConcurrentTurns: 0 }, "Invalid maxConcurrentTurns 0"],
-    ["holdAnswer", { holdAnswer: 0 }, "Invalid holdAnswer 0: expected a positive"],
     ["stallTimeout", { stallTimeout: 0 }, "Invalid stallTimeout 0"],
     [
       "maxConcurentTurns",

@@ -146,7 +146,7 @@ describe("bugs that such sequences have found", () => {
 
   it("L1: a joined submission whose messages were not stored gets a turn of its own, though the joined turn was answered", async () => {
     const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
+    ledgerOptions.set(stub.name ?? "", { holdAnswerMs: 1 });
     await within(stub, ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();

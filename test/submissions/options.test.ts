@@ -273,14 +273,11 @@ describe("L1: invalid options are refused with their names, and nothing is store
       { notify: [{ ...somewhere(), eventType: "a b" }] },
       'Invalid notify[0].eventType "a b"',
     ],
-    ["reply", { reply: "x" as never }, 'Invalid reply "x": expected a destination or a list'],
-    ["reply", { reply: null as never }, "Invalid reply null: expected a destination or a list"],
-    ["reply", { reply: (() => []) as never }, "expected a destination or a list"],
-    ["reply", { reply: [somewhere(), { kind: "fax" }] as never }, 'Invalid reply[1].kind "fax"'],
+    ["notify", { notify: (() => []) as never }, "expected a destination or a list"],
     [
-      "reply",
-      { notify: somewhere(), reply: { ...somewhere(), instance: "" } },
-      'Invalid reply[0].instance ""',
+      "notify",
+      { notify: [somewhere(), { ...somewhere(), instance: "" }] },
+      'Invalid notify[1].instance ""',
     ],
   ] as [string, InternalSubmitOptions & SubmitMessagesOptions, string][])(
     "%s: %j",
@@ -310,26 +307,22 @@ it("O1: notify takes one destination as well as a list of one", async () => {
   expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });
 });
 
-it("O1: reply is added to notify, and may be undefined", async () => {
+it("O1: notify is one destination or a list, and undefined ones are left out", async () => {
   const stub = givenLedger();
-  const [told, one, two] = [somewhere(), somewhere(), somewhere()];
-  await submit(stub, "x", { submissionId: "s", notify: told, reply: [one, two] });
-  for (const { instance } of [told, one, two]) {
+  const [one, two, alone] = [somewhere(), somewhere(), somewhere()];
+  await submit(stub, "x", { submissionId: "s", notify: [one, undefined, two] });
+  for (const { instance } of [one, two]) {
     const deliveries = await until(() => delivered.get(instance));
     expect(deliveries).toHaveLength(1);
   }
-  const alone = somewhere();
-  await submit(stub, "x", { submissionId: "t", reply: alone });
+  await within(stub, ({ submissions }) =>
+    submissions.submitMany([{ messages: [message("x")], options: { notify: alone } }]),
+  );
   await until(() => delivered.get(alone.instance));
-  await submit(stub, "x", { submissionId: "u", reply: undefined });
+  await submit(stub, "x", { submissionId: "u", notify: undefined });
   expect(await within(stub, ({ submissions }) => submissions.wait("u"))).toMatchObject({
     status: "completed",
   });
-  const many = somewhere();
-  await within(stub, ({ submissions }) =>
-    submissions.submitMany([{ messages: [message("x")], options: { reply: many } }]),
-  );
-  await until(() => delivered.get(many.instance));
 });
 
 it("L3: an empty key or id is none, as of an absent header", () =>

@@ -1,12 +1,15 @@
 /** The app's status hook: which calls wait for it, how long, and that none waits for the hook of another submission. */
 
 import { describe, expect, it, vi } from "vitest";
-import type { LedgerOptions } from "../../src/submissions/options.ts";
 import { StatusHooks } from "../../src/submissions/status-hooks.ts";
 import type { SubmissionInspection } from "../../src/submissions/types.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { forever, type Ledger, sleep, submit, within } from "../support/ledger.ts";
-import { type LedgerObject, ledgerOptions } from "../support/objects/ledger-object.ts";
+import {
+  type LedgerObject,
+  ledgerOptions,
+  type TestOptions,
+} from "../support/objects/ledger-object.ts";
 
 /** Longer than a test may take. */
 const NEVER_MS = 600_000;
@@ -14,7 +17,7 @@ const NEVER_MS = 600_000;
 type Hook = (submission: SubmissionInspection, object: LedgerObject) => Promise<void>;
 
 /** An object whose app has this status hook. */
-async function givenHook(hook: Hook, options: LedgerOptions = {}): Promise<Ledger> {
+async function givenHook(hook: Hook, options: TestOptions = {}): Promise<Ledger> {
   const stub = givenLedger();
   ledgerOptions.set(stub.name ?? "", options);
   await within(stub, (object) => {
@@ -28,7 +31,7 @@ const hang: Hook = ({ submissionId, status }) =>
 
 describe("a status hook that hangs", () => {
   it("L9: a hanging hook does not block waits for its own submission or another", async () => {
-    const stub = await givenHook(hang, { statusHookTimeout: 50 });
+    const stub = await givenHook(hang, { hookTimeoutMs: 50 });
     await within(stub, async ({ submissions }) => {
       const hangs = submissions.submit([message("x")], { submissionId: "hangs" });
       await submissions.submit([message("x")], { submissionId: "other", thread: "side" });
@@ -40,7 +43,7 @@ describe("a status hook that hangs", () => {
 
   it("L9: a hanging hook is logged once, with the id of its submission", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
-    const stub = await givenHook(hang, { statusHookTimeout: 10 });
+    const stub = await givenHook(hang, { hookTimeoutMs: 10 });
     await submit(stub, "x", { submissionId: "hangs" });
     await stub.wait("hangs");
     const lines = log.mock.calls.map(String).filter((line) => line.includes("onSubmissionStatus"));
@@ -54,7 +57,7 @@ describe("a status hook that hangs", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
-      const hooks = new StatusHooks(forever, 30_000);
+      const hooks = new StatusHooks(forever, { hookTimeoutMs: 30_000 });
       const ended = { submissionId: "s", status: "completed" } as SubmissionInspection;
       let isTold = false;
       hooks.announce(ended);
@@ -75,7 +78,7 @@ describe("a status hook that hangs", () => {
   it("L1: where the app has no hook, nothing waits: followers and waiting callers are told at once", async () => {
     const told: string[] = [];
     const follow = async ({ status }: SubmissionInspection) => void told.push(status);
-    const hooks = new StatusHooks(follow, 1_000, () => false);
+    const hooks = new StatusHooks(follow, { hookTimeoutMs: 1_000 }, () => false);
     const waited = hooks.wait("s");
     for (const status of ["pending", "running", "completed"] as const) {
       hooks.announce({ submissionId: "s", status } as SubmissionInspection);
@@ -86,7 +89,7 @@ describe("a status hook that hangs", () => {
   });
 
   it("L9: a hanging hook leaves nothing in memory", async () => {
-    const hooks = new StatusHooks(async () => {}, 1_000);
+    const hooks = new StatusHooks(async () => {}, { hookTimeoutMs: 1_000 });
     for (const status of ["pending", "running", "completed"] as const) {
       hooks.announce({ submissionId: "s", status } as SubmissionInspection);
     }
@@ -206,7 +209,7 @@ describe("a status hook that uses the ledger itself", () => {
         }
         if (submissionId === "b" && status === "running") await submissions.cancel("b");
       },
-      { statusHookTimeout: NEVER_MS },
+      { hookTimeoutMs: NEVER_MS },
     );
     await within(stub, async ({ submissions }) => {
       await submissions.submit([message("x", "asked")], { submissionId: "a" });
@@ -229,7 +232,7 @@ describe("a status hook that uses the ledger itself", () => {
       async ({ submissionId, status }, { submissions }) => {
         if (status === "running") await submissions.cancel(other[submissionId] ?? "");
       },
-      { statusHookTimeout: NEVER_MS },
+      { hookTimeoutMs: NEVER_MS },
     );
     await within(stub, async ({ submissions }) => {
       const both = ["a", "b"].map((submissionId) =>

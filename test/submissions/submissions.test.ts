@@ -385,7 +385,7 @@ describe("L7: the result stays readable", () => {
 
   it("an answer that was written before a crash is not asked for again", async () => {
     const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
+    ledgerOptions.set(stub.name ?? "", { holdAnswerMs: 1 });
     let asked = 0;
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {

@@ -108,7 +108,7 @@ describe("L1: invalid arguments are refused at the call, with their values, and 
       await open;
       statusCalls++;
     };
-    const hooks = new StatusHooks(hook, 30_000);
+    const hooks = new StatusHooks(hook, { hookTimeoutMs: 30_000 });
     const inspection = (submissionId: string) =>
       ({ submissionId, status: "pending" }) as SubmissionInspection;
     for (let nth = 0; nth < 12_000; nth++) hooks.announce(inspection(String(nth)));

@@ -22,6 +22,7 @@ import {
 } from "../../src/features/inbound/index.ts";
 import type { WaitedArrival } from "../../src/features/inbound/protocol.ts";
 import { capabilitiesOf } from "../../src/hosts/public.ts";
+import type { DurableThinkOptions } from "../../src/hosts/think/durable-think.ts";
 import {
   type Approval,
   DurableThink,
@@ -89,8 +90,10 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
 /** How often an account was charged, over all agents and restarts. */
 export const charges = new Map<string, number>();
 
-/** What the ledger of the agent with that name is constructed with. */
-export const thinkOptions = new Map<string, object>();
+/** Options of an agent, and the time limit of its status hook, which is no option. */
+export type ThinkTestOptions = DurableThinkOptions & { readonly hookTimeoutMs?: number };
+/** By the agent's name. */
+export const thinkOptions = new Map<string, ThinkTestOptions>();
 
 export const appHooks = new Map<string, AppHooks>();
 
@@ -137,8 +140,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
     const names = namesOf(ctx);
-    const options = names.map((name) => thinkOptions.get(name)).find(Boolean);
+    const { hookTimeoutMs, ...options } =
+      names.map((name) => thinkOptions.get(name)).find(Boolean) ?? {};
     super(metered(ctx, meter), reachable(env, ctx.id.name), options);
+    if (hookTimeoutMs !== undefined)
+      this[CAPABILITIES].submissions.ledger.limits.hookTimeoutMs = hookTimeoutMs;
     this.meter = meter;
     this.chatRecovery = names.map((name) => appHooks.get(name)?.chatRecovery).find(Boolean) ?? true;
     made.get(ctx.id.name ?? "")?.(this);

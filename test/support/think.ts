@@ -1,13 +1,18 @@
 /** Calls to a Think agent, and access to its storage. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { LedgerOptions } from "../../src/submissions/options.ts";
 import type { SubmitMessagesOptions } from "../../src/submissions/submit-options.ts";
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
 import { repliesBegun } from "./replies-begun.ts";
 import { HANG_MS } from "./sizes.ts";
-import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";
+import {
+  type AppHooks,
+  appHooks,
+  type ThinkAgent,
+  type ThinkTestOptions,
+  thinkOptions,
+} from "./think-agent.ts";
 
 export type Agent = DurableObjectStub<ThinkAgent>;
 
@@ -15,7 +20,7 @@ export type Agent = DurableObjectStub<ThinkAgent>;
 export function givenAgent({
   options = {},
   ...hooks
-}: AppHooks & { options?: LedgerOptions } = {}) {
+}: AppHooks & { options?: ThinkTestOptions } = {}) {
   const agent = givenThink() as unknown as Agent;
   appHooks.set(agent.name ?? "", hooks);
   thinkOptions.set(agent.name ?? "", options);

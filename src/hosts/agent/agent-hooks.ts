@@ -100,7 +100,7 @@ export abstract class AgentHooks extends AgentVerbs {
 
   /**
    * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,
-   * the turn and `cancelSubmission()` wait for it, at most `statusHookTimeout`. What it throws is logged and changes
+   * the turn and `cancelSubmission()` wait for it, 30 seconds at most. What it throws is logged and changes
    * nothing. Do not wait for a turn in it. Override it.
    */
   protected onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}

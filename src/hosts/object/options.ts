@@ -53,7 +53,7 @@ type ObjectOptions = {
   ) => SubmissionAudience;
   /** Whether a connection is sent the whole approval; others get its id, status and title. @default false */
   readonly shouldSendApproval?: (approval: Approval, connection: Connection) => boolean;
-  /** Called after each change of a submission's status. Calls wait for it, at most `statusHookTimeout`. */
+  /** Called after each change of a submission's status. Calls wait for it, 30 seconds at most. */
   readonly onSubmissionStatus?: (submission: SubmissionInspection) => Awaitable<void>;
   /** Called after an approval was opened, decided, expired or cancelled. */
   readonly onApproval?: (approval: Approval) => Awaitable<void>;

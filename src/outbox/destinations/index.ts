@@ -54,12 +54,6 @@ export type Destination =
   | z.input<Kinds[keyof Kinds]["schema"]>
   | FeatureDestination
   | OtlpDestination;
-type KindOf = Destination["kind"];
-
-/** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
-export type AdapterOverrides = {
-  readonly [Kind in KindOf]?: Partial<Adapter<Extract<Destination, { readonly kind: Kind }>>>;
-};
 
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
@@ -87,10 +81,7 @@ export class Destinations {
   readonly kinds: readonly unknown[] = [...Object.keys(KINDS), ...FEATURES.keys()];
   readonly host: object;
 
-  constructor(
-    private readonly context: Context,
-    private readonly overrides: AdapterOverrides = {},
-  ) {
+  constructor(private readonly context: Context) {
     this.host = context.host;
     this.install(KINDS);
   }
@@ -104,9 +95,8 @@ export class Destinations {
     >,
   ): void {
     for (const [kind, { schema, connect }] of Object.entries(kinds)) {
-      const override = this.overrides[kind as KindOf];
       this.#schemas.set(kind, schema);
-      this.#adapters.set(kind, { ...connect(this.context), ...override } as Adapter);
+      this.#adapters.set(kind, connect(this.context) as Adapter);
     }
   }
 

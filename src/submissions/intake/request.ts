@@ -91,7 +91,6 @@ const OPTIONS = {
     })
     .optional(),
   notify: z.unknown().optional(),
-  reply: z.unknown().optional(),
   budget: optionsOf<NonNullable<SubmitMessagesOptions["budget"]>>()({
     tokens: count().optional(),
     usd: z.custom<number>().optional(),
@@ -191,9 +190,8 @@ export function checkItems(submissions: unknown, verb?: string): void {
     checkNames(`item ${index} of ${verb}`, item ?? null, names, invalidSubmission);
     ofItem(verb, index, () => {
       checkNames("submitMessages()", item.options, PUBLIC, invalidSubmission);
-      const { notify, reply } = (item.options ?? {}) as InternalSubmitOptions;
-      for (const [name, to] of Object.entries({ notify, reply }))
-        if (typeof to === "function") checkDestinations(name, to);
+      const { notify } = (item.options ?? {}) as InternalSubmitOptions;
+      if (typeof notify === "function") checkDestinations(notify);
     });
   }
 }
@@ -227,30 +225,28 @@ function threadOf({ thread, batch }: Read): string {
 }
 
 function allDestinations(
-  { notify, reply }: StoredOptions,
+  { notify }: StoredOptions,
   submissionId: string,
   outbox: Pick<Outbox, "problemOf">,
 ): readonly Destination[] | undefined {
-  const made = typeof notify === "function" ? notify(submissionId) : notify;
-  const lists = Object.entries({ notify: made, reply }).map(([name, given]) => {
-    const list = isPlainObject(given) ? [given] : given;
-    checkDestinations(name, list, outbox);
-    return list as readonly Destination[] | undefined;
-  });
-  const all = lists.filter((list) => list !== undefined);
-  return all.length > 0 ? all.flat() : undefined;
+  const made: unknown = typeof notify === "function" ? notify(submissionId) : notify;
+  const list = isPlainObject(made) ? [made] : made;
+  checkDestinations(list, outbox);
+  return (list as readonly (Destination | undefined)[] | undefined)?.filter(
+    (to) => to !== undefined,
+  );
 }
 
 /** An end is stored together with its outbox entries, so an invalid destination is refused here. */
-function checkDestinations(name: string, list: unknown, outbox?: Pick<Outbox, "problemOf">): void {
+function checkDestinations(list: unknown, outbox?: Pick<Outbox, "problemOf">): void {
   if (list === undefined) return;
   if (!Array.isArray(list)) {
     const expected = 'expected a destination or a list of them, e.g. method("onDone")';
-    throw invalidValue(name, list, expected);
+    throw invalidValue("notify", list, expected);
   }
   for (const [index, to] of list.entries()) {
-    const problem = outbox?.problemOf(to, `${name}[${index}]`);
-    if (problem) throw invalidSubmission(name, problem);
+    const problem = to === undefined ? undefined : outbox?.problemOf(to, `notify[${index}]`);
+    if (problem) throw invalidSubmission("notify", problem);
   }
 }
 

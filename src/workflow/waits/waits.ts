@@ -174,7 +174,8 @@ export class Waits extends Capability implements WaitKind {
     await own.check?.(request);
     const waitId = this.#store.newId(kind);
     const store = await own.opening?.(waitId, request);
-    const expiresAt = this.#now() + timeoutMs + GRACE_MS;
+    const createdAt = this.#now();
+    const expiresAt = createdAt + timeoutMs + GRACE_MS;
     this.#runs.note(kind);
     const known = this.#findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
@@ -194,8 +195,8 @@ export class Waits extends Capability implements WaitKind {
       if (known) this.#store.releaseKey(known.waitId);
       if (isRefused) this.#refuse(known.waitId);
       const data: WaitData = { run, workflow, proof: crypto.randomUUID() };
-      const job = { id: waitId, kind, key: idempotencyKey, data, request, expiresAt };
-      const added = this.#engine.add({ ...job, ...(topic !== undefined && { topic }) });
+      const job = { id: waitId, kind, key: idempotencyKey, data, request, createdAt, expiresAt };
+      const added = this.#store.add({ ...job, ...(topic !== undefined && { topic }) });
       store?.(toWait(added));
       const end = own.endAtOpen?.(toWait(added), old);
       const all = end && this.#engine.settleAll(waitId, toEnd(end.closing, end.answeredBy), forced);
@@ -232,7 +233,9 @@ export class Waits extends Capability implements WaitKind {
     if (outer?.status !== "open") return undefined;
     const { run, workflow, expiresAt } = outer;
     const data: WaitData = { run, workflow, proof: crypto.randomUUID() };
-    const opened = this.#engine.add({ id: waitId, kind, parent, data, request, expiresAt });
+    const createdAt = this.#now();
+    const job = { id: waitId, kind, parent, data, request, createdAt, expiresAt };
+    const opened = this.#store.add(job);
     await this.#engine.added(opened);
     return toWait(opened);
   }

@@ -433,7 +433,7 @@ it("O1: the output of a submission is sent to its reply as text", async () => {
   const stub = givenLedger();
   births.set(stub.name ?? "", (object) => replies({ apis: apisAt(url) }).install(object));
   const to = slack("C0123456789", { token: "HOOK_SECRET" });
-  await submit(stub, {}, { submissionId: "s", reply: to });
+  await submit(stub, {}, { submissionId: "s", notify: to });
   await until(() => asked.length === 1);
   expect(asked[0]?.body).toMatchObject({ channel: "C0123456789", text: "done" });
   await within(stub, async ({ outbox }) => {

@@ -110,8 +110,8 @@ export class TestLedger {
       // A held turn makes no progress for as long as the sequence likes.
       stallTimeout: "365 days",
       // Its answer is held as long: otherwise it is written at a moment that only a clock knows.
-      holdAnswer: Number.POSITIVE_INFINITY,
-      statusHookTimeout: HOOK_TIMEOUT_MS,
+      holdAnswerMs: Number.POSITIVE_INFINITY,
+      hookTimeoutMs: HOOK_TIMEOUT_MS,
     });
     births.set(name, (object, ctx) => this.#prepare(object, ctx));
   }

@@ -112,7 +112,7 @@ it("a debounced one: 3 rows to accept, and 2 for each repetition", async () => {
 
 it("an answer whose turn takes its time to end: 1 row", async () => {
   const stub = givenLedger();
-  ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
+  ledgerOptions.set(stub.name ?? "", { holdAnswerMs: 1 });
   await playing(stub, "s", async ({ begin }, { submissions }) => {
     submissions.turns.answer(begin(), "x");
     await sleep(20);

@@ -5,7 +5,6 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { Turn, TurnEnd } from "../../../src/submissions/host.ts";
-import type { LedgerOptions } from "../../../src/submissions/options.ts";
 import type { AttemptRef } from "../../../src/submissions/states.ts";
 import type { InternalSubmitOptions } from "../../../src/submissions/submit-options.ts";
 import { givenLedger, until } from "../../support/given.ts";
@@ -26,6 +25,7 @@ import {
   chance,
   type LedgerObject,
   ledgerOptions,
+  type TestOptions,
   time,
 } from "../../support/objects/ledger-object.ts";
 
@@ -35,10 +35,10 @@ const HOUR_MS = 3_600_000;
 type After = (ref: AttemptRef, turn: Turn, object: LedgerObject) => Promise<TurnEnd>;
 
 /** An object whose turns answer with the number of their attempt, and continue as the test says, after every start. */
-function givenAnswering(after: After, options: LedgerOptions = {}): Ledger {
+function givenAnswering(after: After, options: TestOptions = {}): Ledger {
   const stub = givenLedger();
   // No answer is written by itself, unless the test says so.
-  ledgerOptions.set(stub.name ?? "", { holdAnswer: "1 hour", ...options });
+  ledgerOptions.set(stub.name ?? "", { holdAnswerMs: 3_600_000, ...options });
   births.set(stub.name ?? "", (object) => {
     object.turns.run = async (turn) => {
       const ref = turn.begin();
@@ -111,7 +111,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     const HOLD_MS = 987_654;
     const started = vi.spyOn(globalThis, "setTimeout");
     const ended = vi.spyOn(globalThis, "clearTimeout");
-    const stub = givenAnswering(completed, { holdAnswer: HOLD_MS });
+    const stub = givenAnswering(completed, { holdAnswerMs: HOLD_MS });
     await submit(stub, "x", ANSWERED);
     await expectState(stub, "s", "completed", { output: 1 });
     const nth = started.mock.calls.findIndex(([, ms]) => ms === HOLD_MS);
@@ -121,14 +121,14 @@ describe("L7: an answer that waits for the end of its turn", () => {
     ended.mockRestore();
   });
 
-  it("a held answer is written alone when the end takes longer than holdAnswer", async () => {
+  it("a held answer is written alone when the end takes longer than that", async () => {
     const statements: number[] = [];
     const stub = givenAnswering(
       (ref, turn, object) => {
         statements.push(object.meter.statementsOf((what) => what.includes("SET output")));
         return stuck(ref, turn, object);
       },
-      { holdAnswer: 20 },
+      { holdAnswerMs: 20 },
     );
     await answered(stub);
     expect(statements).toEqual([0]);
@@ -219,7 +219,7 @@ describe("L6: a crash between an answer and the end of its turn", () => {
   });
 
   const isolated = { thread: "isolated" };
-  it.each<[string, InternalSubmitOptions, LedgerOptions?]>([
+  it.each<[string, InternalSubmitOptions, TestOptions?]>([
     ["the last attempt", { retry: { maxAttempts: 1 } }],
     ["the last attempt of all turns", {}, { retry: { maxAttempts: 1 } }],
     ["a turn with a budget", { budget: { tokens: 100 } }],
@@ -240,7 +240,7 @@ describe("L6: a crash between an answer and the end of its turn", () => {
   ])("does not run again what had effects, in %s", async (_, options) => {
     let effects = 0;
     const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { holdAnswer: "1 hour" });
+    ledgerOptions.set(stub.name ?? "", { holdAnswerMs: 3_600_000 });
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
@@ -308,7 +308,7 @@ describe("L7: storage that refuses", () => {
         await ending;
         return { outcome: "completed" };
       },
-      { holdAnswer: 10 },
+      { holdAnswerMs: 10 },
     );
     await within(stub, ({ meter }) => {
       meter.onWrite = (_, what) => {

@@ -10,6 +10,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
   UndeliverableError,
+  type WorkflowDestination,
 } from "../../../src/outbox/index.ts";
 import {
   type ConversationState,
@@ -19,7 +20,7 @@ import {
   type TurnEnd,
   type TurnHost,
 } from "../../../src/submissions/host.ts";
-import type { SubmissionsOptions } from "../../../src/submissions/options.ts";
+import type { Limits, SubmissionsOptions } from "../../../src/submissions/options.ts";
 import type { AttemptRef } from "../../../src/submissions/states.ts";
 import { Submissions } from "../../../src/submissions/submissions.ts";
 import type { SubmitMessagesOptions } from "../../../src/submissions/submit-options.ts";
@@ -33,6 +34,7 @@ import type {
 } from "../../../src/workflow/waits/kinds/batch.ts";
 import { BatchKind } from "../../../src/workflow/waits/kinds/batch.ts";
 import { PromptKind } from "../../../src/workflow/waits/kinds/prompt.ts";
+import { kindsWith } from "../kinds.ts";
 import { type AskedPrompt, asWait } from "../prompts.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { WakeCapability } from "./wake-capability.ts";
@@ -80,8 +82,11 @@ export function resetClock(): void {
 function half(): number {
   return 0.5;
 }
-/** What the ledger of the object with that name is constructed with. */
-export const ledgerOptions = new Map<string, SubmissionsOptions>();
+/** Options of the ledger, and limits that are no options. */
+export type TestOptions = SubmissionsOptions &
+  Partial<Pick<Limits, "holdAnswerMs" | "hookTimeoutMs">>;
+/** By the object's name. */
+export const ledgerOptions = new Map<string, TestOptions>();
 
 /** What a turn of the light host does, on top of what a model does. */
 export type TurnScript = Script & {
@@ -227,31 +232,41 @@ export class LedgerObject extends MeteredObject {
     host: this,
     env: this.env,
     clock: this.#clock,
-    adapters: {
-      workflow: {
-        deliver: async ({ instance }, delivery) => {
-          // As a request would: nothing leaves the object before earlier writes are durable.
-          await this.ctx.storage.sync();
-          await hand(instance, delivery);
-        },
-        endOf: async ({ instance }) => (gone.has(instance) ? "gone" : null),
-      },
-    },
     onDeadLetter: (letter) => {
       notified.set(letter.id, (notified.get(letter.id) ?? 0) + 1);
       return outboxSettings.get(this.ctx.id.name ?? "")?.onDeadLetter?.(letter);
     },
   });
-  readonly submissions: Submissions = new Submissions(this.turns, this.outbox, {
-    ...ledgerOptions.get(this.ctx.id.name ?? ""),
-    clock: this.#clock,
-  });
+  readonly submissions: Submissions = this.#ledger(ledgerOptions.get(this.ctx.id.name ?? "") ?? {});
+
+  #ledger({ holdAnswerMs, hookTimeoutMs, ...options }: TestOptions): Submissions {
+    const submissions = new Submissions(this.turns, this.outbox, {
+      ...options,
+      clock: this.#clock,
+    });
+    const { limits } = submissions.ledger;
+    if (holdAnswerMs !== undefined) limits.holdAnswerMs = holdAnswerMs;
+    if (hookTimeoutMs !== undefined) limits.hookTimeoutMs = hookTimeoutMs;
+    return submissions;
+  }
 
   readonly prompts = new PromptKind(this.submissions, async () => ({}));
   readonly batches = new BatchKind(this.submissions, async () => ({}));
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
+    this.outbox.install(
+      kindsWith({
+        workflow: {
+          deliver: async ({ instance }: WorkflowDestination, delivery: Sent) => {
+            // As a request would: nothing leaves the object before earlier writes are durable.
+            await ctx.storage.sync();
+            await hand(instance, delivery);
+          },
+          endOf: async ({ instance }: WorkflowDestination) => (gone.has(instance) ? "gone" : null),
+        },
+      }),
+    );
     this.lifecycle.use(this.outbox).use(this.submissions).use(this.wakeCapability);
     births.get(ctx.id.name ?? "")?.(this, ctx);
   }

@@ -5,17 +5,27 @@
 
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { type ProviderApis, replies } from "../../../src/features/replies/index.ts";
+import {
+  type TelegramDestination,
+  telegramMessages,
+} from "../../../src/features/replies/telegram.ts";
 import { collectors } from "../../../src/operator/otlp/collector.ts";
 import {
   type Adapter,
+  type AdapterContext,
   type AttemptContext,
   type DeadLetter,
   type Delivery,
   type Destination,
+  type OtlpDestination,
   Outbox,
   type OutboxSettings,
+  type QueueDestination,
   type ReferencedDelivery,
+  type WebhookDestination,
+  type WorkflowDestination,
 } from "../../../src/outbox/index.ts";
+import { kindsWith } from "../kinds.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type Sent = Delivery | ReferencedDelivery;
@@ -75,16 +85,24 @@ export class OutboxObject extends MeteredObject {
       env: { ...env, ...script.env },
       clock: script.clock ?? systemClock,
       onDeadLetter: (letter) => script.onDeadLetter?.(letter),
-      adapters: {
-        workflow: scripted(({ instance }) => `workflow ${instance}`),
-        queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
-        webhook: scripted(({ url }) => `webhook ${url}`),
-        otlp: scripted(({ url }) => `otlp ${url}`),
-        ...(script.isTelegram && { telegram: scripted(({ chat }) => `telegram ${chat}`) }),
-      },
     });
-    this.outbox.install({ otlp: collectors(async () => null) });
+    const parts = {
+      workflow: scripted<WorkflowDestination>(({ instance }) => `workflow ${instance}`),
+      queue: scripted<QueueDestination>(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
+      webhook: scripted<WebhookDestination>(({ url }) => `webhook ${url}`),
+    };
+    this.outbox.install(kindsWith(parts));
+    const otlp = scripted<OtlpDestination>(({ url }) => `otlp ${url}`);
+    this.outbox.install(kindsWith({ otlp }, { otlp: collectors(async () => null) }));
     if (!script.hasNoReplies) replies(script.apis && { apis: script.apis }).install(this);
+    if (script.isTelegram) {
+      const telegram = scripted<TelegramDestination>(({ chat }) => `telegram ${chat}`);
+      const { schema, connect } = telegramMessages;
+      const kinds = {
+        telegram: { schema, connect: (context: AdapterContext) => connect(context, {}) },
+      };
+      this.outbox.install(kindsWith({ telegram }, kinds));
+    }
     this.lifecycle.use(this.outbox);
     script.born?.(this, ctx);
   }

@@ -13,6 +13,7 @@ import type { Approval } from "../../../src/workflow/waits/kinds/approval-types.
 import { KINDS } from "../../../src/workflow/waits/kinds.generated.ts";
 import type { StoredKind } from "../../../src/workflow/waits/protocol.ts";
 import { Waits } from "../../../src/workflow/waits/waits.ts";
+import { kindsWith } from "../kinds.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestArrivals } from "./test-arrivals.ts";
 
@@ -73,7 +74,8 @@ export class WaitsObject extends MeteredObject {
         ]);
       },
     };
-    this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
+    this.outbox = new Outbox({ host: this, env, clock });
+    this.outbox.install(kindsWith({ workflow }));
     const approval = KINDS.approval({
       onApproval: (one) => script?.onApproval?.(one),
       outbox: this.outbox,

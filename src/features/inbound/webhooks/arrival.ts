@@ -15,7 +15,7 @@ export type Arrival<Body = Json> = {
   readonly body: Body;
   /** When it was received, epoch milliseconds. */
   readonly receivedAt: number;
-  /** Where an answer goes, for `reply` of `submitMessages()` and for `outbox.put()`. Undefined if the sender has no way to answer. */
+  /** Where an answer goes, for `notify` of `submitMessages()` and for `outbox.put()`. Undefined if the sender has no way to answer. */
   readonly reply: Destination | undefined;
   /** The click on an approval's button, if the option `approvals` of `slack()` or `discord()` is set. */
   readonly click?: ApprovalClick;

@@ -102,7 +102,7 @@ const TOOLS: readonly ThinkScenario[] = [
         if (status === "completed") await new Promise(() => {});
       };
       appHooks.set(id, { onStatus });
-      thinkOptions.set(id, { statusHookTimeout: 200 });
+      thinkOptions.set(id, { hookTimeoutMs: 200 });
       await agent.listSubmissions();
     },
     steps: [

@@ -65,12 +65,12 @@ describe("onSubmissionStatus", () => {
   );
 
   it.each(["pending", "running", "completed"] as const)(
-    "L9: an onSubmissionStatus() that hangs for %s delays the turn by statusHookTimeout at most",
+    "L9: an onSubmissionStatus() that hangs for %s delays the turn by the time limit at most",
     async (hanging) => {
       const agent = givenAgent({
         onStatus: ({ status }: SubmissionInspection) =>
           status === hanging ? forever() : Promise.resolve(),
-        options: { statusHookTimeout: 100 },
+        options: { hookTimeoutMs: 100 },
       });
       for (const submissionId of ["a", "b"]) {
         await submit(agent, submissionId, { submissionId });

@@ -142,7 +142,7 @@ class UnauthenticatedError extends Error {
  *     binding: "EMAIL",
  *     agent: ({ body }, env) => getAgentByName(env.Support, body.from),
  *     handle: ({ body, reply }, agent) =>
- *       agent.submitMessages([messageOf(body.text)], { thread: body.thread, reply }),
+ *       agent.submitMessages([messageOf(body.text)], { thread: body.thread, notify: reply }),
  *   }),
  * };
  */

@@ -67,7 +67,7 @@ const RETRY_AFTER = "30";
  *   name: "slack",
  *   token: "SLACK_BOT_TOKEN",
  *   agent: ({ body }, env) => getAgentByName(env.Assistant, body.thread.id),
- *   handle: ({ body, reply }, agent) => agent.submitMessages([messageOf(body)], { reply }),
+ *   handle: ({ body, reply }, agent) => agent.submitMessages([messageOf(body)], { notify: reply }),
  * });
  * export default {
  *   fetch: async (request, env, ctx) =>
