@@ -2,7 +2,7 @@
  * All SQL of jobs. Owns `perdure_jobs`: one table for all kinds, so that the rows of a kind are a range of the primary key, and lists,
  * retention and first-in-first-out need no index.
  *
- * Adding a job bills 2 rows (the row and its due time), and 1 each for a key, an id of the caller, a parent and a topic; its end 1,
+ * Adding a job bills 2 rows (the row and its due time), and 1 each for a key, a parent and a topic; its end 1,
  * and 1 more where work is left to stop or an event has caused it. A change of the due time bills 2.
  */
 
@@ -21,7 +21,6 @@ const MIGRATIONS = [
   `CREATE TABLE perdure_jobs (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL,
-     is_own_id INTEGER NOT NULL,
      key TEXT,
      state TEXT NOT NULL DEFAULT 'pending',
      reason TEXT,
@@ -36,7 +35,6 @@ const MIGRATIONS = [
      request TEXT NOT NULL,
      result TEXT
    );
-   CREATE UNIQUE INDEX perdure_jobs_id ON perdure_jobs (id) WHERE is_own_id;
    CREATE UNIQUE INDEX perdure_jobs_key ON perdure_jobs (key) WHERE key IS NOT NULL;
    CREATE INDEX perdure_jobs_due ON perdure_jobs (seq >> 44, due_at) WHERE due_at IS NOT NULL;
    CREATE INDEX perdure_jobs_parent ON perdure_jobs (parent) WHERE parent IS NOT NULL AND ended_at IS NULL;
@@ -56,9 +54,6 @@ export const LIVE =
   "FROM perdure_jobs INDEXED BY perdure_jobs_due WHERE due_at IS NOT NULL AND seq >> 44 = ?";
 const INSIDE =
   "FROM perdure_jobs INDEXED BY perdure_jobs_parent WHERE parent IS NOT NULL AND ended_at IS NULL AND parent =";
-const WITH_TOPIC =
-  "FROM perdure_jobs INDEXED BY perdure_jobs_topic WHERE topic IS NOT NULL AND ended_at IS NULL AND";
-
 /** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
 const MAX_LISTED = 8_000_000;
 
@@ -88,14 +83,14 @@ type Columns = {
 };
 
 export class JobStore {
-  readonly #sql: SqlStorage;
+  readonly sql: SqlStorage;
   /** By the name of each kind that has stored a job. */
   #numbers: Map<string, number> | undefined;
   /** By the number of a kind. */
   readonly #latest = new Map<number, number>();
 
   constructor(private readonly storage: DurableObjectStorage) {
-    this.#sql = storage.sql;
+    this.sql = storage.sql;
   }
 
   migrate(): void {
@@ -123,7 +118,7 @@ export class JobStore {
     const latest =
       this.#latest.get(number) ??
       Math.max(
-        valuesOf<number>(this.#sql, query, (number + 1) * KIND_SIZE)[0] ?? 0,
+        valuesOf<number>(this.sql, query, (number + 1) * KIND_SIZE)[0] ?? 0,
         number * KIND_SIZE,
       );
     this.#latest.set(number, latest + 1);
@@ -132,14 +127,11 @@ export class JobStore {
   }
 
   /** (new) → pending, in the caller's transaction. `added()` of the engine follows when it has committed. */
-  add({ id, kind, key, parent, topic, createdAt, expiresAt, data, request }: NewJob): Job {
-    const own = seqIn(id) === undefined ? seqIn(this.newId(kind)) : undefined;
+  add({ id, key, parent, topic, createdAt, expiresAt, data, request }: NewJob): Job {
     const added = this.#select(
-      `INSERT INTO perdure_jobs (seq, id, is_own_id, key, parent, topic, due_at, expires_at, created_at, data, request)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
-      own ?? seqIn(id) ?? null,
-      id,
-      own === undefined ? 0 : 1,
+      `INSERT INTO perdure_jobs (seq, id, key, parent, topic, due_at, expires_at, created_at, data, request)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      ...bindId(id),
       key ?? null,
       parent ?? null,
       topic ?? null,
@@ -166,29 +158,29 @@ export class JobStore {
     const columns = Object.keys(changes).map((name) => `${name} = ?`);
     const states = from.map((state) => `'${state}'`);
     const query = `UPDATE perdure_jobs SET ${columns.join(", ")}
-      WHERE seq = ${SEQ_OF_ID} AND state IN (${states.join(", ")}) RETURNING *`;
+      WHERE ${BY_ID} AND state IN (${states.join(", ")}) RETURNING *`;
     return this.#select(query, ...Object.values(changes), ...bindId(id))[0];
   }
 
   /** When a live job is looked at next. Writes nothing where that is so already. */
   rest(id: string, dueAt: number): void {
-    const query = `UPDATE perdure_jobs SET due_at = ?1 WHERE seq = ${seqOfId("?2", "?3")} AND due_at <> ?1`;
-    this.#sql.exec(query, dueAt, seqIn(id) ?? null, id);
+    const query = `UPDATE perdure_jobs SET due_at = ?1 WHERE seq = ?2 AND id = ?3 AND due_at <> ?1`;
+    this.sql.exec(query, dueAt, ...bindId(id));
   }
 
   /** An ended job has nothing left to stop. */
   stopped(id: string): void {
     const query = `UPDATE perdure_jobs SET due_at = NULL
-      WHERE seq = ${SEQ_OF_ID} AND due_at IS NOT NULL AND ended_at IS NOT NULL`;
-    this.#sql.exec(query, ...bindId(id));
+      WHERE ${BY_ID} AND due_at IS NOT NULL AND ended_at IS NOT NULL`;
+    this.sql.exec(query, ...bindId(id));
   }
 
   releaseKey(id: string): void {
-    this.#sql.exec(`UPDATE perdure_jobs SET key = NULL WHERE seq = ${SEQ_OF_ID}`, ...bindId(id));
+    this.sql.exec(`UPDATE perdure_jobs SET key = NULL WHERE ${BY_ID}`, ...bindId(id));
   }
 
   find(id: string): Job | undefined {
-    return this.#select(`SELECT * FROM perdure_jobs WHERE seq = ${SEQ_OF_ID}`, ...bindId(id))[0];
+    return this.#select(`SELECT * FROM perdure_jobs WHERE ${BY_ID}`, ...bindId(id))[0];
   }
 
   findByKey(key: string): Job | undefined {
@@ -213,7 +205,7 @@ export class JobStore {
   }
 
   hasLive(kind: string): boolean {
-    return valuesOf(this.#sql, `SELECT 1 ${LIVE} LIMIT 1`, this.numberOf(kind)).length > 0;
+    return valuesOf(this.sql, `SELECT 1 ${LIVE} LIMIT 1`, this.numberOf(kind)).length > 0;
   }
 
   /** Due jobs of any kind, of each the earliest. */
@@ -231,46 +223,7 @@ export class JobStore {
       "SELECT due_at FROM perdure_jobs INDEXED BY perdure_jobs_due WHERE due_at IS NOT NULL AND seq >> 44 = value ORDER BY due_at LIMIT 1";
     const query = `SELECT MIN((${first})) FROM json_each(?)`;
     const numbers = JSON.stringify([...this.#known.values()]);
-    return valuesOf<number | null>(this.#sql, query, numbers)[0] ?? null;
-  }
-
-  /** Open jobs with one of these topics, of each topic the oldest first. Read one by one: a job may be large. */
-  *withTopics(topics: readonly string[], limit: number): Generator<Job> {
-    const query = `SELECT * ${WITH_TOPIC} topic IN (SELECT value FROM json_each(?)) LIMIT ?`;
-    for (const row of this.#sql.exec(query, JSON.stringify(topics), limit)) yield this.#toJob(row);
-  }
-
-  countOfTopic(topic: string, limit: number): number {
-    const query = `SELECT COUNT(*) FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
-    return valuesOf<number>(this.#sql, query, topic, limit)[0] ?? 0;
-  }
-
-  /**
-   * An open job of each group of topics that begin with the same characters. Reads two rows of each group.
-   *
-   * @param start with what the topics of all groups begin
-   * @param length of the common beginning of a group
-   */
-  oneOfEachTopic(start: string, length: number): Job[] {
-    // "~" comes after all characters of a topic.
-    const next = (after: string) =>
-      `(SELECT topic ${WITH_TOPIC} topic > ${after} AND topic < ?1 || '~' ORDER BY topic LIMIT 1)`;
-    return this.#select(
-      `WITH RECURSIVE first (topic) AS (
-         SELECT ${next("?1")}
-         UNION ALL SELECT ${next("SUBSTR(first.topic, 1, ?2) || '~'")} FROM first WHERE first.topic IS NOT NULL
-       )
-       SELECT * FROM perdure_jobs WHERE seq IN
-         (SELECT (SELECT seq ${WITH_TOPIC} topic = first.topic LIMIT 1) FROM first WHERE first.topic IS NOT NULL)`,
-      start,
-      length,
-    );
-  }
-
-  /** Whether an event has ended a job. */
-  hasEnded(endedBy: string): boolean {
-    const query = "SELECT 1 FROM perdure_jobs WHERE ended_by = ? LIMIT 1";
-    return valuesOf(this.#sql, query, endedBy).length > 0;
+    return valuesOf<number | null>(this.sql, query, numbers)[0] ?? null;
   }
 
   /** Newest first; fewer than the limit where they are large. */
@@ -288,11 +241,12 @@ export class JobStore {
       only(`${state} IN (SELECT value FROM json_each(?))`, JSON.stringify(states));
     }
     if (data) only("data ->> ? = ?", ...data);
-    if (before !== undefined) only(`seq < ${SEQ_OF_ID}`, ...bindId(before));
+    if (before !== undefined)
+      only(`seq < (SELECT seq FROM perdure_jobs WHERE ${BY_ID})`, ...bindId(before));
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
     const jobs: Job[] = [];
     let length = 0;
-    for (const row of this.#sql.exec(query, ...bindings, limit + 1)) {
+    for (const row of this.sql.exec(query, ...bindings, limit + 1)) {
       for (const column of JSON_COLUMNS) length += String(row[column] ?? "").length;
       const last = jobs.at(-1);
       const isFull = jobs.length === limit || length > MAX_LISTED;
@@ -305,7 +259,7 @@ export class JobStore {
   /** Deletes some of the jobs that have ended before that, and have nothing left to stop. */
   prune(endedBefore: number, sweep: Sweep): void {
     if (this.#known.size === 0) return;
-    sweep.prune(this.#sql, "due_at IS NULL AND ended_at < ?", endedBefore);
+    sweep.prune(this.sql, "due_at IS NULL AND ended_at < ?", endedBefore);
   }
 
   get #known(): Map<string, number> {
@@ -328,11 +282,16 @@ export class JobStore {
   }
 
   #select(query: string, ...bindings: SqlStorageValue[]): Job[] {
-    return Array.from(this.#sql.exec(query, ...bindings), (row) => this.#toJob(row));
+    return [...this.each(query, ...bindings)];
+  }
+
+  /** The jobs whose whole rows a query selects, read one by one: a job may be large. */
+  *each(query: string, ...bindings: SqlStorageValue[]): Generator<Job> {
+    for (const row of this.sql.exec(query, ...bindings)) yield this.#toJob(row);
   }
 
   #toJob(columns: Record<string, SqlStorageValue>): Job {
-    const { isOwnId: _, endedBy: __, ...job } = rowOf<Row>(columns, JSON_COLUMNS);
+    const { endedBy: _, ...job } = rowOf<Row>(columns, JSON_COLUMNS);
     const number = Math.floor(job.seq / KIND_SIZE);
     const kind = this.kinds.find((name) => this.numberOf(name) === number) ?? "";
     return { ...job, kind };
@@ -341,23 +300,14 @@ export class JobStore {
 
 const JSON_COLUMNS = ["data", "request", "result"];
 
-type Row = Omit<Job, "kind"> & { readonly isOwnId: number; readonly endedBy: string | undefined };
+type Row = Omit<Job, "kind"> & { readonly endedBy: string | undefined };
 
-/** The number of the row in a generated id; undefined for an id of the caller. */
-function seqIn(id: string): number | undefined {
-  const [, number] = ID.exec(id) ?? [];
-  return number === undefined ? undefined : Number.parseInt(number, RADIX);
-}
+/** Finds a row by its id, which begins with the number of the row. */
+const BY_ID = "seq = ? AND id = ?";
 
-/** SQL for the number of the row with an id: by the number in it, or by the index of the callers' own ids. */
-function seqOfId(seq: string, id: string): string {
-  return `COALESCE((SELECT seq FROM perdure_jobs WHERE seq = ${seq} AND id = ${id}),
-    (SELECT seq FROM perdure_jobs WHERE is_own_id AND id = ${id}))`;
-}
-
-const SEQ_OF_ID = seqOfId("?", "?");
-
-/** In the order of {@link SEQ_OF_ID}. */
-function bindId(id: string): [number | null, string, string] {
-  return [seqIn(id) ?? null, id, id];
+/** In the order of {@link BY_ID}. */
+function bindId(id: string): [number, string] {
+  const [, number = ""] = ID.exec(id) ?? [];
+  // No row has the number -1.
+  return [number === "" ? -1 : Number.parseInt(number, RADIX), id];
 }

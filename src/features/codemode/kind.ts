@@ -114,7 +114,7 @@ export class Codemode implements StoredKind {
     const found = await executionOf(runtime, wait);
     const asked =
       progress.step === "asked"
-        ? await this.waits.find(approvalId(progress.executionId, progress.seq))
+        ? await this.waits.findByKey(approvalKey(progress.executionId, progress.seq))
         : undefined;
     return { progress, ...found, approval: asked?.status, asked };
   }
@@ -183,10 +183,10 @@ export class Codemode implements StoredKind {
 
   async #ask(wait: Wait, executionId: string, action: CallRecord): Promise<number | Came> {
     const { seq } = action;
-    const waitId = approvalId(executionId, seq);
-    await this.#withdraw(wait, waitId);
+    const key = approvalKey(executionId, seq);
+    await this.#withdraw(wait, await this.waits.findByKey(key));
     const request = actionRequest(executionId, action);
-    const approval = await this.waits.openInside(wait, { waitId, kind: "approval", request });
+    const approval = await this.waits.openInside(wait, { key, kind: "approval", request });
     // Closed meanwhile, as the next look will find.
     if (!approval) return {};
     const since = sinceOf(wait);
@@ -196,9 +196,9 @@ export class Codemode implements StoredKind {
   }
 
   /** Cancels the approvals of actions that were decided elsewhere. */
-  async #withdraw({ waitId }: Wait, except?: string): Promise<void> {
+  async #withdraw({ waitId }: Wait, except: Wait | undefined): Promise<void> {
     for (const inner of await this.waits.inside(waitId)) {
-      if (inner.waitId === except) continue;
+      if (inner.waitId === except?.waitId) continue;
       const result = { error: "The action was decided elsewhere" };
       await this.waits.settle(inner.waitId, { status: "cancelled", result });
     }
@@ -267,8 +267,8 @@ export async function executionOf(runtime: CodemodeRuntime, wait: Wait): Promise
   );
 }
 
-/** An id that each repetition of an action has, so that a person is asked once. */
-function approvalId(executionId: string, seq: number): string {
+/** A key that each repetition of an action has, so that a person is asked once. */
+function approvalKey(executionId: string, seq: number): string {
   return `${executionId}-${seq}`;
 }
 

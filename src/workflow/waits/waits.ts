@@ -114,6 +114,11 @@ export class Waits extends Capability implements WaitKind {
       .catch((error) => console.error(`[perdure] a wait could not be announced:`, error));
   }
 
+  /** The rows of the waits. */
+  get store(): JobStore {
+    return this.#engine.store;
+  }
+
   /** The kinds whose waits have rows. */
   get stored(): readonly string[] {
     return [...new Set([...this.#stored.keys(), ...this.#ofFeatures])];
@@ -121,7 +126,7 @@ export class Waits extends Capability implements WaitKind {
 
   /** Numbers of the kinds that have stored waits, by their names. */
   get numbers(): ReadonlyMap<string, number> {
-    const all = this.stored.map((kind) => [kind, this.#store.numberOf(kind)] as const);
+    const all = this.stored.map((kind) => [kind, this.store.numberOf(kind)] as const);
     return new Map(all.filter(([, number]) => number > 0));
   }
 
@@ -172,7 +177,7 @@ export class Waits extends Capability implements WaitKind {
     checkRequest(kind, request);
     const own = this.#stored.get(kind) as StoredKind;
     await own.check?.(request);
-    const waitId = this.#store.newId(kind);
+    const waitId = this.store.newId(kind);
     const store = await own.opening?.(waitId, request);
     const createdAt = this.#now();
     const expiresAt = createdAt + timeoutMs + GRACE_MS;
@@ -191,19 +196,19 @@ export class Waits extends Capability implements WaitKind {
     const topic = own.topicOf?.(request, old);
     if (known?.status === "open") this.#close(known.waitId, REPLACED);
     const forced = { isForced: true };
-    const [opened, ended] = this.#store.transaction(() => {
-      if (known) this.#store.releaseKey(known.waitId);
+    const [opened, ended] = this.store.transaction(() => {
+      if (known) this.store.releaseKey(known.waitId);
       if (isRefused) this.#refuse(known.waitId);
       const data: WaitData = { run, workflow, proof: crypto.randomUUID() };
       const job = { id: waitId, kind, key: idempotencyKey, data, request, createdAt, expiresAt };
-      const added = this.#store.add({ ...job, ...(topic !== undefined && { topic }) });
+      const added = this.store.add({ ...job, ...(topic !== undefined && { topic }) });
       store?.(toWait(added));
       const end = own.endAtOpen?.(toWait(added), old);
       const all = end && this.#engine.settleAll(waitId, toEnd(end.closing, end.answeredBy), forced);
       return [added, all?.[0]] as const;
     });
     if (store) this.#outbox.flush();
-    const refused = isRefused ? this.#store.find(known.waitId) : undefined;
+    const refused = isRefused ? this.store.find(known.waitId) : undefined;
     if (refused) this.#engine.announce(refused);
     if (!ended) await this.#engine.added(opened);
     else for (const job of [opened, ended]) this.#engine.announce(job);
@@ -215,7 +220,7 @@ export class Waits extends Capability implements WaitKind {
   }
 
   /**
-   * Opens a wait for another one, which is driven again when this one is closed, and closes it with itself. Its id is
+   * Opens a wait for another one, which is driven again when this one is closed, and closes it with itself. Its key is
    * the caller's, so that it is opened once.
    *
    * @returns undefined if the other one was closed meanwhile
@@ -223,19 +228,19 @@ export class Waits extends Capability implements WaitKind {
    */
   async openInside(
     { waitId: parent }: Pick<Wait, "waitId">,
-    { waitId, kind, request }: Pick<Wait, "waitId" | "kind" | "request">,
+    { key, kind, request }: Pick<Wait, "kind" | "request"> & { readonly key: string },
   ): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    const known = this.#find(waitId);
+    const known = this.#findByKey(key);
     if (known) return known;
     checkRequest(kind, request);
     const outer = this.#find(parent);
     if (outer?.status !== "open") return undefined;
     const { run, workflow, expiresAt } = outer;
     const data: WaitData = { run, workflow, proof: crypto.randomUUID() };
-    const createdAt = this.#now();
-    const job = { id: waitId, kind, parent, data, request, createdAt, expiresAt };
-    const opened = this.#store.add(job);
+    const times = { createdAt: this.#now(), expiresAt };
+    const id = this.store.newId(kind);
+    const opened = this.store.add({ ...{ id, kind, key, parent, data, request }, ...times });
     await this.#engine.added(opened);
     return toWait(opened);
   }
@@ -325,7 +330,7 @@ export class Waits extends Capability implements WaitKind {
   /** Completed → failed. The result stays readable for its own run. A rejection stays. */
   #refuse(waitId: string): void {
     if (this.#find(waitId)?.status === "completed")
-      this.#store.change(waitId, { state: "error" }, ["completed"]);
+      this.store.change(waitId, { state: "error" }, ["completed"]);
   }
 
   /** Stores the progress of an open wait, for its next drive. Returns whether it is open. */
@@ -336,9 +341,9 @@ export class Waits extends Capability implements WaitKind {
 
   /** {@link note} in the caller's synchronous transaction, once the object has started. */
   noteWithin(waitId: string, state: Json): boolean {
-    const job = this.#store.find(waitId);
+    const job = this.store.find(waitId);
     const data = { ...(job?.data as WaitData), state };
-    return this.#store.change(waitId, { data: JSON.stringify(data) }) !== undefined;
+    return this.store.change(waitId, { data: JSON.stringify(data) }) !== undefined;
   }
 
   /** Cancels what a workflow instance waits for, of all kinds: it was terminated. */
@@ -378,12 +383,12 @@ export class Waits extends Capability implements WaitKind {
 
   /** Cancelled → open. */
   async #reopen({ waitId }: Wait, run: string, expiresAt: number): Promise<Wait> {
-    const [opened, ended] = this.#store.transaction(() => {
-      const { data } = this.#store.find(waitId) as Job;
+    const [opened, ended] = this.store.transaction(() => {
+      const { data } = this.store.find(waitId) as Job;
       const open = { state: "pending", result: null, ended_at: null } as const;
       const times = { due_at: expiresAt, expires_at: expiresAt };
       const changes = { ...open, ...times, data: JSON.stringify({ ...(data as WaitData), run }) };
-      const job = this.#store.change(waitId, changes, ["aborted"]) as Job;
+      const job = this.store.change(waitId, changes, ["aborted"]) as Job;
       const wait = toWait(job);
       // What came meanwhile.
       const end = this.#kindOf(wait).endAtOpen?.(wait, wait);
@@ -398,16 +403,16 @@ export class Waits extends Capability implements WaitKind {
 
   /** Open → open, for another run, with its own timeout. What is inside goes with it. */
   #takeOver({ waitId }: Wait, run: string, expiresAt: number): Wait | undefined {
-    return this.#store.transaction(() => {
-      const job = this.#store.find(waitId);
-      const all = job ? [job, ...this.#store.inside(waitId)] : [];
+    return this.store.transaction(() => {
+      const job = this.store.find(waitId);
+      const all = job ? [job, ...this.store.inside(waitId)] : [];
       const [taken] = all.map(({ id, data, dueAt = expiresAt, ...known }) => {
         const due = dueAt === known.expiresAt ? expiresAt : Math.min(dueAt, expiresAt);
         const changes = {
           ...{ data: JSON.stringify({ ...(data as WaitData), run }), expires_at: expiresAt },
           ...(due !== dueAt && { due_at: due }),
         };
-        return this.#store.change(id, changes);
+        return this.store.change(id, changes);
       });
       return taken && toWait(taken);
     });
@@ -415,7 +420,7 @@ export class Waits extends Capability implements WaitKind {
 
   #cancelAll({ workflow, instance }: InstanceOf, reason: string): void {
     const closing: Closing = { status: "cancelled", result: { error: reason } };
-    const all = this.stored.flatMap((kind) => this.#store.live(kind));
+    const all = this.stored.flatMap((kind) => this.store.live(kind));
     for (const { id, endedAt, data } of all) {
       const { name, id: of } = (data as WaitData).workflow;
       if (endedAt === undefined && name === workflow && of === instance) this.#close(id, closing);
@@ -425,33 +430,19 @@ export class Waits extends Capability implements WaitKind {
   /** Drives an open wait at once: something has happened that it waits for. */
   async nudge(waitId: string): Promise<void> {
     await this.lifecycle.ready();
-    const job = this.#store.find(waitId);
+    const job = this.store.find(waitId);
     if (job && job.endedAt === undefined) this.#engine.runSoon(job);
   }
 
   /** The wait answers no other run any more, because its effects were undone. */
   async release(waitId: string): Promise<void> {
     await this.lifecycle.ready();
-    this.#store.releaseKey(waitId);
+    this.store.releaseKey(waitId);
   }
 
-  /** Open waits with one of these topics, of each topic the oldest first. Within a transaction, once the object has started. */
-  *withTopics(topics: readonly string[], limit: number): Generator<Wait> {
-    for (const job of this.#store.withTopics(topics, limit)) yield toWait(job);
-  }
-
-  countOfTopic(topic: string, limit: number): number {
-    return this.#store.countOfTopic(topic, limit);
-  }
-
-  /** An open wait of each group of topics: see the store of jobs. */
-  oneOfEachTopic(start: string, length: number): Wait[] {
-    return this.#store.oneOfEachTopic(start, length).map(toWait);
-  }
-
-  /** Whether an event has ended a wait. */
-  hasAnswered(answeredBy: string): boolean {
-    return this.#store.hasEnded(answeredBy);
+  async findByKey(key: string): Promise<Wait | undefined> {
+    await this.lifecycle.ready();
+    return this.#findByKey(key);
   }
 
   async find(waitId: string): Promise<Wait | undefined> {
@@ -464,14 +455,14 @@ export class Waits extends Capability implements WaitKind {
     await this.lifecycle.ready();
     const states = statuses?.map((status) => STATES[status]);
     const data = instance === undefined ? undefined : (["$.workflow.id", instance] as const);
-    const page = this.#store.list({ ...query, states, data });
+    const page = this.store.list({ ...query, states, data });
     return { ...page, items: page.items.map(toWait) };
   }
 
   /** Open waits inside another. */
   async inside(parent: string): Promise<Wait[]> {
     await this.lifecycle.ready();
-    return this.#store.inside(parent).map(toWait);
+    return this.store.inside(parent).map(toWait);
   }
 
   /** Whether a closed wait is the answer for that run. */
@@ -487,17 +478,13 @@ export class Waits extends Capability implements WaitKind {
   }
 
   #find(waitId: string): Wait | undefined {
-    const job = this.#store.find(waitId);
+    const job = this.store.find(waitId);
     return job && toWait(job);
   }
 
   #findByKey(key: string): Wait | undefined {
-    const job = this.#store.findByKey(key);
+    const job = this.store.findByKey(key);
     return job && toWait(job);
-  }
-
-  get #store(): JobStore {
-    return this.#engine.store;
   }
 
   #now(): number {

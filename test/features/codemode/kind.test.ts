@@ -96,7 +96,9 @@ it("L6: an approval that changes nothing is given once, and fails", async () => 
   });
   await open(stub, request());
   await until(async () => (await rowsOf(stub)).length === 2);
-  await inside(stub, (object) => object.approvals.grant("e-0"));
+  await inside(stub, async ({ approvals, waits }) =>
+    approvals.grant((await waits.findByKey("e-0"))?.waitId ?? ""),
+  );
   await until(async () => (await rowsOf(stub))[0]?.status === "failed").catch(() => {});
   expect(approvals).toBe(1);
   expect(await rowsOf(stub)).toMatchObject([{ status: "failed" }, { status: "completed" }]);

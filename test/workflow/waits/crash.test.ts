@@ -303,7 +303,7 @@ const DRIVEN: Plans = {
       drive: async (wait) => {
         const inner = await object.waits.openInside(wait, {
           ...{ kind: "approval", ...approve },
-          waitId: `${wait.waitId}-inner`,
+          key: `${wait.waitId}-inner`,
         });
         if (inner && inner.status !== "open") await object.waits.settle(wait.waitId, DONE);
         return null;
@@ -313,9 +313,9 @@ const DRIVEN: Plans = {
     steps: [
       (object, run) => open(object, run, driven),
       async (object, run) => {
-        const inner = `${await waitOf(object, run, driven)}-inner`;
-        await until(() => object.waits.find(inner));
-        await object.approvals.grant(inner, {});
+        const key = `${await waitOf(object, run, driven)}-inner`;
+        const inner = await until(() => object.waits.findByKey(key));
+        await object.approvals.grant(inner.waitId, {});
       },
     ],
     ends: ["completed", "completed"],
@@ -468,16 +468,14 @@ playMatrix(
       "Waits.onStart": "each life begins with it",
       "Waits.read": READS,
       "Waits.find": READS,
+      "Waits.findByKey": READS,
       "Waits.kind": READS,
       "Waits.stored": READS,
       "Waits.check": READS,
       "Waits.list": READS,
       "Waits.inside": READS,
       "Waits.numbers": READS,
-      "Waits.withTopics": READS,
-      "Waits.countOfTopic": READS,
-      "Waits.oneOfEachTopic": READS,
-      "Waits.hasAnswered": READS,
+      "Waits.store": READS,
       "Waits.noteWithin": "in a transaction of its caller",
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,

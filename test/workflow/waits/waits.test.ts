@@ -589,7 +589,7 @@ describe("a wait inside another", () => {
     givenDriven((object) => ({
       drive: async (wait: Wait) => {
         const request = { title: "inner", data: null, schema: null };
-        const inner = { waitId: `${wait.waitId}:1`, kind: "approval", request } as const;
+        const inner = { key: `${wait.waitId}:1`, kind: "approval", request } as const;
         const opened = await object.waits.openInside(wait, inner);
         if (opened && opened.status !== "open") {
           const result = { inner: opened.status };
@@ -598,15 +598,17 @@ describe("a wait inside another", () => {
         return null;
       },
     }));
-  const innerOf = (stub: Capability) =>
-    until(async () => (await rowsOf(stub)).find(({ wait_id }) => wait_id.endsWith(":1")));
+  /** The id of the inner one. */
+  const innerOf = async (stub: Capability, waitId: string) => {
+    const opened = () => inside(stub, ({ waits }) => waits.findByKey(`${waitId}:1`));
+    return (await until(opened)).waitId;
+  };
 
   it("drives its parent when it is closed, and tells the workflow of the parent alone", async () => {
     const stub = givenNested();
     const request = ask({ kind: "codemode" });
     const { waitId } = await open(stub, request);
-    await innerOf(stub);
-    await close(stub, `${waitId}:1`, { status: "rejected", result: {} });
+    await close(stub, await innerOf(stub, waitId), { status: "rejected", result: {} });
     await until(() => cameTo(request.workflow.id).length > 0);
     const data = { waitId, result: { inner: "rejected" } };
     expect(cameTo(request.workflow.id)).toMatchObject([{ data }]);
@@ -617,9 +619,9 @@ describe("a wait inside another", () => {
     const stub = givenNested();
     const request = ask({ kind: "codemode" });
     const { waitId } = await open(stub, request);
-    await innerOf(stub);
+    const inner = await innerOf(stub, waitId);
     await inside(stub, ({ waits }, ctx) => {
-      void waits.settle(`${waitId}:1`, DONE);
+      void waits.settle(inner, DONE);
       return ctx.storage.sync().then(() => ctx.abort("crash"));
     }).catch(() => {});
     await start(stub);
@@ -629,7 +631,7 @@ describe("a wait inside another", () => {
   it("W5: an inner wait is cancelled with its parent in one transaction, and none is opened in a closed one", async () => {
     const stub = givenNested();
     const { waitId } = await open(stub, ask({ kind: "codemode" }));
-    await innerOf(stub);
+    await innerOf(stub, waitId);
     await inside(stub, async ({ meter, waits }) => {
       const parent = await waits.find(waitId);
       meter.reset();
@@ -639,7 +641,7 @@ describe("a wait inside another", () => {
       await expect(waits.close({ waitId }, EXPIRED)).rejects.toThrow("no");
       meter.onWrite = undefined;
       await waits.close({ waitId }, EXPIRED);
-      const late = { waitId: "late", kind: "approval", request: null } as const;
+      const late = { key: "late", kind: "approval", request: null } as const;
       expect(await waits.openInside(parent as Wait, late)).toBeUndefined();
     });
     const statuses = (await rowsOf(stub)).map(({ status }) => status);
@@ -749,10 +751,12 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
     const parent = await inside(stub, ({ waits }) => waits.find(waitId));
     await open(stub, ask());
     const { request } = ask();
-    const inner = { waitId: "inner", kind: "approval", request } as const;
+    const inner = { key: "inner", kind: "approval", request } as const;
     const opened = await cost(stub, ({ waits }) => waits.openInside(parent as Wait, inner));
     expect(opened).toMatchObject({ rows: 4 });
-    const closed = await cost(stub, ({ waits }) => waits.settle("inner", DONE));
+    const { waitId: innerId = "" } =
+      (await inside(stub, ({ waits }) => waits.findByKey("inner"))) ?? {};
+    const closed = await cost(stub, ({ waits }) => waits.settle(innerId, DONE));
     // Its own row, its parent's and the index of that; and those again when the parent rests.
     expect(closed).toMatchObject({ rows: 5 });
     const stopped = await cost(stub, ({ waits }) => waits.close({ waitId }, EXPIRED));

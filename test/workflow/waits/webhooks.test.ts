@@ -5,6 +5,7 @@ import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
 import type { Problem } from "../../../src/core/problems.ts";
 import type { WaitedArrival } from "../../../src/features/inbound/protocol.ts";
+import { oneOfEachTopic } from "../../../src/features/inbound/waits/topics.ts";
 import type { WaitRequest } from "../../../src/workflow/waits/protocol.ts";
 import type { WebhookRequest } from "../../../src/workflow/webhook.ts";
 import { until } from "../../support/given.ts";
@@ -343,7 +344,7 @@ describe("a request to a URL", () => {
     const shapes = await inside(stub, async ({ waits, lifecycle, meter }) => {
       await lifecycle.start();
       meter.reset();
-      const found = waits.oneOfEachTopic("s", 23);
+      const found = oneOfEachTopic(waits.store, "s", 23);
       return { found: found.length, rowsRead: meter.read().rowsRead };
     });
     expect(shapes.found).toBe(0);

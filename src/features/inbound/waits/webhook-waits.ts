@@ -26,6 +26,7 @@ import {
   topicOfArrival,
   topicOfRequest,
 } from "./matching.ts";
+import { countOfTopic, hasAnswered, oneOfEachTopic, openWithTopics } from "./topics.ts";
 
 /** Shapes of open waits: each costs every arrival a look at an index. */
 const MOST_SHAPES = 100;
@@ -87,7 +88,7 @@ export class WebhookWaits implements StoredKind {
       );
     }
     const topic = topicOfRequest(asked);
-    if (this.uses.waits.countOfTopic(topic, MOST_ALIKE) >= MOST_ALIKE) {
+    if (countOfTopic(this.uses.waits.store, topic, MOST_ALIKE) >= MOST_ALIKE) {
       throw new InvalidWaitError(
         "match",
         `Invalid match: ${MOST_ALIKE} open steps of the agent's workflows wait for the same arrival. ` +
@@ -160,7 +161,7 @@ export class WebhookWaits implements StoredKind {
     if (topics.length === 0) return [];
     const most = MOST_SHAPES * MOST_ALIKE;
     const found: Wait[] = [];
-    for (const wait of this.uses.waits.withTopics(topics, most)) {
+    for (const wait of openWithTopics(this.uses.waits.store, topics, most)) {
       if (this.#isAnswer(wait, arrival)) found.push(wait);
     }
     const size = byteLength(JSON.stringify(arrival.body));
@@ -190,7 +191,7 @@ export class WebhookWaits implements StoredKind {
     const waits = this.uses.waits;
     await waits.ready();
     const arrival = { source: "url", id: hash, type: "", body, receivedAt };
-    const [wait] = [...this.uses.waits.withTopics([topic], 1)];
+    const [wait] = [...openWithTopics(this.uses.waits.store, [topic], 1)];
     if (wait) {
       const problems = problemsOf(wait.request as WebhookRequest, body);
       if (problems.length > 0) {
@@ -204,7 +205,7 @@ export class WebhookWaits implements StoredKind {
       await waits.cancelIfGone(wait);
       if (waits.settleWithin(wait.waitId, ending)) return { outcome: "accepted" };
     }
-    const isKnown = this.uses.waits.hasAnswered(urlEnding(topic, arrival).answeredBy);
+    const isKnown = hasAnswered(this.uses.waits.store, urlEnding(topic, arrival).answeredBy);
     return { outcome: isKnown ? "duplicate" : "gone" };
   }
 
@@ -214,13 +215,13 @@ export class WebhookWaits implements StoredKind {
     return (
       isFor(request, arrival) &&
       problemsOf(request, arrival.body ?? null).length === 0 &&
-      !this.uses.waits.hasAnswered(answerKey(wait, arrival))
+      !hasAnswered(this.uses.waits.store, answerKey(wait, arrival))
     );
   }
 
   #known(): Map<string, Shape> {
     if (this.#shapes) return this.#shapes;
-    const waits = this.uses.waits.oneOfEachTopic(SHAPES, PREFIX_LENGTH);
+    const waits = oneOfEachTopic(this.uses.waits.store, SHAPES, PREFIX_LENGTH);
     const shapes = waits.map(({ request }) => shapeOf(request as WebhookRequest));
     this.#shapes = new Map(shapes.map((shape) => [prefixOf(shape), shape]));
     return this.#shapes;

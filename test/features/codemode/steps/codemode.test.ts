@@ -382,7 +382,7 @@ it("no wait is opened inside one that was closed", async () => {
     const {
       items: [parent],
     } = await waits.list({ kind: "codemode", limit: 1 });
-    const asked = { waitId: crypto.randomUUID(), request: {} };
+    const asked = { key: crypto.randomUUID(), request: {} };
     return waits.openInside(parent as Wait, { kind: "approval", ...asked });
   });
   expect(inner).toBeUndefined();
