@@ -170,9 +170,14 @@ const FAULTS: readonly Fault[] = [
     harm: "the second decision about an approval replaces the first",
     edits: [
       {
-        file: "src/workflow/waits/store.ts",
-        find: "WHERE wait_id = ?5 AND settled_at IS NULL RETURNING *`,\n      status,",
-        replace: "WHERE wait_id = ?5 RETURNING *`,\n      status,",
+        file: "src/engine/engine.ts",
+        find: "if (!found || found.endedAt !== undefined) return [];",
+        replace: "if (!found) return [];",
+      },
+      {
+        file: "src/engine/store.ts",
+        find: "{BY_ID} AND state IN (",
+        replace: "{BY_ID} AND 'pending' IN (",
       },
     ],
     file: OBJECT,

@@ -20,6 +20,7 @@ const KEPT_MS = 30 * 86_400_000;
 /** Ends a job inside of a job that has ended. */
 const PARENT_ENDED: JobEnd = {
   state: "aborted",
+  reason: "cancelled",
   result: { error: "What it was for has ended" },
 };
 
@@ -62,11 +63,6 @@ export class Engine {
     this.#kinds.set(name, kind);
   }
 
-  /** Names of the installed kinds. */
-  get installed(): string[] {
-    return [...this.#kinds.keys()];
-  }
-
   has(name: string): boolean {
     return this.#kinds.has(name);
   }
@@ -87,14 +83,7 @@ export class Engine {
     this.announce(job);
     const isPolled = this.#kindOf(job).poll !== undefined;
     if (isPolled) this.run(job);
-    await this.wakeAt(isPolled ? this.#now() + HEARTBEAT_MS : job.expiresAt);
-  }
-
-  /** A failure is logged. */
-  async wakeAt(time: number): Promise<void> {
-    await this.loop.wake
-      .noLaterThan(time)
-      .catch((error) => console.error("[perdure] the wake could not be armed:", error));
+    await this.loop.wake.request(isPolled ? this.#now() + HEARTBEAT_MS : job.expiresAt);
   }
 
   /**
@@ -143,7 +132,7 @@ export class Engine {
       id,
       {
         ...{ state, ended_at: now, due_at: hasToStop ? now : null },
-        ...{ reason: reason ?? null, result: JSON.stringify(result) },
+        ...{ reason, result: JSON.stringify(result) },
         ...(endedBy !== undefined && { ended_by: endedBy }),
       },
       OPEN,

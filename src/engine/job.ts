@@ -8,7 +8,7 @@ import type { Json } from "../core/json.ts";
 export type JobState = "pending" | "running" | "completed" | "error" | "aborted" | "skipped";
 
 /** The states that may follow each state. */
-export const TRANSITIONS = {
+const TRANSITIONS = {
   pending: ["running", "completed", "error", "aborted", "skipped"],
   running: ["pending", "completed", "error", "aborted", "skipped"],
   // Whoever waited for the result cannot take it.
@@ -64,7 +64,8 @@ export type NewJob = Pick<Job, "id" | "kind" | "createdAt" | "expiresAt" | "data
 /** How a job ends. */
 export type JobEnd = {
   readonly state: Exclude<JobState, "pending" | "running">;
-  readonly reason?: string | undefined;
+  /** Why, in a word of its kind. */
+  readonly reason: string;
   readonly result: Json;
   /** Identifies the event that has caused the end, which is found by it later. */
   readonly endedBy?: string | undefined;

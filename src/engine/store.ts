@@ -49,9 +49,10 @@ const KIND_PREFIX = "kind:";
 const RADIX = 36;
 const ID = /^([0-9a-z]{9,11})-[\w-]{22}$/;
 
+const DUE =
+  "FROM perdure_jobs INDEXED BY perdure_jobs_due WHERE due_at IS NOT NULL AND seq >> 44 =";
 /** SQL for the jobs of a kind that are open, or have work to stop. Its binding is the number of the kind. */
-export const LIVE =
-  "FROM perdure_jobs INDEXED BY perdure_jobs_due WHERE due_at IS NOT NULL AND seq >> 44 = ?";
+export const LIVE = `${DUE} ?`;
 const INSIDE =
   "FROM perdure_jobs INDEXED BY perdure_jobs_parent WHERE parent IS NOT NULL AND ended_at IS NULL AND parent =";
 /** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
@@ -61,8 +62,8 @@ export type JobQuery = {
   readonly kind: string;
   /** Only open ones, by the index of those. */
   readonly isOpen?: boolean;
-  /** `completed`, or with a reason `completed/rejected`. */
-  readonly states?: readonly string[] | undefined;
+  /** Only those that have ended for one of these reasons. The empty text stands for none. */
+  readonly reasons?: readonly string[] | undefined;
   /** Only those that have this value at a JSON path of their data. */
   readonly data?: readonly [path: string, value: string] | undefined;
   /** The id of the job before the page. */
@@ -219,15 +220,14 @@ export class JobStore {
   /** When the next job of any kind is due, or null. */
   nextDue(): number | null {
     if (this.#known.size === 0) return null;
-    const first =
-      "SELECT due_at FROM perdure_jobs INDEXED BY perdure_jobs_due WHERE due_at IS NOT NULL AND seq >> 44 = value ORDER BY due_at LIMIT 1";
+    const first = `SELECT due_at ${DUE} value ORDER BY due_at LIMIT 1`;
     const query = `SELECT MIN((${first})) FROM json_each(?)`;
     const numbers = JSON.stringify([...this.#known.values()]);
     return valuesOf<number | null>(this.sql, query, numbers)[0] ?? null;
   }
 
   /** Newest first; fewer than the limit where they are large. */
-  list({ kind, isOpen, states, data, before, limit }: JobQuery): Page<Job> {
+  list({ kind, isOpen, reasons, data, before, limit }: JobQuery): Page<Job> {
     const number = this.numberOf(kind);
     const where = [isOpen ? `${LIVE} AND ended_at IS NULL` : "FROM perdure_jobs WHERE seq > ?"];
     const bindings: SqlStorageValue[] = [isOpen ? number : number * KIND_SIZE];
@@ -236,10 +236,8 @@ export class JobStore {
       bindings.push(...values);
     };
     only("seq < ?", (number + 1) * KIND_SIZE);
-    if (states) {
-      const state = "state || IFNULL('/' || reason, '')";
-      only(`${state} IN (SELECT value FROM json_each(?))`, JSON.stringify(states));
-    }
+    if (reasons)
+      only("IFNULL(reason, '') IN (SELECT value FROM json_each(?))", JSON.stringify(reasons));
     if (data) only("data ->> ? = ?", ...data);
     if (before !== undefined)
       only(`seq < (SELECT seq FROM perdure_jobs WHERE ${BY_ID})`, ...bindId(before));

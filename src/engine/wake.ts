@@ -151,17 +151,6 @@ export class Wake {
     if (isLost) await jobs.rearm();
   }
 
-  /** For a health report: when the job is due, and the alarm. Undefined for a sub-agent, which has none. */
-  async inspect(): Promise<AlarmState | undefined> {
-    if (this.#isRouted()) return undefined;
-    const { jobs, storage } = this.#owner.services();
-    return {
-      jobAt: jobs.list()[0]?.time ?? null,
-      ownJobAt: jobs.get(this.#jobId)?.time ?? null,
-      alarmAt: await storage.getAlarm(),
-    };
-  }
-
   /** Checks that the root of a sub-agent keeps its wakes. Call it before work is accepted. @throws RootAgentError */
   async reach(): Promise<void> {
     if (!this.#isRouted()) return;
@@ -242,9 +231,9 @@ export class Wake {
     else await this.#owner.services().jobs.cancel(this.#jobId);
   }
 
-  /** {@link noLaterThan}, without waiting for it. A failure is logged and retried. */
-  request(time: number): void {
-    this.noLaterThan(time).catch((error) => {
+  /** {@link noLaterThan}. Never rejects: a failure is logged and retried. */
+  request(time: number): Promise<void> {
+    return this.noLaterThan(time).catch((error) => {
       this.#report(error);
       // There may be no other call before the object is evicted, and no alarm would start it again.
       setTimeout(() => this.request(time), FAILED_DRIVE_DELAY_MS);
@@ -384,6 +373,23 @@ export class Wake {
   get #jobId(): string {
     return `${this.#owner.capability}:wake`;
   }
+}
+
+const OWN_JOB = /^[\w.]+:wake$/;
+
+/** For a health report: when the job of an object is due, and the alarm. Undefined for a sub-agent, which has none. */
+export async function alarmStateOf({
+  jobs,
+  routes,
+  storage,
+}: LifecycleServices): Promise<AlarmState | undefined> {
+  if (routes.source !== undefined) return undefined;
+  const all = jobs.list();
+  return {
+    jobAt: all[0]?.time ?? null,
+    ownJobAt: all.find(({ id }) => OWN_JOB.test(id))?.time ?? null,
+    alarmAt: await storage.getAlarm(),
+  };
 }
 
 /** `agents` writes an address as JSON of the path. An address in another form does not match; its wake fires without work. */

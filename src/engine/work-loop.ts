@@ -17,7 +17,7 @@ import {
 } from "agents/lifecycle";
 import { type Clock, earliest } from "../core/clock.ts";
 import { InvalidOptionError, invalidMessage } from "../core/options/options.ts";
-import { type AgentPath, type AlarmState, Wake, type WakesVerb } from "./wake.ts";
+import { type AgentPath, Wake, type WakesVerb } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */
 export const HEARTBEAT_MS = 30_000;
@@ -185,12 +185,6 @@ export abstract class Capability extends LifecycleCapability {
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
     await this.lifecycle.ready();
     await this.wake.changeWakesOf(path, verb);
-  }
-
-  /** For a health report. */
-  async inspectWake(): Promise<AlarmState | undefined> {
-    await this.lifecycle.ready();
-    return this.wake.inspect();
   }
 
   onJob(context: LifecycleJobContext) {

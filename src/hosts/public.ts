@@ -1,5 +1,17 @@
 /** What the entry of every host exports besides its class. */
 
+export {
+  type ApprovalVerbs,
+  capabilitiesOf,
+  type InboundVerbs,
+  type LimitVerbs,
+  type OperationVerbs,
+  type OutboxVerbs,
+  type ScheduleVerbs,
+} from "./verbs.ts";
+
+// Errors, and the types of what the verbs take and return.
+
 export { logProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export { InvalidFilterError } from "../engine/page.ts";
 export { RootAgentError } from "../engine/wake.ts";
@@ -44,12 +56,4 @@ export {
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
 export { NotSupportedByHostError } from "./support.ts";
-export {
-  type ApprovalVerbs,
-  capabilitiesOf,
-  type InboundVerbs,
-  type LimitVerbs,
-  type OperationVerbs,
-  type OutboxVerbs,
-  type ScheduleVerbs,
-} from "./verbs.ts";
+// What an agent has.

@@ -10,7 +10,7 @@ import type { Followers } from "../features/streams/followers.ts";
 import type { Operations } from "../operator/operations.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Scheduler } from "../scheduler/scheduler.ts";
-import { checkThread } from "../submissions/intake/filters.ts";
+import { checkThread } from "../submissions/intake/request.ts";
 import type { OutputSchema, SubmitMessagesOptions } from "../submissions/submit-options.ts";
 import type {
   CancelSubmissionResult,

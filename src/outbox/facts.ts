@@ -1,6 +1,7 @@
 /** What a health report knows of the outbox. Reads a bounded number of rows, and writes nothing. */
 
 import { type Cause, causeOf, readFailure } from "../core/failures.ts";
+import type { OutboxContext } from "./context.ts";
 import { type Destination, withoutSecrets } from "./destinations/index.ts";
 import { STILL_WAITING } from "./errors.ts";
 import { ALERT_PREFIX } from "./event.ts";
@@ -74,13 +75,12 @@ const DEAD = `SELECT id, destination_key AS key, 'dead' AS state, attempts, 0 AS
 const GONE =
   "SELECT url FROM perdure_endpoints WHERE disabled_at IS NOT NULL AND reason LIKE '#answered/%'";
 
-export type FactSource = Pick<OutboxFacts, "endpoints" | "maxWaiting"> & {
-  readonly sql: SqlStorage;
-  /** Undefined for a kind that is installed. */
-  readonly remedyOf: (kind: string) => string | undefined;
-};
-
-export function outboxFacts({ sql, remedyOf, ...source }: FactSource): OutboxFacts {
+export function outboxFacts(outbox: OutboxContext): OutboxFacts {
+  const { sql } = outbox.loop.lifecycle.storage;
+  const { installed } = outbox.destinations;
+  const remedyOf = ({ kind }: Destination) =>
+    installed.includes(kind) ? undefined : outbox.destinations.remedyOf(kind);
+  const endpoints = outbox.endpoints.list();
   const counts = { waiting: 0, dead: 0 };
   const groups = new Map<string, DeliveryGroup & { ids: string[] }>();
   for (const query of [WAITING, DEAD]) {
@@ -96,12 +96,13 @@ export function outboxFacts({ sql, remedyOf, ...source }: FactSource): OutboxFac
     deadLetters: counts.dead,
     groups: Array.from(groups.values(), (group) => {
       const destination = destinations.get(group.key);
-      return { ...group, destination, remedy: destination && remedyOf(destination.kind) };
+      return { ...group, destination, remedy: destination && remedyOf(destination) };
     }),
-    gone: source.endpoints.some(({ state }) => state === "disabled")
+    gone: endpoints.some(({ state }) => state === "disabled")
       ? Array.from(sql.exec<{ url: string }>(GONE), ({ url }) => url)
       : [],
-    ...source,
+    endpoints,
+    maxWaiting: outbox.limits.maxWaiting,
   };
 }
 

@@ -25,7 +25,6 @@ import {
 } from "./destinations/workflow-start.ts";
 import { InvalidDestinationError, InvalidEventError, OutboxFullError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import type { FactSource } from "./facts.ts";
 import {
   checkId,
   checkReason,
@@ -72,7 +71,8 @@ export class Outbox extends Capability {
   /** Identifies this instance of the object: another after each restart. */
   readonly #objectInstance = crypto.randomUUID();
   readonly #destinations: Destinations;
-  readonly #context: OutboxContext;
+  /** What its parts share, and what the report reads. @internal */
+  readonly context: OutboxContext;
   readonly #dispatcher: Dispatcher;
   readonly #problemOfStart: OutboxOptions["problemOfStart"];
   readonly #tracksWorkflows: boolean;
@@ -106,10 +106,10 @@ export class Outbox extends Capability {
       inHostContext: this.loop.inHostContext,
       objectInstance: this.#objectInstance,
       startWorkflow,
-      reportProblem: (problem) => this.#context.reportProblem(problem),
+      reportProblem: (problem) => this.context.reportProblem(problem),
     });
-    this.#context = new OutboxContext(this.loop, limits, this.#destinations, settings);
-    this.#dispatcher = new Dispatcher(this.#context);
+    this.context = new OutboxContext(this.loop, limits, this.#destinations, settings);
+    this.#dispatcher = new Dispatcher(this.context);
   }
 
   override async onStart(): Promise<void> {
@@ -131,7 +131,7 @@ export class Outbox extends Capability {
 
   /** Keeps delivered entries, unless the app has said for how long. Call it in the object's constructor. @internal */
   keepDelivered(kept: KeepLimits): void {
-    this.#context.keepDelivered(kept);
+    this.context.keepDelivered(kept);
   }
 
   /**
@@ -201,7 +201,7 @@ export class Outbox extends Capability {
    * @internal
    */
   infoOf(id: string): DeliveryInfo | null {
-    return this.#context.entries.info(id);
+    return this.context.entries.info(id);
   }
 
   /**
@@ -230,11 +230,11 @@ export class Outbox extends Capability {
 
   /** Telemetry leaves half of the outbox to the work. */
   #isCrowded(destination: Destination): boolean {
-    const { entries, limits } = this.#context;
+    const { entries, limits } = this.context;
     const waiting = entries.countAtLimit(Math.ceil(limits.maxWaiting / 2));
     if (waiting === undefined) return false;
     const reason = `${waiting} entries wait, and traces may use half of maxWaiting, ${limits.maxWaiting}`;
-    this.#context.reportDropped(destination, reason);
+    this.context.reportDropped(destination, reason);
     return true;
   }
 
@@ -245,7 +245,7 @@ export class Outbox extends Capability {
     mayRefuse: boolean,
     traceParent?: string,
   ): void {
-    const { entries, limits, clock } = this.#context;
+    const { entries, limits, clock } = this.context;
     const waiting = entries.countAtLimit(limits.maxWaiting);
     // Put again, an entry stays as it is.
     if (waiting !== undefined && !entries.has(id)) this.#full(waiting, mayRefuse);
@@ -256,7 +256,7 @@ export class Outbox extends Capability {
   }
 
   #full(waiting: number, mayRefuse: boolean): void {
-    const { maxWaiting } = this.#context.limits;
+    const { maxWaiting } = this.context.limits;
     const full = new OutboxFullError(waiting, maxWaiting);
     if (!this.#hasReportedFull) {
       this.#hasReportedFull = true;
@@ -264,7 +264,7 @@ export class Outbox extends Capability {
         ? full.message
         : `${full.message} Ends of submissions are still stored.`;
       const ids = { waiting, maxWaiting };
-      this.#context.reportProblem({ type: "outbox:full", level: "error", message, ids });
+      this.context.reportProblem({ type: "outbox:full", level: "error", message, ids });
     }
     if (mayRefuse) throw full;
   }
@@ -311,21 +311,6 @@ export class Outbox extends Capability {
     return payload === undefined ? null : (JSON.parse(payload) as Json);
   }
 
-  /**
-   * What the facts of a health report are read from.
-   *
-   * @internal
-   */
-  async factSource(): Promise<FactSource> {
-    const { endpoints, limits } = await this.#ready();
-    const { maxWaiting } = limits;
-    const { sql } = this.lifecycle.storage;
-    const { installed } = this.#destinations;
-    const remedyOf = (kind: string) =>
-      installed.includes(kind) ? undefined : this.#destinations.remedyOf(kind);
-    return { sql, maxWaiting, endpoints: endpoints.list(), remedyOf };
-  }
-
   /** How many deliveries wait, and how many are dead letters. */
   async stats(): Promise<OutboxStats> {
     const { entries, deadLetters } = await this.#ready();
@@ -345,10 +330,13 @@ export class Outbox extends Capability {
     return deadLetters.list(this.#selection(filter), filter.limit, filter.cursor);
   }
 
-  /** @throws InvalidFilterError for an unknown option or an invalid value */
-  async countDeadLetters(options: DeadLetterFilter = {}): Promise<number> {
+  /**
+   * @param isSent counts only those that a redrive would send: not those of disabled endpoints
+   * @throws InvalidFilterError for an unknown option or an invalid value
+   */
+  async countDeadLetters(options: DeadLetterFilter = {}, isSent = false): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "countDeadLetters()", options);
-    return (await this.#ready()).deadLetters.count(this.#selection(filter));
+    return (await this.#ready()).deadLetters.count(this.#selection(filter), isSent);
   }
 
   /**
@@ -380,13 +368,6 @@ export class Outbox extends Capability {
     const count = deadLetters.redriveAll(selection, clock.now());
     if (count > 0) this.#dispatcher.flushAgain();
     return count;
-  }
-
-  /** How many {@link redriveAll} would send. Options and errors are the same. */
-  async countRedrivable(options: DeadLetterFilter = {}): Promise<number> {
-    const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
-    const { deadLetters } = await this.#ready();
-    return deadLetters.count(this.#selection({ isUncertain: false, ...filter }), true);
   }
 
   /** Deletes a dead letter with its event. Returns whether there was one. */
@@ -429,7 +410,7 @@ export class Outbox extends Capability {
     endpoints.disable(key, url, { message: reason }, clock.now());
     // The waiting ones become dead letters now, and not at their next attempt.
     entries.retryAllNow(key, clock.now());
-    this.#context.reportEndpoint(url, "disabled", reason);
+    this.context.reportEndpoint(url, "disabled", reason);
     this.#dispatcher.flushAgain();
   }
 
@@ -446,14 +427,14 @@ export class Outbox extends Capability {
     this.#dispatcher.enabled(key);
     entries.retryAllNow(key, clock.now());
     const count = deadLetters.redriveAll({ key, since }, clock.now());
-    this.#context.reportEndpoint(url, "healthy");
+    this.context.reportEndpoint(url, "healthy");
     this.#dispatcher.flushAgain();
     return count;
   }
 
   async #ready(): Promise<OutboxContext> {
     await this.lifecycle.ready();
-    return this.#context;
+    return this.context;
   }
 
   #selection({ since, destination, isUncertain }: ReadFilter): Selection {

@@ -11,9 +11,18 @@ import type { Outbox } from "../outbox/outbox.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
-import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { type Asked, resultOf, type Taken, take } from "./intake/intake.ts";
-import { checkItems, limitsOf, ofItem, readInternal } from "./intake/request.ts";
+import {
+  checkId,
+  checkItems,
+  checkNamedThread,
+  checkWait,
+  limitsOf,
+  ofItem,
+  readDeletion,
+  readInternal,
+  readList,
+} from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { isTerminal } from "./states.ts";

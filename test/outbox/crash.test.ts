@@ -453,8 +453,6 @@ playMatrix(
       "Outbox.flush":
         "starts to deliver what is stored: the scenarios of the ledger and of the waits play it",
       "Outbox.inspect": READS,
-      "Outbox.countRedrivable": READS,
-      "Outbox.factSource": READS,
       "Outbox.infoOf": READS,
       "Outbox.startId": READS,
       "Outbox.read": READS,

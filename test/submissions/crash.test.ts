@@ -58,7 +58,7 @@ playMatrix(
       "TurnEngine.stopTurn": "aborts a turn in memory; its end is played by cancel()",
       "TurnEngine.busy": "remembers a time in memory, and writes nothing",
       "TurnEngine.mayContinue": READS,
-      "TurnEngine.factSource": READS,
+      "TurnEngine.progressAt": READS,
       "TurnEngine.reserveTokens": "spending.test.ts and acceptance crash a model call after it",
       "TurnEngine.callFinished": "spending.test.ts and acceptance crash the tools after it",
       "TurnEngine.drive": "the alarm, which wakes every scenario",

@@ -86,7 +86,7 @@ export class AgentTools implements StoredKind {
     private readonly waits: Waits,
     private readonly clock: Clock = systemClock,
   ) {
-    this.#following = new Following(children, (waitId) => waits.nudge(waitId), clock);
+    this.#following = new Following(children, async (waitId) => waits.nudge(waitId), clock);
   }
 
   answersLaterRuns({ status }: Wait): boolean {
@@ -142,12 +142,13 @@ export class AgentTools implements StoredKind {
   /** The agent reports that a run has ended: at least once, and again if an interrupted run ends after all. */
   async finished({ runId, agentType }: AgentToolRunInfo, result: AgentToolLifecycleResult) {
     const waitId = waitIdOf(runId);
-    const wait = waitId === undefined ? undefined : await this.waits.find(waitId);
+    await this.waits.ready();
+    const wait = waitId === undefined ? undefined : this.waits.find(waitId);
     if (wait?.status === "open" && runIdOf(wait) === runId) {
       const end = reportedEnd(runId, result) ?? (await this.#completed(agentType, runId));
       const mayEnd = end.status === "interrupted" && end.childStillRunning;
       // It may still end as long as its step waits.
-      if (mayEnd) await this.#note(wait, { interrupted: end });
+      if (mayEnd) this.#note(wait, { interrupted: end });
       else await this.#close(wait, end);
     }
     await this.#nextRefused();
@@ -173,9 +174,9 @@ export class AgentTools implements StoredKind {
     } catch (error) {
       return this.#failed(wait, failureOf(error).message);
     }
-    const sent = await this.#note(wait, { isSent: true, problem: undefined });
+    const sent = this.#note(wait, { isSent: true, problem: undefined });
     if (sent) return this.#follow(sent);
-    const closed = await this.waits.find(wait.waitId);
+    const closed = this.waits.find(wait.waitId);
     // Its step has given it up while it was started, when the child had nothing to cancel yet.
     if (!closed || !hasEnded(closed)) await this.children.abandon(className, runId, UNWANTED);
     return null;
@@ -185,7 +186,7 @@ export class AgentTools implements StoredKind {
   async #refused(wait: Wait, problem: string): Promise<number | null> {
     const { dispatch, refusals: before } = stateOf(wait);
     const refusals = before + 1;
-    if (!(await this.#note(wait, { dispatch: dispatch + 1, refusals, problem }))) return null;
+    if (!this.#note(wait, { dispatch: dispatch + 1, refusals, problem })) return null;
     this.#hasRefused = true;
     return this.clock.now() + backoffMs(refusals, REFUSED, this.clock.random());
   }
@@ -197,12 +198,12 @@ export class AgentTools implements StoredKind {
       ? `${requestOf(wait).className} cannot run as an agent tool: expected a class that extends Think, DurableThink, AIChatAgent or DurableChatAgent. ${problem}`
       : problem;
     if (error === problem && failures < MOST_FAILURES) {
-      if (!(await this.#note(wait, { failures, problem: error }))) return null;
+      if (!this.#note(wait, { failures, problem: error })) return null;
       return this.clock.now() + backoffMs(failures, FAILED, this.clock.random());
     }
     const runId = runIdOf(wait);
     // It holds a slot of the agent until it is cancelled. The agent reports that as an end, which is not this wait's.
-    await this.#note(wait, { dispatch: dispatch + 1, isSent: false });
+    this.#note(wait, { dispatch: dispatch + 1, isSent: false });
     await this.children.cancel(runId, error);
     return this.#close(wait, { status: "error", runId, error });
   }
@@ -214,7 +215,7 @@ export class AgentTools implements StoredKind {
     if (!found) {
       // The agent knows the run and the child does not: the start was cut off between the two, and never comes there.
       const dispatch = stateOf(wait).dispatch + 1;
-      const next = await this.#note(wait, { dispatch, isSent: false });
+      const next = this.#note(wait, { dispatch, isSent: false });
       if (!next) return null;
       await this.children.cancel(runId, "It was not started, and is replaced");
       return this.#start(next);
@@ -228,9 +229,9 @@ export class AgentTools implements StoredKind {
   }
 
   /** Stores what has changed. Undefined if the wait was closed. */
-  async #note(wait: Wait, changes: Partial<AgentToolState>): Promise<Wait | undefined> {
+  #note(wait: Wait, changes: Partial<AgentToolState>): Wait | undefined {
     const state = { ...stateOf(wait), ...changes } as Json;
-    return (await this.waits.note(wait.waitId, state)) ? { ...wait, state } : undefined;
+    return this.waits.note(wait.waitId, state) ? { ...wait, state } : undefined;
   }
 
   #follow(wait: Wait): number | null {
@@ -245,12 +246,12 @@ export class AgentTools implements StoredKind {
       const { refusals, isSent } = stateOf(wait);
       return refusals > 0 && !isSent;
     });
-    if (waiting) await this.waits.nudge(waiting.waitId);
+    if (waiting) this.waits.nudge(waiting.waitId);
     else this.#hasRefused = false;
   }
 
   async #close({ waitId }: Wait, end: AgentToolEnd): Promise<null> {
-    const wait = await this.waits.find(waitId);
+    const wait = this.waits.find(waitId);
     if (wait?.status !== "open") return null;
     if (end.status === "completed") this.#following.reportMissed(wait, end.runId, end);
     await this.waits.settle(waitId, closingOf(end));

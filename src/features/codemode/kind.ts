@@ -61,7 +61,7 @@ export class Codemode implements StoredKind {
   async drive({ waitId }: Wait): Promise<number | null> {
     let came: Came = {};
     for (;;) {
-      const wait = await this.waits.find(waitId);
+      const wait = this.waits.find(waitId);
       if (wait?.status !== "open") return null;
       const runtime = await this.#runtimeFor(wait);
       if (!runtime) return null;
@@ -88,7 +88,7 @@ export class Codemode implements StoredKind {
   }
 
   async #end(waitId: string): Promise<void> {
-    const wait = await this.waits.find(waitId);
+    const wait = this.waits.find(waitId);
     if (wait?.state === undefined) return;
     const runtime = await this.port.runtime();
     const { execution } = await executionOf(runtime, wait);
@@ -114,7 +114,7 @@ export class Codemode implements StoredKind {
     const found = await executionOf(runtime, wait);
     const asked =
       progress.step === "asked"
-        ? await this.waits.findByKey(approvalKey(progress.executionId, progress.seq))
+        ? this.waits.findByKey(approvalKey(progress.executionId, progress.seq))
         : undefined;
     return { progress, ...found, approval: asked?.status, asked };
   }
@@ -167,7 +167,7 @@ export class Codemode implements StoredKind {
   /** Stores the progress durably, and runs the pass. */
   async #pass(wait: Wait, progress: Progress, run: () => Promise<PassOutput>): Promise<Came> {
     const pass = (async () => {
-      if (!(await this.waits.note(wait.waitId, progress))) return undefined;
+      if (!this.waits.note(wait.waitId, progress)) return undefined;
       await this.port.sync();
       return run();
     })();
@@ -184,23 +184,23 @@ export class Codemode implements StoredKind {
   async #ask(wait: Wait, executionId: string, action: CallRecord): Promise<number | Came> {
     const { seq } = action;
     const key = approvalKey(executionId, seq);
-    await this.#withdraw(wait, await this.waits.findByKey(key));
+    await this.#withdraw(wait, this.waits.findByKey(key));
     const request = actionRequest(executionId, action);
     const approval = await this.waits.openInside(wait, { key, kind: "approval", request });
     // Closed meanwhile, as the next look will find.
     if (!approval) return {};
     const since = sinceOf(wait);
     const asked: Progress = { step: "asked", since, executionId, seq, askedAt: this.clock.now() };
-    await this.waits.note(wait.waitId, asked);
+    this.waits.note(wait.waitId, asked);
     return approval.status === "open" ? this.#later(asked) : {};
   }
 
   /** Cancels the approvals of actions that were decided elsewhere. */
   async #withdraw({ waitId }: Wait, except: Wait | undefined): Promise<void> {
-    for (const inner of await this.waits.inside(waitId)) {
-      if (inner.waitId === except?.waitId) continue;
+    for (const inner of this.waits.store.inside(waitId)) {
+      if (inner.id === except?.waitId) continue;
       const result = { error: "The action was decided elsewhere" };
-      await this.waits.settle(inner.waitId, { status: "cancelled", result });
+      await this.waits.settle(inner.id, { status: "cancelled", result });
     }
   }
 

@@ -27,11 +27,13 @@ export async function rollBack(
   waitId: string,
 ): Promise<CodemodeRollback> {
   readOptions(text(), waitId, "waitId");
-  if ((await waits.find(waitId))?.status === "open") await waits.close({ waitId }, OVER);
-  const wait = await waits.find(waitId);
+  await waits.ready();
+  if (waits.find(waitId)?.status === "open") await waits.close({ waitId }, OVER);
+  const wait = waits.find(waitId);
   if (!wait) return "forgotten";
   if (wait.isLive) throw new Error(`The code of wait ${waitId} is still running`);
-  await waits.release(waitId);
+  // It answers no other run any more, because its effects are undone.
+  waits.store.releaseKey(waitId);
   if (wait.state === undefined) return "nothing";
   const runtime = await port.runtime();
   const { execution } = await executionOf(runtime, wait);

@@ -128,7 +128,9 @@ export class Links implements Pick<Approvals, "link"> {
     readOptions(OPTIONS, options, "options of approvals.link()", invalid);
     await this.check();
     readOptions(text(), approvalId, "approvalId", invalid);
-    const wait = await this.kernel.waits.find(approvalId);
+    const { waits } = this.kernel;
+    await waits.ready();
+    const wait = waits.find(approvalId);
     if (wait?.kind !== "approval") {
       const problem = "expected an approval of this agent that is there";
       throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));

@@ -8,7 +8,7 @@ import type { UIMessage } from "ai";
 import type { Clock } from "../../core/clock.ts";
 import { count, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import type { Turn } from "../../submissions/host.ts";
-import { checkThread } from "../../submissions/intake/filters.ts";
+import { checkThread } from "../../submissions/intake/request.ts";
 import { ThreadHistory } from "../../submissions/store/threads.ts";
 import type { Submissions } from "../../submissions/submissions.ts";
 import { ISOLATED, MAIN, publicThreadOf } from "../../submissions/threads.ts";

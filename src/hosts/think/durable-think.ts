@@ -8,7 +8,7 @@ import {
 } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import type { Turn, TurnEnd } from "../../submissions/host.ts";
-import { checkId } from "../../submissions/intake/filters.ts";
+import { checkId } from "../../submissions/intake/request.ts";
 import type { OutputSchema, SubmitMessagesOptions } from "../../submissions/submit-options.ts";
 import { MAIN } from "../../submissions/threads.ts";
 import type {

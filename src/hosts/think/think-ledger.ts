@@ -9,7 +9,7 @@ import { instantMs } from "../../core/options/instant.ts";
 import { isPlainObject } from "../../core/options/options.ts";
 import type { InstanceOf } from "../../outbox/destinations/workflow-event.ts";
 import { SubmissionIdentityError } from "../../submissions/errors.ts";
-import { checkId } from "../../submissions/intake/filters.ts";
+import { checkId } from "../../submissions/intake/request.ts";
 import { isTerminal } from "../../submissions/states.ts";
 import type { SubmitMessagesOptions } from "../../submissions/submit-options.ts";
 import { MAIN } from "../../submissions/threads.ts";

@@ -142,7 +142,7 @@ export const DEAD_LETTERS: Bulk<Operated, Many> = {
     if (isPaged) return { count: found.length, rows, cursor: page.cursor };
     const count =
       action.do === "redrive"
-        ? capabilities.outbox.countRedrivable(filter)
+        ? capabilities.outbox.countDeadLetters({ isUncertain: false, ...filter }, true)
         : agent.outbox.countDeadLetters(filter);
     return { count: await count, rows };
   },

@@ -9,8 +9,10 @@ import { OUTBOX_RULES } from "./rules.ts";
 export const PARTS = {
   outbox: operatedPart({
     answers: ["delivers"],
-    facts: async ({ capabilities }: Operated) =>
-      outboxFacts(await capabilities.outbox.factSource()),
+    facts: async ({ capabilities: { outbox } }: Operated) => {
+      await outbox.ready();
+      return outboxFacts(outbox.context);
+    },
     rules: OUTBOX_RULES,
     summary: ({ waiting, deadLetters, groups, endpoints }) => ({
       counts: { outbox: { waiting, deadLetters } },

@@ -7,7 +7,7 @@ import type { OnMany, OnOne } from "../../engine/operated/catalog.ts";
 import { done, NOT_FOUND, UNCHANGED } from "../../engine/operated/effect.ts";
 import type { Bulk, BulkRequest, ItemVerb } from "../../engine/operated/part.ts";
 import { byRange, cursorsOf } from "../../engine/page.ts";
-import { checkMetadata, checkNamedThread, SUBMISSION_FILTER } from "../intake/filters.ts";
+import { checkMetadata, checkNamedThread, SUBMISSION_FILTER } from "../intake/request.ts";
 import { isTerminal, type SubmissionStatus } from "../states.ts";
 import {
   CHANGEABLE,

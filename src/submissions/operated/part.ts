@@ -10,8 +10,12 @@ import { START_RULES } from "./rules.ts";
 export const PARTS = {
   submissions: operatedPart({
     answers: ["starts", "succeeds"],
-    facts: async ({ capabilities }: Operated, now) =>
-      submissionFacts(await capabilities.submissions.turns.factSource(), now),
+    facts: async ({ capabilities: { submissions }, storage }: Operated, now) => {
+      await submissions.ready();
+      const { ledger, turns } = submissions;
+      const progressAt = (seq: number) => turns.progressAt(seq);
+      return submissionFacts({ sql: storage.sql, limits: ledger.limits, progressAt }, now);
+    },
     rules: [...START_RULES, ...FAILURE_RULES, ...RECENT_RULES],
     summary: ({ counts, hourly, countedFrom, open }) => {
       const isBusy = counts.pending + counts.running > 0;

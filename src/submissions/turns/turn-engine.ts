@@ -8,7 +8,6 @@ import { earliest, withTimeout } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import { HEARTBEAT_MS } from "../../engine/work-loop.ts";
 import type { InstanceOf } from "../../outbox/destinations/workflow-event.ts";
-import type { FactSource } from "../facts.ts";
 import { type ToolCalls, type TurnEnd, TurnRefused } from "../host.ts";
 import type { Ledger } from "../ledger.ts";
 import { type AttemptRef, isTerminal } from "../states.ts";
@@ -118,9 +117,9 @@ export class TurnEngine {
       first = Math.min(first, dueAt ?? clock.now() + BACKSTOP_MS);
     }
     if (accepted.length === 0) return;
-    const armed = wake.noLaterThan(first);
+    const armed = wake.request(first);
     this.#runner.kick();
-    await armed.catch((error) => console.error("[perdure] the wake could not be armed:", error));
+    await armed;
   }
 
   /** Cancels what runs in the thread, so that this submission, which is next there, can run. */
@@ -327,11 +326,9 @@ export class TurnEngine {
     if (seq !== undefined) this.#runner.heartbeat(seq);
   }
 
-  async factSource(): Promise<FactSource> {
-    const { limits, loop } = this.ledger;
-    await loop.lifecycle.ready();
-    const progressAt = (seq: number) => this.#runner.progressAt(seq);
-    return { sql: loop.lifecycle.storage.sql, limits, progressAt };
+  /** When a running submission last made progress, where this object instance runs it. */
+  progressAt(seq: number): number | undefined {
+    return this.#runner.progressAt(seq);
   }
 
   /** The turn has made progress, e.g. a part of an answer has come. */

@@ -2,7 +2,7 @@
 
 import { KIND_SIZE, LIVE } from "../../engine/store.ts";
 import { workflowField } from "./wait-job.ts";
-import { GRACE_MS } from "./waits.ts";
+import { GRACE_MS, type Waits } from "./waits.ts";
 
 /** Open approvals that one report reads at most. */
 const MOST_READ = 10_000;
@@ -72,6 +72,12 @@ const EXPIRED = `
   SELECT id AS approvalId, ${FIELDS}, ended_at AS expiredAt FROM perdure_jobs
   WHERE seq > (SELECT MAX(seq) FROM perdure_jobs WHERE seq < ?1) - ${MOST_LATEST} AND seq >= ?2 AND seq < ?1
     AND state = 'skipped' AND ended_at > ?3 AND result ->> '$.isApproved' IS NULL`;
+
+/** Numbers of the kinds that have stored waits, by their names. */
+export function numbersOf({ stored, store }: Waits): ReadonlyMap<string, number> {
+  const all = stored.map((kind) => [kind, store.numberOf(kind)] as const);
+  return new Map(all.filter(([, number]) => number > 0));
+}
 
 /** @param kinds numbers of the kinds whose waits are jobs, by their names */
 export function waitFacts(

@@ -18,7 +18,7 @@ export type StepRow = {
   readonly output: string | null;
 };
 
-const IS_COMPLETED = "state = 'completed' AND reason IS NULL";
+const IS_COMPLETED = "reason = 'completed'";
 
 /**
  * @param kind of all waits whose keys have the prefix

@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import type { Job, JobEnd } from "../../engine/job.ts";
-import type { Closing, Wait, WaitWorkflow } from "./protocol.ts";
+import type { Closing, Wait, WaitStatus, WaitWorkflow } from "./protocol.ts";
 
 /** The data of a job. */
 export type WaitData = {
@@ -12,44 +12,28 @@ export type WaitData = {
   readonly state?: Json | undefined;
 };
 
-/** The states of a job, as its store lists them, by the status of the wait. */
-export const STATES = {
-  open: "pending",
+/** The states of a job, by the status of the wait that it is. Once it has ended, its reason is that status. */
+const STATES = {
   completed: "completed",
-  rejected: "completed/rejected",
+  rejected: "completed",
   failed: "error",
   expired: "skipped",
   cancelled: "aborted",
-} as const satisfies Record<Wait["status"], string>;
-
-const STATUSES = Object.entries(STATES) as [Wait["status"], string][];
-
-export function getStatus({ state, reason }: Pick<Job, "state" | "reason">): Wait["status"] {
-  const stored = state === "completed" && reason !== undefined ? `${state}/${reason}` : state;
-  const [status] = STATUSES.find(([, listed]) => listed === stored) ?? [];
-  return status ?? "open";
-}
+} as const satisfies Record<WaitStatus, JobEnd["state"]>;
 
 export function toWait(job: Job): Wait {
-  const { run, workflow, proof, state } = job.data as WaitData;
-  const { id: waitId, kind, parent, topic, request, result, createdAt, expiresAt } = job;
-  return {
-    ...{ waitId, kind, run, workflow, parent, proof, topic, request, state, result },
-    ...{ createdAt, expiresAt, settledAt: job.endedAt },
-    status: getStatus(job),
-    isLive: job.dueAt !== undefined,
-  };
+  const { id: waitId, dueAt, endedAt: settledAt, data, ...rest } = job;
+  const status = (job.reason ?? "open") as Wait["status"];
+  const known = { waitId, settledAt, status, isLive: dueAt !== undefined };
+  return { ...rest, state: undefined, ...(data as WaitData), ...known };
 }
 
 export function toEnd({ status, result }: Closing, endedBy?: string): JobEnd {
-  const [state, reason] = STATES[status].split("/") as [JobEnd["state"], string | undefined];
-  return { state, reason, result, endedBy };
+  return { state: STATES[status], reason: status, result, endedBy };
 }
 
 /** SQL for the status of a wait. */
-export const STATUS = `CASE ${STATUSES.map(
-  ([status, listed]) => `WHEN state || IFNULL('/' || reason, '') = '${listed}' THEN '${status}'`,
-).join(" ")} END`;
+export const STATUS = "IFNULL(reason, 'open')";
 
 /** SQL for a field of the workflow that waits. */
 export const workflowField = (field: keyof WaitWorkflow) => `data ->> '$.workflow.${field}'`;

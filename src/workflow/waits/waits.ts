@@ -34,7 +34,7 @@ import type {
 } from "./protocol.ts";
 import { endOf, receiptOf, reportOf } from "./reports.ts";
 import { Runs } from "./runs.ts";
-import { STATES, toEnd, toWait, type WaitData } from "./wait-job.ts";
+import { toEnd, toWait, type WaitData } from "./wait-job.ts";
 
 /** How long after the step's own timeout a wait stays open for the step to ask for its end. */
 export const GRACE_MS = 86_400_000;
@@ -124,12 +124,6 @@ export class Waits extends Capability implements WaitKind {
     return [...new Set([...this.#stored.keys(), ...this.#ofFeatures])];
   }
 
-  /** Numbers of the kinds that have stored waits, by their names. */
-  get numbers(): ReadonlyMap<string, number> {
-    const all = this.stored.map((kind) => [kind, this.store.numberOf(kind)] as const);
-    return new Map(all.filter(([, number]) => number > 0));
-  }
-
   /** A kind, as the steps of workflows call it. */
   kind(name: string): WaitKind {
     return this.#kinds.get(name) ?? this;
@@ -182,14 +176,14 @@ export class Waits extends Capability implements WaitKind {
     const createdAt = this.#now();
     const expiresAt = createdAt + timeoutMs + GRACE_MS;
     this.#runs.note(kind);
-    const known = this.#findByKey(idempotencyKey);
+    const known = this.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
     if (known && isLeft(known) && this.#isTakenOver(known, run, request))
       return this.#receiptOf(await this.#reopen(known, run, expiresAt));
     if (known && !isRefused && this.#answers(known, run)) return this.#receiptOf(known);
     if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
       const taken = this.#takeOver(known, run, expiresAt);
-      if (taken) await this.#engine.wakeAt(expiresAt);
+      if (taken) await this.wake.request(expiresAt);
       return this.#receiptOf(taken ?? known);
     }
     const old = isRefused ? known : undefined;
@@ -231,10 +225,10 @@ export class Waits extends Capability implements WaitKind {
     { key, kind, request }: Pick<Wait, "kind" | "request"> & { readonly key: string },
   ): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    const known = this.#findByKey(key);
+    const known = this.findByKey(key);
     if (known) return known;
     checkRequest(kind, request);
-    const outer = this.#find(parent);
+    const outer = this.find(parent);
     if (outer?.status !== "open") return undefined;
     const { run, workflow, expiresAt } = outer;
     const data: WaitData = { run, workflow, proof: crypto.randomUUID() };
@@ -270,7 +264,7 @@ export class Waits extends Capability implements WaitKind {
   /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
   async check({ waitId }: Pick<WaitRef, "waitId">): Promise<WaitEnd | null> {
     await this.lifecycle.ready();
-    const found = this.#find(waitId);
+    const found = this.find(waitId);
     const wait = found && (await this.#continued(found));
     if (!wait) {
       const why = "closed waits are deleted after 30 days. Restart the workflow.";
@@ -288,12 +282,12 @@ export class Waits extends Capability implements WaitKind {
   async close(wait: Pick<WaitRef, "waitId">, closing: Closing): Promise<WaitEnd | null> {
     await this.lifecycle.ready();
     const { waitId } = wait;
-    const known = this.#find(waitId);
+    const known = this.find(waitId);
     const found = known && (await this.#continued(known));
     if (found?.status === "open") {
       const last = await this.#lastLook(found);
       // A later run may have taken the wait over meanwhile: its time is not over.
-      const isOver = this.#find(waitId)?.run === found.run;
+      const isOver = this.find(waitId)?.run === found.run;
       if (isOver) this.#close(waitId, last ?? closing);
     }
     return this.check(wait);
@@ -316,7 +310,7 @@ export class Waits extends Capability implements WaitKind {
   /** A part of the result of a closed wait, from 0 on; null where there is none. */
   async read({ waitId }: Pick<WaitRef, "waitId">, part: number): Promise<WaitPart | null> {
     await this.lifecycle.ready();
-    const found = this.#find(waitId);
+    const found = this.find(waitId);
     if (found?.result === undefined) return null;
     return partOf(JSON.stringify(found.result), part) ?? null;
   }
@@ -329,18 +323,12 @@ export class Waits extends Capability implements WaitKind {
 
   /** Completed → failed. The result stays readable for its own run. A rejection stays. */
   #refuse(waitId: string): void {
-    if (this.#find(waitId)?.status === "completed")
-      this.store.change(waitId, { state: "error" }, ["completed"]);
+    if (this.find(waitId)?.status === "completed")
+      this.store.change(waitId, { state: "error", reason: "failed" }, ["completed"]);
   }
 
-  /** Stores the progress of an open wait, for its next drive. Returns whether it is open. */
-  async note(waitId: string, state: Json): Promise<boolean> {
-    await this.lifecycle.ready();
-    return this.noteWithin(waitId, state);
-  }
-
-  /** {@link note} in the caller's synchronous transaction, once the object has started. */
-  noteWithin(waitId: string, state: Json): boolean {
+  /** Stores the progress of an open wait, for its next drive. Returns whether it is open. Once the object has started. */
+  note(waitId: string, state: Json): boolean {
     const job = this.store.find(waitId);
     const data = { ...(job?.data as WaitData), state };
     return this.store.change(waitId, { data: JSON.stringify(data) }) !== undefined;
@@ -363,7 +351,7 @@ export class Waits extends Capability implements WaitKind {
   async restartRun(of: InstanceOf, restart: () => Promise<void>): Promise<void> {
     await this.lifecycle.ready();
     const until = await this.#runs.restart(of, restart);
-    if (until !== undefined) await this.#engine.wakeAt(until);
+    if (until !== undefined) await this.wake.request(until);
   }
 
   /** Cancels a wait that no run waits for, if the agent was not notified: its workflow has ended, or was restarted. */
@@ -385,7 +373,7 @@ export class Waits extends Capability implements WaitKind {
   async #reopen({ waitId }: Wait, run: string, expiresAt: number): Promise<Wait> {
     const [opened, ended] = this.store.transaction(() => {
       const { data } = this.store.find(waitId) as Job;
-      const open = { state: "pending", result: null, ended_at: null } as const;
+      const open = { state: "pending", reason: null, result: null, ended_at: null } as const;
       const times = { due_at: expiresAt, expires_at: expiresAt };
       const changes = { ...open, ...times, data: JSON.stringify({ ...(data as WaitData), run }) };
       const job = this.store.change(waitId, changes, ["aborted"]) as Job;
@@ -427,42 +415,19 @@ export class Waits extends Capability implements WaitKind {
     }
   }
 
-  /** Drives an open wait at once: something has happened that it waits for. */
-  async nudge(waitId: string): Promise<void> {
-    await this.lifecycle.ready();
+  /** Drives an open wait at once: something has happened that it waits for. Once the object has started. */
+  nudge(waitId: string): void {
     const job = this.store.find(waitId);
     if (job && job.endedAt === undefined) this.#engine.runSoon(job);
-  }
-
-  /** The wait answers no other run any more, because its effects were undone. */
-  async release(waitId: string): Promise<void> {
-    await this.lifecycle.ready();
-    this.store.releaseKey(waitId);
-  }
-
-  async findByKey(key: string): Promise<Wait | undefined> {
-    await this.lifecycle.ready();
-    return this.#findByKey(key);
-  }
-
-  async find(waitId: string): Promise<Wait | undefined> {
-    await this.lifecycle.ready();
-    return this.#find(waitId);
   }
 
   /** Newest first. */
   async list({ statuses, instance, ...query }: WaitQuery): Promise<Page<Wait>> {
     await this.lifecycle.ready();
-    const states = statuses?.map((status) => STATES[status]);
+    const reasons = statuses?.map((status) => (status === "open" ? "" : status));
     const data = instance === undefined ? undefined : (["$.workflow.id", instance] as const);
-    const page = this.store.list({ ...query, states, data });
+    const page = this.store.list({ ...query, reasons, data });
     return { ...page, items: page.items.map(toWait) };
-  }
-
-  /** Open waits inside another. */
-  async inside(parent: string): Promise<Wait[]> {
-    await this.lifecycle.ready();
-    return this.store.inside(parent).map(toWait);
   }
 
   /** Whether a closed wait is the answer for that run. */
@@ -477,12 +442,14 @@ export class Waits extends Capability implements WaitKind {
     return JSON.stringify(wait.request) === JSON.stringify(request);
   }
 
-  #find(waitId: string): Wait | undefined {
+  /** Once the object has started. */
+  find(waitId: string): Wait | undefined {
     const job = this.store.find(waitId);
     return job && toWait(job);
   }
 
-  #findByKey(key: string): Wait | undefined {
+  /** Once the object has started. */
+  findByKey(key: string): Wait | undefined {
     const job = this.store.findByKey(key);
     return job && toWait(job);
   }

@@ -8,7 +8,7 @@ import { defineScheduledTasks } from "../../../src/scheduler/define.ts";
 /** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
 /** The steps of the durable tool that have run, with the idempotency key of each, by the account. */
-export const steps = new Map<string, string[]>();
+const steps = new Map<string, string[]>();
 /** How long each of them takes, in milliseconds. */
 const STEP_MS = 30;
 

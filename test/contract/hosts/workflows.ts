@@ -14,7 +14,7 @@ import { countSteps } from "../../support/engine-steps.ts";
 import type { AgentHost } from "./agent-host.ts";
 import type { ObjectHost } from "./object-host.ts";
 
-export type Asked =
+type Asked =
   | { readonly step: "text"; readonly prompt: string }
   | { readonly step: "approval" }
   | { readonly step: "webhook" }

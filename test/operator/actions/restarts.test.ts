@@ -132,7 +132,7 @@ it("a run that has not taken a decision restarts from where it listens, and requ
   // As after an event that was lost.
   await runInDurableObject(agent, (_, { storage }) => {
     storage.sql.exec(
-      `UPDATE perdure_jobs SET state = 'completed', ended_at = ?1, due_at = NULL, result = '{"isApproved":true}'`,
+      `UPDATE perdure_jobs SET state = 'completed', reason = 'completed', ended_at = ?1, due_at = NULL, result = '{"isApproved":true}'`,
       Date.now(),
     );
   });

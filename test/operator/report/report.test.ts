@@ -67,8 +67,8 @@ function fill(agent: Agent): Promise<void> {
       now,
     );
     sql.exec(
-      `${NUMBERS} INSERT INTO perdure_jobs (seq, id, is_own_id, due_at, expires_at, created_at, data, request)
-       SELECT ${KIND_SIZE} + n, 'wait-' || n, 1, ?1 + 1e9, ?1 + 1e9, ?1 - 7200000,
+      `${NUMBERS} INSERT INTO perdure_jobs (seq, id, due_at, expires_at, created_at, data, request)
+       SELECT ${KIND_SIZE} + n, 'wait-' || n, ?1 + 1e9, ?1 + 1e9, ?1 - 7200000,
          json_object('run', 'run', 'proof', 'p', 'workflow', json_object('name', 'WF', 'id', 'instance-' || n, 'stepName', 'step-' || (n % 40))), '{}'
        FROM numbers`,
       now,

@@ -111,8 +111,8 @@ function openRow(sql: SqlStorage, { kind, waitId }: { kind: string; waitId: stri
   );
   const workflow = { name: "PROMPT_WORKFLOW", id: "w1", stepName: "s" };
   sql.exec(
-    `INSERT INTO perdure_jobs (seq, id, is_own_id, due_at, expires_at, created_at, data, request)
-     SELECT version * ${KIND_SIZE} + (SELECT COUNT(*) FROM perdure_jobs), ?, 1, 9e12, 9e12, 1, ?, '{}'
+    `INSERT INTO perdure_jobs (seq, id, due_at, expires_at, created_at, data, request)
+     SELECT version * ${KIND_SIZE} + (SELECT COUNT(*) FROM perdure_jobs), ?, 9e12, 9e12, 1, ?, '{}'
      FROM perdure_schema WHERE module = 'kind:' || ?`,
     waitId,
     JSON.stringify({ run: "r", proof: "p", workflow }),

@@ -199,7 +199,7 @@ const WAITS: Plans = {
     eventCount: 2,
   }),
   "a wait that is let go, and asked for in a later run": plan({
-    verbs: ["Waits.release"],
+    verbs: [],
     soonAfter: /SET key = NULL/,
     steps: [
       async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
@@ -207,7 +207,7 @@ const WAITS: Plans = {
         const {
           items: [first],
         } = await waits.list({ kind: "codemode", limit: 1 });
-        await waits.release(first?.waitId ?? "");
+        waits.store.releaseKey(first?.waitId ?? "");
       },
       async (object, run) => {
         const again = await waitOf(object, run, { ...driven, run: "run-2" });
@@ -473,10 +473,8 @@ playMatrix(
       "Waits.stored": READS,
       "Waits.check": READS,
       "Waits.list": READS,
-      "Waits.inside": READS,
       "Waits.numbers": READS,
       "Waits.store": READS,
-      "Waits.noteWithin": "in a transaction of its caller",
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
       "WebhookWaits.announce": "reports what has committed",

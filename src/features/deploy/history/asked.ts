@@ -16,11 +16,12 @@ export async function askedSteps(
   budget: Budget,
 ): Promise<readonly AskedStep[]> {
   await submissions.ready();
+  await waits.ready();
   const ids = [...new Set(platform.flatMap(receiptsIn))];
   if (ids.length > MOST_STEPS) budget.cut();
   const asked: AskedStep[] = [];
   for (const id of ids.slice(0, MOST_STEPS)) {
-    const step = ofSubmission(submissions.store.find(id), budget) ?? ofWait(await waits.find(id));
+    const step = ofSubmission(submissions.store.find(id), budget) ?? ofWait(waits.find(id));
     if (!step) continue;
     const { request, end } = step;
     asked.push({ ...step, request: budget.taken(request) ?? null, end: budget.taken(end) });

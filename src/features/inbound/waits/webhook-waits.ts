@@ -108,7 +108,7 @@ export class WebhookWaits implements StoredKind {
       createdAt - ((request as WebhookRequest).lookbackMs ?? 0);
     const since = sinceOf(refused ?? wait);
     // Finds arrivals that came while the step refused an earlier one.
-    if (refused) this.uses.waits.noteWithin(wait.waitId, { since });
+    if (refused) this.uses.waits.note(wait.waitId, { since });
     const log = this.uses.arrivals;
     if (lookbackMs === 0 && !refused) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });

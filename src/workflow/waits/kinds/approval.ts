@@ -224,7 +224,8 @@ export class Approvals {
 
   async #find(approvalId: string): Promise<Wait | undefined> {
     readOptions(text(), approvalId, "approvalId", invalid);
-    const wait = await this.waits.find(approvalId);
+    await this.waits.ready();
+    const wait = this.waits.find(approvalId);
     return wait?.kind === "approval" ? wait : undefined;
   }
 }

@@ -11,8 +11,8 @@ import { count, flag, list, readOptions, text } from "../../../core/options/opti
 import { PART_LENGTH } from "../../../core/text.ts";
 import { InvalidSubmissionError, invalidSubmission } from "../../../submissions/errors.ts";
 import { shortEndOf } from "../../../submissions/inspection.ts";
-import { checkId } from "../../../submissions/intake/filters.ts";
 import type { Asked } from "../../../submissions/intake/intake.ts";
+import { checkId } from "../../../submissions/intake/request.ts";
 import { isTerminal } from "../../../submissions/states.ts";
 import { type BatchState, endedEvent } from "../../../submissions/store/batches.ts";
 import type { Submissions } from "../../../submissions/submissions.ts";
