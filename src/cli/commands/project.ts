@@ -64,7 +64,7 @@ function explain(schedule: string, { timezone, count, after, json }: ExplainOpti
 
 /** Of this package: next to dist/ when it is installed, or the root of the repository. */
 function manifestPath(): string {
-  const near = [1, 4].map((up) =>
+  const near = [1, 3].map((up) =>
     fileURLToPath(new URL(`${"../".repeat(up)}package.json`, import.meta.url).href),
   );
   return near.find((file) => existsSync(file)) ?? (near[0] as string);

@@ -5,7 +5,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { project } from "../fixtures.ts";
 
-const ROOT = path.join(import.meta.dirname, "../../../..");
+const ROOT = path.join(import.meta.dirname, "../../..");
 
 /** Where the entries of the package are: it is not built here. */
 export function entries(): Record<string, string> {

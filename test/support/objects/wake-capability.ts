@@ -1,4 +1,4 @@
-/** A capability that has only a wake, to test `core/lifecycle/wake.ts` with the real job queue. */
+/** A capability that has only a wake, to test `engine/wake.ts` with the real job queue. */
 
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Wake } from "../../../src/engine/wake.ts";

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { minified } from "../../../../../bench/bundle.ts";
 
 const SRC = path.join(import.meta.dirname, "../../../../../src");
-const PRESETS = path.join(SRC, "inbound/webhooks/presets");
+const PRESETS = path.join(SRC, "features/inbound/webhooks/presets");
 const LIMIT = 5_650;
 /** Above the limit: three schemes, and the URLs that are signed with forms. A little more than what they have. */
 const LIMITS: Readonly<Record<string, number>> = { custom: 5_830, twilio: 5_810 };
@@ -24,7 +24,7 @@ const presets = readdirSync(PRESETS).flatMap((file) => {
 
 async function bundled(names: readonly string[]): Promise<string> {
   const code = await minified(
-    `export { ${names.join(", ")} } from "./inbound/webhooks/index.ts";`,
+    `export { ${names.join(", ")} } from "./features/inbound/webhooks/index.ts";`,
     SRC,
     [],
   );
