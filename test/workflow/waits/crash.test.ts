@@ -473,7 +473,6 @@ playMatrix(
       "Waits.stored": READS,
       "Waits.check": READS,
       "Waits.list": READS,
-      "Waits.numbers": READS,
       "Waits.store": READS,
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
