@@ -1,5 +1,5 @@
 /**
- * A job: a row with a key, a due time and a fenced transition, whose end notifies somebody. The engine knows no kind of job; a kind
+ * A job: a row with a key, a due time and a fenced transition, whose end notifies its waiter. The engine knows no kind of job; a kind
  * says how its jobs go on, and what their ends mean.
  */
 
@@ -11,7 +11,7 @@ export type JobState = "pending" | "running" | "completed" | "error" | "aborted"
 const TRANSITIONS = {
   pending: ["running", "completed", "error", "aborted", "skipped"],
   running: ["pending", "completed", "error", "aborted", "skipped"],
-  // Whoever waited for the result cannot take it.
+  // The waiter cannot take the result.
   completed: ["error"],
   // A redrive, or a retry on demand.
   error: ["pending"],

@@ -378,7 +378,7 @@ export class Wake {
 const OWN_JOB = /^[\w.]+:wake$/;
 
 /** For a health report: when the job of an object is due, and the alarm. Undefined for a sub-agent, which has none. */
-export async function alarmStateOf({
+export async function readAlarmState({
   jobs,
   routes,
   storage,

@@ -6,7 +6,7 @@
 import { failureOf } from "../../core/failures.ts";
 import type { Question } from "../../engine/operated/catalog.ts";
 import type { Summary } from "../../engine/operated/part.ts";
-import { alarmStateOf } from "../../engine/wake.ts";
+import { readAlarmState } from "../../engine/wake.ts";
 import type { FindingCode } from "../catalog.ts";
 import { COUNTS, FINDINGS } from "../data.generated.ts";
 import type { OperatedAgent } from "../operated.ts";
@@ -84,7 +84,7 @@ function alarmsOf({ summaries, broken }: Reading): Pick<Part, "name" | "answers"
     async read(operated, now) {
       const { outbox } = operated.capabilities;
       await outbox.ready();
-      const wake = await alarmStateOf(outbox.context.loop.lifecycle);
+      const wake = await readAlarmState(outbox.context.loop.lifecycle);
       const since = Math.min(
         ...summaries.map(({ workSince = Number.POSITIVE_INFINITY }) => workSince),
       );

@@ -74,7 +74,7 @@ const EXPIRED = `
     AND state = 'skipped' AND ended_at > ?3 AND result ->> '$.isApproved' IS NULL`;
 
 /** Numbers of the kinds that have stored waits, by their names. */
-export function numbersOf({ stored, store }: Waits): ReadonlyMap<string, number> {
+export function readKindNumbers({ stored, store }: Waits): ReadonlyMap<string, number> {
   const all = stored.map((kind) => [kind, store.numberOf(kind)] as const);
   return new Map(all.filter(([, number]) => number > 0));
 }

@@ -9,7 +9,7 @@ import { openDeliveries } from "../../../outbox/store/open-work.ts";
 import { openRuns, openTasks } from "../../../scheduler/open-work.ts";
 import { openBatches, openSubmissions } from "../../../submissions/store/open-work.ts";
 import type { Kernel } from "../../../workflow/agent/kernel.ts";
-import { numbersOf } from "../../../workflow/waits/facts.ts";
+import { readKindNumbers } from "../../../workflow/waits/facts.ts";
 import { openWaits } from "../../../workflow/waits/open-work.ts";
 import { openArrivals } from "../../inbound/open-work.ts";
 import type { Need, OpenItem } from "../types.ts";
@@ -42,7 +42,7 @@ const batches: Source = ({ storage: { sql } }, after, limit) =>
   }));
 
 const waits: Source = (kernel, after, limit) =>
-  openWaits(kernel.storage.sql, numbersOf(kernel.waits), after, limit).map(
+  openWaits(kernel.storage.sql, readKindNumbers(kernel.waits), after, limit).map(
     ({ workflow, ...row }) => ({
       ...row,
       needs: [workflowNeed(workflow), ...needsOfKind(kernel, row.kind)],

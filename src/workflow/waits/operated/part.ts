@@ -10,7 +10,7 @@ import {
 } from "../../../engine/operated/effect.ts";
 import { type ItemVerb, operatedPart } from "../../../engine/operated/part.ts";
 import type { Submissions } from "../../../submissions/submissions.ts";
-import { numbersOf, waitFacts } from "../facts.ts";
+import { readKindNumbers, waitFacts } from "../facts.ts";
 import type { Approvals } from "../kinds/approval.ts";
 import type { Approval, ApprovalDecisionResult } from "../kinds/approval-types.ts";
 import type { Waits } from "../waits.ts";
@@ -66,7 +66,7 @@ export const PARTS = {
     answers: ["onTime"],
     facts: async ({ capabilities, storage }: Operated, now) => {
       await capabilities.submissions.ready();
-      return waitFacts(storage.sql, numbersOf(capabilities.waits), now);
+      return waitFacts(storage.sql, readKindNumbers(capabilities.waits), now);
     },
     rules: WAIT_RULES,
     summary: ({ approvals, open, pending }) => ({
