@@ -8,7 +8,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseSync, Visitor } from "oxc-parser";
-import { layerOf, mayImport } from "./modules.ts";
+import { findLayer, mayImport } from "./modules.ts";
 
 /** Packages that only one folder of src/ may import. */
 const PACKAGES: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ interface Breach {
   readonly rule: string;
 }
 
-/** By a file of src/, the files that it imports. */
+/** The files of src/ that a file of src/ imports. */
 const graph = new Map<string, ReadonlySet<string>>();
 
 /** Files of src/ that declare types alone. */
@@ -53,8 +53,8 @@ function importRule(file: string, specifier: string): string | undefined {
   const target = path.posix.join(path.posix.dirname(file), specifier);
   if (target.startsWith("..")) return "src imports nothing from outside src";
   graph.set(file, new Set(graph.get(file)).add(target));
-  const from = layerOf(file);
-  const to = layerOf(target);
+  const from = findLayer(file);
+  const to = findLayer(target);
   if (from === undefined || to === undefined || mayImport(from, to)) return undefined;
   return `${from} does not import ${to}, which is above it`;
 }
@@ -70,7 +70,7 @@ function findBreaches(file: string, text: string): Breach[] {
   const report = (offset: number, rule: string | undefined) => {
     if (rule !== undefined) found.push({ offset, rule });
   };
-  if (layerOf(file) === undefined) report(0, "the file is in no layer of scripts/modules.ts");
+  if (findLayer(file) === undefined) report(0, "the file is in no layer of scripts/modules.ts");
 
   const { program, errors } = parseSync(file, text);
   for (const error of errors)
@@ -105,7 +105,7 @@ function findBreaches(file: string, text: string): Breach[] {
   return found.sort((a, b) => a.offset - b.offset);
 }
 
-/** Whether a statement of a file leaves nothing in the code that runs. */
+/** True for a statement that leaves nothing in the code that runs. */
 function isType(node: object): boolean {
   const { type, exportKind } = node as { type: string; exportKind?: string };
   return type === "ImportDeclaration" || type.startsWith("TS") || exportKind === "type";

@@ -26,11 +26,11 @@ export type Layer = keyof typeof LAYERS;
 const ORDER = Object.keys(LAYERS) as Layer[];
 
 /** The layer of a file of src/, or undefined. */
-export function layerOf(file: string): Layer | undefined {
+export function findLayer(file: string): Layer | undefined {
   return ORDER.find((layer) => file.startsWith(`${layer}/`));
 }
 
-/** Whether a file of one layer may import from another. */
+/** True if a file of one layer may import from another. */
 export function mayImport(from: Layer, to: Layer): boolean {
   return ORDER.indexOf(to) <= ORDER.indexOf(from);
 }

@@ -11,7 +11,7 @@ import { HEARTBEAT_MS, type WorkLoop } from "./work-loop.ts";
 
 /** A poll that takes this long may never return: the object is no longer kept alive for it. */
 const HUNG_MS = 3_600_000;
-/** When a wake looks at a hanging poll: the object may have been restarted by then. */
+/** The delay before a wake looks at a hanging poll again: the object may have been restarted by then. */
 const AFTER_HUNG_MS = 3_600_000;
 /** Due jobs of one kind that one wake starts. */
 const AT_A_TIME = 100;
@@ -33,7 +33,7 @@ type Run = {
 };
 
 export type Settling = {
-  /** From outside: nobody needs the notification, and what runs for the job must be stopped. */
+  /** An end from outside: it notifies no waiter, and stops what runs for the job. */
   readonly isForced: boolean;
 };
 
@@ -142,7 +142,7 @@ export class Engine {
     return [job, ...inside.flatMap((inner) => this.#endAll(inner.id, PARENT_ENDED, true))];
   }
 
-  /** What follows in memory after ends have committed. */
+  /** Announces ends that have committed, and stops or drives what they concern. */
   settled(all: readonly Job[], { isForced }: Settling): void {
     const [first] = all;
     if (!first) return;
@@ -254,7 +254,7 @@ export class Engine {
     }
   }
 
-  /** What runs for an ended job is forgotten with the job, where no deploy has its kind again. */
+  /** Forgets what runs for an ended job with the job, where no deploy has its kind again. */
   #restMissing({ id, endedAt = 0 }: Job, now: number): void {
     const until = endedAt + KEPT_MS;
     if (until > now) this.store.rest(id, until);

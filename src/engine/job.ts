@@ -46,9 +46,9 @@ export type Job = {
   readonly parent: string | undefined;
   /** Matches incoming events to open jobs. */
   readonly topic: string | undefined;
-  /** When it is looked at next. Unset once it has ended and nothing is left to stop. */
+  /** The time at which it is looked at next. Unset once it has ended and nothing is left to stop. */
   readonly dueAt: number | undefined;
-  /** When it ends if nothing has ended it. */
+  /** The time at which it ends if nothing has ended it. */
   readonly expiresAt: number;
   readonly createdAt: number;
   readonly endedAt: number | undefined;
@@ -61,10 +61,10 @@ export type Job = {
 export type NewJob = Pick<Job, "id" | "kind" | "createdAt" | "expiresAt" | "data" | "request"> &
   Partial<Pick<Job, "key" | "parent" | "topic">>;
 
-/** How a job ends. */
+/** The end of a job. */
 export type JobEnd = {
   readonly state: Exclude<JobState, "pending" | "running">;
-  /** Why, in a word of its kind. */
+  /** A word of its kind for the cause. */
   readonly reason: string;
   readonly result: Json;
   /** Identifies the event that has caused the end, which is found by it later. */
@@ -83,7 +83,7 @@ export interface Kind {
   poll?(job: Job): Promise<number | null>;
   /** Stops the work of a job that was ended from outside. Repeated until it returns once, also after restarts. */
   stop?(job: Job): Promise<void>;
-  /** How a job ends that is due and has expired; undefined: it is polled. */
+  /** The end of a job that is due and has expired; undefined: it is polled. */
   expire(job: Job, now: number): JobEnd | undefined;
   /** Stores the notification of an end, in its transaction. Called for a job that is part of no other. */
   notify?(job: Job, end: JobEnd): void;

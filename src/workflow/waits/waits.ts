@@ -341,7 +341,7 @@ export class Waits extends Capability implements WaitKind {
     this.#cancelAll(of, reason);
   }
 
-  /** A run has ended: cancels what nobody has to decide or to send any more. */
+  /** Cancels the approvals and webhook waits that an ended run has left open. */
   async endRun(of: InstanceOf): Promise<void> {
     await this.lifecycle.ready();
     this.#runs.end(of);

@@ -49,7 +49,7 @@ export function oneOfEachTopic(store: JobStore, start: string, length: number): 
   return Array.from(found, toWait);
 }
 
-/** Whether an arrival has ended a wait. */
+/** True if an arrival has ended a wait. */
 export function hasAnswered(store: JobStore, answeredBy: string): boolean {
   return (
     valuesOf(store.sql, "SELECT 1 FROM perdure_jobs WHERE ended_by = ? LIMIT 1", answeredBy)
