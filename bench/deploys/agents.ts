@@ -91,7 +91,9 @@ export function agentOf(code: Code, edit: Edit = "none") {
       const submissions = all<{ status: string; count: number }>(
         "SELECT status, count(*) AS count FROM perdure_submissions GROUP BY status",
       );
-      const dead = all<{ count: number }>("SELECT count(*) AS count FROM perdure_dead_letters");
+      const dead = all<{ count: number }>(
+        "SELECT count(*) AS count FROM perdure_outbox_ended WHERE state = 'dead'",
+      );
       return {
         waits: waits.map(({ kind }) => kind),
         submissions: Object.fromEntries(submissions.map(({ status, count }) => [status, count])),

@@ -70,7 +70,7 @@ export class Engine {
   /** Continues after a start of the object, which may have cut off any job. Returns the kinds that have live jobs. */
   async start(): Promise<string[]> {
     const { store } = this;
-    store.migrate();
+    store.start();
     for (const [name, { poll, stop }] of this.#kinds)
       if (poll ?? stop) for (const job of store.live(name)) this.run(job);
     const next = store.nextDue();

@@ -13,6 +13,7 @@ import { migrate, storedVersions, storeVersion } from "./migrations.ts";
 import type { Page } from "./page.ts";
 import type { Sweep } from "./sweep.ts";
 
+const MODULE = "jobs";
 /**
  * Numbered by their position; a published one is never edited. Columns that may be large come last: SQLite reads a large column to
  * reach those behind it. The number of a row is that of its kind times 2^44, plus its number within the kind.
@@ -83,19 +84,34 @@ type Columns = {
   readonly result: string | null;
 };
 
+/** The table is made for the first job: most objects have none. Until then nothing is read. */
 export class JobStore {
-  readonly sql: SqlStorage;
+  readonly #sql: SqlStorage;
+  #isMade = false;
   /** By the name of each kind that has stored a job. */
   #numbers: Map<string, number> | undefined;
   /** By the number of a kind. */
   readonly #latest = new Map<number, number>();
 
   constructor(private readonly storage: DurableObjectStorage) {
-    this.sql = storage.sql;
+    this.#sql = storage.sql;
   }
 
-  migrate(): void {
-    migrate(this.storage, "jobs", MIGRATIONS);
+  /** @throws NewerSchemaError */
+  start(): void {
+    if (storedVersions(this.storage).has(MODULE)) this.#migrate();
+  }
+
+  #migrate(): void {
+    migrate(this.storage, MODULE, MIGRATIONS);
+  }
+
+  /** Rows that a query selects; none where no job was ever stored. */
+  query<Row extends Record<string, SqlStorageValue>>(
+    query: string,
+    ...bindings: SqlStorageValue[]
+  ): Row[] {
+    return this.#known.size === 0 ? [] : this.#sql.exec<Row>(query, ...bindings).toArray();
   }
 
   transaction<T>(work: () => T): T {
@@ -114,12 +130,14 @@ export class JobStore {
 
   /** A new id, which begins with the number of its row, so that no index has to hold it. Call it outside of transactions. */
   newId(kind: string): string {
+    if (!this.#isMade) this.#migrate();
+    this.#isMade = true;
     const number = this.#known.get(kind) ?? this.#add(kind);
     const query = `SELECT IFNULL(MAX(seq), ${number * KIND_SIZE}) FROM perdure_jobs WHERE seq < ?`;
     const latest =
       this.#latest.get(number) ??
       Math.max(
-        valuesOf<number>(this.sql, query, (number + 1) * KIND_SIZE)[0] ?? 0,
+        valuesOf<number>(this.#sql, query, (number + 1) * KIND_SIZE)[0] ?? 0,
         number * KIND_SIZE,
       );
     this.#latest.set(number, latest + 1);
@@ -166,18 +184,18 @@ export class JobStore {
   /** When a live job is looked at next. Writes nothing where that is so already. */
   rest(id: string, dueAt: number): void {
     const query = `UPDATE perdure_jobs SET due_at = ?1 WHERE seq = ?2 AND id = ?3 AND due_at <> ?1`;
-    this.sql.exec(query, dueAt, ...bindId(id));
+    this.#sql.exec(query, dueAt, ...bindId(id));
   }
 
   /** An ended job has nothing left to stop. */
   stopped(id: string): void {
     const query = `UPDATE perdure_jobs SET due_at = NULL
       WHERE ${BY_ID} AND due_at IS NOT NULL AND ended_at IS NOT NULL`;
-    this.sql.exec(query, ...bindId(id));
+    this.#sql.exec(query, ...bindId(id));
   }
 
   releaseKey(id: string): void {
-    this.sql.exec(`UPDATE perdure_jobs SET key = NULL WHERE ${BY_ID}`, ...bindId(id));
+    this.#sql.exec(`UPDATE perdure_jobs SET key = NULL WHERE ${BY_ID}`, ...bindId(id));
   }
 
   find(id: string): Job | undefined {
@@ -206,7 +224,7 @@ export class JobStore {
   }
 
   hasLive(kind: string): boolean {
-    return valuesOf(this.sql, `SELECT 1 ${LIVE} LIMIT 1`, this.numberOf(kind)).length > 0;
+    return this.query(`SELECT 1 ${LIVE} LIMIT 1`, this.numberOf(kind)).length > 0;
   }
 
   /** Due jobs of any kind, of each the earliest. */
@@ -223,7 +241,7 @@ export class JobStore {
     const first = `SELECT due_at ${DUE} value ORDER BY due_at LIMIT 1`;
     const query = `SELECT MIN((${first})) FROM json_each(?)`;
     const numbers = JSON.stringify([...this.#known.values()]);
-    return valuesOf<number | null>(this.sql, query, numbers)[0] ?? null;
+    return valuesOf<number | null>(this.#sql, query, numbers)[0] ?? null;
   }
 
   /** Newest first; fewer than the limit where they are large. */
@@ -243,8 +261,9 @@ export class JobStore {
       only(`seq < (SELECT seq FROM perdure_jobs WHERE ${BY_ID})`, ...bindId(before));
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
     const jobs: Job[] = [];
+    if (number === 0) return { items: jobs };
     let length = 0;
-    for (const row of this.sql.exec(query, ...bindings, limit + 1)) {
+    for (const row of this.#sql.exec(query, ...bindings, limit + 1)) {
       for (const column of JSON_COLUMNS) length += String(row[column] ?? "").length;
       const last = jobs.at(-1);
       const isFull = jobs.length === limit || length > MAX_LISTED;
@@ -255,9 +274,9 @@ export class JobStore {
   }
 
   /** Deletes some of the jobs that have ended before that, and have nothing left to stop. */
-  prune(endedBefore: number, sweep: Sweep): void {
-    if (this.#known.size === 0) return;
-    sweep.prune(this.sql, "due_at IS NULL AND ended_at < ?", endedBefore);
+  prune(endedBefore: number, sweep: Sweep): number {
+    if (this.#known.size === 0) return 0;
+    return sweep.prune(this.#sql, "due_at IS NULL AND ended_at < ?", endedBefore);
   }
 
   get #known(): Map<string, number> {
@@ -285,7 +304,8 @@ export class JobStore {
 
   /** The jobs whose whole rows a query selects, read one by one: a job may be large. */
   *each(query: string, ...bindings: SqlStorageValue[]): Generator<Job> {
-    for (const row of this.sql.exec(query, ...bindings)) yield this.#toJob(row);
+    if (this.#known.size === 0) return;
+    for (const row of this.#sql.exec(query, ...bindings)) yield this.#toJob(row);
   }
 
   #toJob(columns: Record<string, SqlStorageValue>): Job {

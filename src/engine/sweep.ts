@@ -1,14 +1,17 @@
-/** Finds the rows that retention may delete. Reads a bounded number of rows and writes none. */
+/** Retention: deletes rows window by window, at a bounded cost for any number of rows. */
 
-/** Rows of one read. A sweep reads at most twice. */
-const SWEEP_ROWS = 256;
+import { valuesOf } from "../core/sql.ts";
 
-/** A row's number, and whether retention may delete it. */
-type SweptRow = { readonly seq: number; readonly isOver: number };
+/** Row numbers of one window. */
+const WINDOW = 256;
+/** Maximum rows that one {@link Sweep.prune} deletes. */
+export const MAX_PRUNED = 5_000;
+/** Maximum windows of each of its two places: rows that must stay may be in all of them. */
+const MAX_WINDOWS = 20;
 
 /**
- * Reads the oldest rows, and a window of later rows that moves on with each sweep: otherwise rows that must stay would
- * hide the ones behind them. The window starts at random, so that objects that restart often also reach every row.
+ * Prunes a table from its oldest row on, and in a second place that moves on with each call: rows that must stay would otherwise hide
+ * those behind them. The second place starts at random, so that objects that restart often also reach every row.
  */
 export class Sweep {
   #after: number | undefined;
@@ -23,44 +26,36 @@ export class Sweep {
   ) {}
 
   /**
-   * Deletes some of the rows that retention may delete, at the same cost for any number of rows. Returns how many.
+   * Deletes rows that retention may delete, each of which is read once. Returns how many: {@link MAX_PRUNED} where there may be more.
    *
    * @param isOver whether it may, in SQL
    */
   prune(sql: SqlStorage, isOver: string, ...bindings: SqlStorageValue[]): number {
     const { table } = this;
-    const query = `SELECT seq, IFNULL(${isOver}, 0) AS isOver FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`;
-    const over = this.next(
-      (after) => sql.exec<SweptRow>(query, ...bindings, after).toArray(),
-      () => sql.exec<SweptRow>(`SELECT IFNULL(MAX(seq), 0) AS seq FROM ${table}`).one().seq,
-    );
-    if (over.length === 0) return 0;
-    const deletion = `DELETE FROM ${table} WHERE seq IN (SELECT value FROM json_each(?))`;
-    sql.exec(deletion, JSON.stringify(over));
-    return over.length;
-  }
-
-  /**
-   * The numbers of the rows to delete.
-   *
-   * @param read returns the first {@link SWEEP_ROWS} rows after a number, in order
-   * @param newest returns the highest number
-   */
-  next(read: (after: number) => SweptRow[], newest: () => number): number[] {
-    const oldest = read(0);
-    const further = oldest.length < SWEEP_ROWS ? [] : this.#further(oldest, read, newest);
-    return [...oldest, ...further].filter(({ isOver }) => isOver === 1).map(({ seq }) => seq);
-  }
-
-  #further(
-    oldest: SweptRow[],
-    read: (after: number) => SweptRow[],
-    newest: () => number,
-  ): SweptRow[] {
-    this.#after ??= Math.floor(this.random() * newest());
-    const further = read(Math.max(this.#after, oldest.at(-1)?.seq ?? 0));
+    const next = (after: number) =>
+      valuesOf<number | null>(sql, `SELECT MIN(seq) FROM ${table} WHERE seq > ?`, after)[0] ?? null;
+    const deletion = `DELETE FROM ${table} WHERE seq BETWEEN ? AND ? AND ${isOver}`;
+    let left = MAX_PRUNED;
+    /** Prunes windows until one of them loses no row. Returns the end of that one, or null after the newest row. */
+    const pruneFrom = (after: number): number | null => {
+      let end = after;
+      for (let windows = 0; windows < MAX_WINDOWS; windows++) {
+        const first = next(end);
+        if (first === null) return null;
+        end = first + Math.min(WINDOW, left) - 1;
+        sql.exec(deletion, first, end, ...bindings);
+        const deleted = valuesOf<number>(sql, "SELECT changes()")[0] ?? 0;
+        left -= deleted;
+        if (deleted === 0 || left === 0) break;
+      }
+      return end;
+    };
+    const oldest = pruneFrom(0);
+    if (oldest === null || left === 0) return MAX_PRUNED - left;
+    const newest = valuesOf<number>(sql, `SELECT IFNULL(MAX(seq), 0) FROM ${table}`)[0] ?? 0;
+    this.#after ??= Math.floor(this.random() * newest);
     // After the newest row, start again.
-    this.#after = further.length < SWEEP_ROWS ? 0 : further.at(-1)?.seq;
-    return further;
+    this.#after = pruneFrom(Math.max(this.#after, oldest)) ?? 0;
+    return MAX_PRUNED - left;
   }
 }

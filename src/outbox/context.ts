@@ -8,7 +8,7 @@ import type { WorkLoop } from "../engine/work-loop.ts";
 import type { Destinations } from "./destinations/index.ts";
 import { hostOf } from "./destinations/webhook.ts";
 import type { KeepLimits, OutboxLimits, OutboxSettings } from "./options.ts";
-import { DeadLetterStore } from "./store/dead-letters.ts";
+import { EndedStore } from "./store/ended.ts";
 import { EndpointStore } from "./store/endpoints.ts";
 import type { OutboxEntry } from "./store/entries.ts";
 import { EntryStore } from "./store/entries.ts";
@@ -19,7 +19,7 @@ const MAX_ENDPOINT_AGE_MS = 30 * 86_400_000;
 
 type Stores = {
   readonly entries: EntryStore;
-  readonly deadLetters: DeadLetterStore;
+  readonly ended: EndedStore;
   readonly endpoints: EndpointStore;
 };
 
@@ -44,8 +44,8 @@ export class OutboxContext {
     return this.#open().entries;
   }
 
-  get deadLetters(): DeadLetterStore {
-    return this.#open().deadLetters;
+  get ended(): EndedStore {
+    return this.#open().ended;
   }
 
   get endpoints(): EndpointStore {
@@ -65,7 +65,7 @@ export class OutboxContext {
     const { storage } = this.loop.lifecycle;
     this.#stores ??= {
       entries: new EntryStore(storage, () => this.destinations.installed),
-      deadLetters: new DeadLetterStore(storage, this.limits.deadLetters),
+      ended: new EndedStore(storage, this.limits.deadLetters),
       endpoints: new EndpointStore(storage.sql),
     };
     // Before the start, a rolled-back transaction may have removed the tables again.
@@ -73,12 +73,19 @@ export class OutboxContext {
     return this.#stores;
   }
 
-  /** Deletes what is no longer kept. A failure is logged, and the next call tries again. */
-  prune(): void {
+  /**
+   * Deletes what is no longer kept. A failure is logged, and the next call tries again.
+   *
+   * @param isStart dead letters are deleted by their age alone then
+   */
+  prune(isStart = false): void {
     try {
       const now = this.clock.now();
-      this.entries.pruneDelivered(this.limits.kept, now);
-      this.deadLetters.prune(now);
+      if (!this.ended.isEmpty()) {
+        this.ended.pruneKept(this.limits.kept, now);
+        if (isStart) this.ended.pruneOld(now);
+        else this.ended.prune(now);
+      }
       this.endpoints.prune(now - MAX_ENDPOINT_AGE_MS);
     } catch (error) {
       console.error("[perdure] old rows of the outbox could not be deleted:", error);

@@ -68,9 +68,9 @@ type Row = {
 const WAITING = `SELECT id, destination_key AS key, 'waiting' AS state, attempts - earlier_attempts AS attempts, interruptions,
     created_at AS since, 0 AS isUncertain, substr(last_error, 1, ${ERROR_LENGTH}) AS error
   FROM perdure_outbox LIMIT ${MOST_READ}`;
-const DEAD = `SELECT id, destination_key AS key, 'dead' AS state, attempts, 0 AS interruptions, died_at AS since,
-    is_uncertain AS isUncertain, substr(last_error, 1, ${ERROR_LENGTH}) AS error
-  FROM perdure_dead_letters ORDER BY died_at DESC, id DESC LIMIT ${MOST_READ}`;
+const DEAD = `SELECT id, destination_key AS key, state, attempts, 0 AS interruptions, ended_at AS since,
+    is_uncertain AS isUncertain, substr(reason, 1, ${ERROR_LENGTH}) AS error
+  FROM perdure_outbox_ended WHERE state = 'dead' ORDER BY ended_at DESC, id DESC LIMIT ${MOST_READ}`;
 
 const GONE =
   "SELECT url FROM perdure_endpoints WHERE disabled_at IS NOT NULL AND reason LIKE '#answered/%'";
@@ -146,7 +146,7 @@ function destinationsOf(sql: SqlStorage, groups: Iterable<DeliveryGroup>) {
   const rows = sql.exec<{ key: string; destination: string }>(
     `SELECT destination_key AS key, destination FROM perdure_outbox WHERE id IN (SELECT value FROM json_each(?1))
      UNION ALL
-     SELECT destination_key, destination FROM perdure_dead_letters WHERE id IN (SELECT value FROM json_each(?1))`,
+     SELECT destination_key, destination FROM perdure_outbox_ended WHERE id IN (SELECT value FROM json_each(?1))`,
     JSON.stringify(ids),
   );
   for (const { key, destination } of rows) {

@@ -14,7 +14,7 @@ import {
 } from "../core/options/option-schemas.ts";
 import { invalidFilter, type PageOptions } from "../engine/page.ts";
 import type { Destination } from "./destinations/index.ts";
-import { DEAD_LETTERS as LETTERS } from "./store/dead-letters.ts";
+import { DEAD_LETTERS as LETTERS } from "./store/ended.ts";
 import { ENDPOINTS } from "./store/endpoints.ts";
 import { DELIVERIES } from "./store/listing.ts";
 import type {

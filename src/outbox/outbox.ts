@@ -36,7 +36,7 @@ import {
   readBefore,
 } from "./filters.ts";
 import { type KeepLimits, type OutboxSettings, readSettings } from "./options.ts";
-import type { Selection } from "./store/dead-letters.ts";
+import type { Selection } from "./store/ended.ts";
 import { listDeliveries } from "./store/listing.ts";
 import type {
   DeadLetter,
@@ -313,9 +313,9 @@ export class Outbox extends Capability {
 
   /** How many deliveries wait, and how many are dead letters. */
   async stats(): Promise<OutboxStats> {
-    const { entries, deadLetters } = await this.#ready();
+    const { entries, ended } = await this.#ready();
     const { waiting, oldestAt } = entries.stats();
-    const dead = deadLetters.count({ since: 0 });
+    const dead = ended.count({ since: 0 });
     return { waiting, ...(oldestAt !== null && { oldestAt }), deadLetters: dead };
   }
 
@@ -326,8 +326,8 @@ export class Outbox extends Capability {
    */
   async listDeadLetters(options: ListDeadLettersOptions = {}): Promise<Page<DeadLetter>> {
     const filter = readFilter(DEAD_LETTER_LIST, "listDeadLetters()", options);
-    const { deadLetters } = await this.#ready();
-    return deadLetters.list(this.#selection(filter), filter.limit, filter.cursor);
+    const { ended } = await this.#ready();
+    return ended.list(this.#selection(filter), filter.limit, filter.cursor);
   }
 
   /**
@@ -336,7 +336,7 @@ export class Outbox extends Capability {
    */
   async countDeadLetters(options: DeadLetterFilter = {}, isSent = false): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "countDeadLetters()", options);
-    return (await this.#ready()).deadLetters.count(this.#selection(filter), isSent);
+    return (await this.#ready()).ended.count(this.#selection(filter), isSent);
   }
 
   /**
@@ -347,9 +347,9 @@ export class Outbox extends Capability {
    */
   async redrive(id: string): Promise<boolean> {
     checkId("redrive()", id);
-    const { deadLetters, entries, clock } = await this.#ready();
+    const { ended, entries, clock } = await this.#ready();
     const now = clock.now();
-    const isFound = deadLetters.redrive(id, now) || entries.retryNow(id, now);
+    const isFound = ended.redrive(id, now) || entries.retryNow(id, now);
     if (isFound) this.#dispatcher.flushAgain();
     return isFound;
   }
@@ -363,9 +363,9 @@ export class Outbox extends Capability {
    */
   async redriveAll(options: DeadLetterFilter = {}): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
-    const { deadLetters, clock } = await this.#ready();
+    const { ended, clock } = await this.#ready();
     const selection = this.#selection({ isUncertain: false, ...filter });
-    const count = deadLetters.redriveAll(selection, clock.now());
+    const count = ended.redriveAll(selection, clock.now());
     if (count > 0) this.#dispatcher.flushAgain();
     return count;
   }
@@ -373,7 +373,7 @@ export class Outbox extends Capability {
   /** Deletes a dead letter with its event. Returns whether there was one. */
   async deleteDeadLetter(id: string): Promise<boolean> {
     checkId("deleteDeadLetter()", id);
-    return (await this.#ready()).deadLetters.delete(id);
+    return (await this.#ready()).ended.delete(id);
   }
 
   /**
@@ -383,7 +383,7 @@ export class Outbox extends Capability {
    */
   async deleteDeadLetters(options: { before: Instant }): Promise<number> {
     const time = readBefore(options);
-    return (await this.#ready()).deadLetters.deleteBefore(time);
+    return (await this.#ready()).ended.deleteBefore(time);
   }
 
   /** The webhooks' URLs that are not healthy, by URL. */
@@ -420,13 +420,13 @@ export class Outbox extends Capability {
    * @returns the number of these dead letters
    */
   async enableEndpoint(url: string): Promise<number> {
-    const { endpoints, deadLetters, entries, clock } = await this.#ready();
+    const { endpoints, ended, entries, clock } = await this.#ready();
     const key = keyOfEndpoint(url);
     const since = endpoints.enable(key);
     if (since === undefined) return 0;
     this.#dispatcher.enabled(key);
     entries.retryAllNow(key, clock.now());
-    const count = deadLetters.redriveAll({ key, since }, clock.now());
+    const count = ended.redriveAll({ key, since }, clock.now());
     this.context.reportEndpoint(url, "healthy");
     this.#dispatcher.flushAgain();
     return count;

@@ -76,7 +76,7 @@ const SMALL = { a: 1 };
 /** The write that ends a delivery. */
 const TAKEN = /DELETE FROM perdure_outbox/;
 /** The write that buries an entry. */
-const BURIED = /INTO perdure_dead_letters/;
+const BURIED = /INTO perdure_outbox_ended/;
 
 function plan(scenario: Scenario): Planned {
   const { ids = ["e"], operator, verbs = [], soonAfter = TAKEN, left = 0 } = scenario;
@@ -195,7 +195,7 @@ function rollBack(storage: DurableObjectStorage, work: () => void): void {
 /** Each event is delivered or buried, and the app is notified. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const open = sql.exec(
-    "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters WHERE is_notified = 0",
+    "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_outbox_ended WHERE is_notified = 0",
   );
   return open.toArray().length === 0;
 }
@@ -290,7 +290,7 @@ const DELIVERED: Plans = {
   "put and delivered and kept": plan({
     to: somewhere,
     settings: { keepDelivered: {} },
-    soonAfter: /INTO perdure_delivered/,
+    soonAfter: /INTO perdure_outbox_ended/,
   }),
   "failed twice and delivered": plan({
     to: somewhere,
@@ -317,7 +317,7 @@ const DELIVERED: Plans = {
       throw new NotNeededError("it is complete");
     },
     isDiscarded: true,
-    soonAfter: /INTO perdure_delivered/,
+    soonAfter: /INTO perdure_outbox_ended/,
   }),
   "in parts, delivered whole": plan({ to: somewhere, event: LARGE }),
   "in parts, by reference": plan({ to: queue, event: LARGE, check: fetchedWhole(LARGE) }),
@@ -389,7 +389,7 @@ const OPERATED: Plans = {
     isBuried: true,
     left: 2,
     verbs: ["Outbox.deleteDeadLetter"],
-    soonAfter: /DELETE FROM perdure_dead_letters/,
+    soonAfter: /DELETE FROM perdure_outbox_ended/,
     operator: ({ outbox }, _, [id = ""]) => outbox.deleteDeadLetter(id),
   }),
   "refused, and all dead letters deleted": plan({
@@ -399,7 +399,7 @@ const OPERATED: Plans = {
     answer: refusingAll,
     isBuried: true,
     verbs: ["Outbox.deleteDeadLetters"],
-    soonAfter: /DELETE FROM perdure_dead_letters/,
+    soonAfter: /DELETE FROM perdure_outbox_ended/,
     operator: ({ outbox }) => outbox.deleteDeadLetters({ before: new Date(Date.now() + 1_000) }),
   }),
   "an endpoint that is gone and comes back": plan({

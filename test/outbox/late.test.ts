@@ -47,7 +47,7 @@ it("O3: a dead letter whose notification could not be stored keeps the wake", as
   });
   await inside(box, ({ meter }) => {
     meter.onWrite = (_, what) => {
-      if (!what.includes("is_notified = 1")) return;
+      if (!what.includes("SET is_notified = 1")) return;
       meter.onWrite = undefined;
       throw new Error("disk full");
     };

@@ -146,7 +146,7 @@ describe("keepDeadLetters", () => {
       );
     await until(async () => (await kept()).length === 3);
     await inside(box, (_, { storage }) => {
-      const query = "SELECT COUNT(DISTINCT id) AS n FROM perdure_outbox_parts";
+      const query = "SELECT COUNT(DISTINCT owner) AS n FROM perdure_values";
       expect(storage.sql.exec<{ n: number }>(query).one().n).toBe(3);
     });
     // Those that were redriven and deleted make room.
@@ -170,7 +170,7 @@ describe("keepDeadLetters", () => {
     await until(async () => (await count()) === 1);
     await until(() =>
       inside(box, (_, { storage }) => {
-        const query = "SELECT is_notified FROM perdure_dead_letters";
+        const query = "SELECT is_notified FROM perdure_outbox_ended";
         return storage.sql.exec<{ is_notified: number }>(query).one().is_notified === 1;
       }),
     );

@@ -74,7 +74,7 @@ describe("Lists of deliveries", () => {
       const { items: deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters).toMatchObject([{ id: "dead", lastError: "never" }]);
       const query =
-        "SELECT last_error AS text FROM perdure_outbox UNION ALL SELECT last_error FROM perdure_dead_letters";
+        "SELECT last_error AS text FROM perdure_outbox UNION ALL SELECT reason FROM perdure_outbox_ended";
       const texts = storage.sql.exec<{ text: string }>(query).toArray();
       expect(texts.map(({ text }) => text)).toEqual([
         "#secret-missing/S not now",
@@ -239,7 +239,7 @@ describe("The deliveries of a submission", () => {
       );
       for (let n = 0; n < 300; n++) {
         ctx.storage.sql.exec(
-          "INSERT INTO perdure_dead_letters VALUES (?, 'k', 0, 0, 1, 1, 1, 1, 0, NULL, 'no', '{}', '1')",
+          "INSERT INTO perdure_outbox_ended VALUES (?, 'k', 'dead', 0, 0, 1, 1, 1, 1, 0, 1, NULL, 'no', '{}', '1')",
           `other ${n}`,
         );
       }

@@ -126,6 +126,13 @@ describe("L9: the backlog", () => {
     }));
 });
 
+function fillRows(sql: SqlStorage, count: number): void {
+  sql.exec(
+    "INSERT INTO t (seq) WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) SELECT n FROM n",
+    count,
+  );
+}
+
 describe("L9: retention", () => {
   it("retention deletes the oldest ended submissions by count, and no open one", async () => {
     const stub = givenLimits({ retention: { maxCount: 10 } });
@@ -176,21 +183,38 @@ describe("L9: retention", () => {
     expect(counts).toEqual({ open: 601, ended: 100 });
   });
 
-  it("L9: one look of retention reads at most 513 rows and begins again behind the newest", () => {
-    const sweep = new Sweep(() => 0.5, "t");
-    const rows = Array.from({ length: 2_000 }, (_, index) => ({ seq: index + 1, isOver: 0 }));
-    let reads: number[] = [];
-    const read = (after: number) => {
-      reads.push(after);
-      return rows.slice(after, after + 256);
-    };
-    const looks = Array.from({ length: 6 }, () => {
-      reads = [];
-      expect(sweep.next(read, () => 2_000)).toEqual([]);
-      return reads;
+  it("L9: retention without anything to delete reads two windows, and moves on", async () => {
+    await within(givenLedger(), ({ meter }, { storage: { sql } }) => {
+      sql.exec("CREATE TABLE t (seq INTEGER PRIMARY KEY, is_over INTEGER NOT NULL DEFAULT 0)");
+      fillRows(sql, 2_000);
+      const sweep = new Sweep(() => 0.5, "t");
+      for (let look = 0; look < 4; look++) {
+        meter.reset();
+        expect(sweep.prune(sql, "is_over")).toBe(0);
+        expect(meter.read()).toMatchObject({ rowsWritten: 0 });
+        expect(meter.read().rowsRead).toBeLessThanOrEqual(2 * 256 + 8);
+      }
+      // The second place was at 1,000, and has begun again behind the newest row.
+      for (const seq of [1_900, 700]) {
+        sql.exec("UPDATE t SET is_over = 1 WHERE seq = ?", seq);
+        let deleted = 0;
+        for (let look = 0; look < 8; look++) deleted += sweep.prune(sql, "is_over");
+        expect(deleted).toBe(1);
+      }
     });
-    expect(looks.map(([, further]) => further)).toEqual([1_000, 1_256, 1_512, 1_768, 256, 512]);
-    expect(looks.every(([oldest]) => oldest === 0)).toBe(true);
+  });
+
+  it("L9: retention reads each row that it deletes once, 5,000 of them at a time", async () => {
+    await within(givenLedger(), ({ meter }, { storage: { sql } }) => {
+      sql.exec("CREATE TABLE t (seq INTEGER PRIMARY KEY, is_over INTEGER NOT NULL DEFAULT 1)");
+      fillRows(sql, 12_000);
+      const sweep = new Sweep(() => 0.5, "t");
+      for (const expected of [5_000, 5_000, 2_000, 0]) {
+        meter.reset();
+        expect(sweep.prune(sql, "is_over")).toBe(expected);
+        expect(meter.read().rowsRead).toBeLessThanOrEqual(expected * 1.02 + 10);
+      }
+    });
   });
 
   it("retention deletes ended submissions by age at the next wake", async () => {

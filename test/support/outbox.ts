@@ -29,9 +29,12 @@ export async function wakesOf(ctx: DurableObjectState) {
 /** Parts without a row, and rows without their parts. */
 export function orphansIn({ storage: { sql } }: DurableObjectState): string[] {
   const inParts = `SELECT id FROM perdure_outbox WHERE payload IS NULL
-    UNION SELECT id FROM perdure_dead_letters WHERE payload IS NULL
-    UNION SELECT id FROM perdure_delivered WHERE payload IS NULL`;
-  const parts = "SELECT DISTINCT id FROM perdure_outbox_parts";
+    UNION SELECT id FROM perdure_outbox_ended WHERE payload IS NULL`;
+  const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_values'").toArray();
+  const parts =
+    made.length === 0
+      ? "SELECT '' AS id WHERE 0"
+      : "SELECT DISTINCT substr(owner, 10) AS id FROM perdure_values WHERE owner LIKE 'delivery:%'";
   const ids = (query: string) =>
     sql
       .exec<{ id: string }>(query)

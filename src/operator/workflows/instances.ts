@@ -73,10 +73,10 @@ export const NOT_OVER = STATUSES.filter((status) => !isOver({ status }));
 
 /** Whether a step waits at the agent for something other than a prompt. */
 export function isWaiting(
-  { storage: { sql }, capabilities }: OperatedAgent,
+  { capabilities: { waits } }: OperatedAgent,
   tracked: Omit<Tracked, "status">,
 ): boolean {
-  return capabilities.waits.stored.some((kind) => hasOpenWait(sql, keyPrefix(kind, tracked)));
+  return waits.stored.some((kind) => hasOpenWait(waits.store, keyPrefix(kind, tracked)));
 }
 
 /** Whether the run goes on when its agent reports the end of a turn or a wait. */

@@ -162,7 +162,7 @@ function endRun(
   const { sql } = storage;
   storage.transactionSync(() => {
     for (const kind of capabilities.waits.stored)
-      endRunOfWaits(sql, keyPrefix(kind, tracked), since, run);
+      endRunOfWaits(capabilities.waits.store, keyPrefix(kind, tracked), since, run);
     for (const kind of ["prompt", "batch"] as const)
       endRunIn(sql, keyPrefix(kind, tracked), since, run);
   });

@@ -80,7 +80,7 @@ function rowsOf({ storage: { sql }, capabilities }: OperatedAgent, tracked: Work
   const keyed = (kind: "prompt" | "batch") =>
     withKeyPrefix(sql, keyPrefix(kind, tracked), MAX_ROWS);
   const waits = capabilities.waits.stored.flatMap((kind) =>
-    stepsWithPrefix(sql, kind, keyPrefix(kind, tracked), MAX_ROWS),
+    stepsWithPrefix(capabilities.waits.store, kind, keyPrefix(kind, tracked), MAX_ROWS),
   );
   return { waits, prompts: keyed("prompt"), items: keyed("batch") };
 }

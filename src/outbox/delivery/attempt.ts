@@ -197,12 +197,12 @@ export class AttemptRunner {
 
   /** waiting → delivered. */
   #delivered(entry: OutboxEntry, isWhole: boolean): void {
-    const { entries, endpoints, limits, clock } = this.context;
+    const { entries, ended, endpoints, limits, clock } = this.context;
     this.context.reportAttempt("outbox:delivered", entry);
     const { key, destination } = entry;
     const isTelemetry = this.context.destinations.isTelemetry(destination);
     const isKept = (limits.kept.all && !isTelemetry) || !isWhole;
-    entries.delivered(entry, { isKept, isWhole }, clock.now());
+    entries.left(ended.delivered(entry, { isKept, isWhole }, clock.now()));
     if (destination.kind === "webhook" && endpoints.succeeded(key)) {
       this.context.reportEndpoint(destination.url, "healthy");
     }
@@ -211,7 +211,8 @@ export class AttemptRunner {
   /** waiting → discarded: the receiver has ended and does not need it. */
   #discard(entry: OutboxEntry, reason: string): void {
     this.context.reportDiscarded(entry, reason);
-    this.context.entries.discard(entry, reason, this.context.clock.now());
+    const { entries, ended, clock } = this.context;
+    entries.left(ended.discard(entry, reason, clock.now()));
     if (entry.isOrdered) this.queue.drop(entry.key);
   }
 
@@ -295,8 +296,8 @@ export class AttemptRunner {
     now = this.context.clock.now(),
   ): void {
     const shown = isUncertain ? `${message}. ${MAY_HAVE_ARRIVED}` : message;
-    const { deadLetters, entries } = this.context;
-    entries.left(deadLetters.bury(id, attempts, { message: shown, cause }, isUncertain, now));
+    const { ended, entries } = this.context;
+    entries.left(ended.bury(id, attempts, { message: shown, cause }, isUncertain, now));
     this.notifier.added();
   }
 

@@ -39,8 +39,8 @@ export class DeadLetterNotifier {
       await Promise.resolve();
       for (let letter = this.#next(); letter; letter = this.#next()) {
         await this.#notify(letter);
-        this.context.deadLetters.notified(letter);
-        this.context.deadLetters.prune(this.context.clock.now());
+        this.context.ended.notified(letter);
+        this.context.ended.prune(this.context.clock.now());
       }
       // No await since the last read: none can be added in between and be missed.
       this.isRunning = false;
@@ -52,7 +52,7 @@ export class DeadLetterNotifier {
   }
 
   #next(): DeadLetter | undefined {
-    return this.context.deadLetters.nextToNotify();
+    return this.context.ended.nextToNotify();
   }
 
   /** A hook that fails counts as notified. */

@@ -53,14 +53,14 @@ export class Dispatcher {
   async start(): Promise<void> {
     const { context } = this;
     context.start();
-    context.prune();
+    context.prune(true);
     const { installed } = context.destinations;
     let hasWork = false;
     for (const { kind, waiting } of context.entries.waitingByKind()) {
       if (installed.includes(kind)) hasWork = true;
       else context.reportUninstalled(kind, waiting);
     }
-    if (hasWork || context.deadLetters.nextToNotify() !== undefined)
+    if (hasWork || context.ended.nextToNotify() !== undefined)
       await context.wake.noLaterThan(context.clock.now());
   }
 
@@ -135,10 +135,10 @@ export class Dispatcher {
 
   /** Removes the wake when there is nothing left to wake for. */
   #releaseWake(): void {
-    const { wake, entries, deadLetters } = this.context;
+    const { wake, entries, ended } = this.context;
     // A delivery in flight still has its row.
     if (this.#notifier.isRunning || this.#isBusy) return;
-    if (entries.isEmpty() && !deadLetters.nextToNotify()) wake.release();
+    if (entries.isEmpty() && !ended.nextToNotify()) wake.release();
   }
 
   /** Starts ready entries while slots are free. Never throws: what cannot be read now is read at the next wake. */

@@ -10,7 +10,7 @@ import type { Bulk, BulkRequest, ItemVerb } from "../../engine/operated/part.ts"
 import { withoutSecrets } from "../destinations/index.ts";
 import { OPERATED_FILTER } from "../filters.ts";
 import type { Outbox } from "../outbox.ts";
-import { DEAD_LETTERS as LETTERS } from "../store/dead-letters.ts";
+import { DEAD_LETTERS as LETTERS } from "../store/ended.ts";
 import { DELIVERIES } from "../store/listing.ts";
 import type { ACTIONS, Filters } from "./catalog.ts";
 

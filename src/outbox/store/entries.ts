@@ -1,22 +1,22 @@
 /**
- * All SQL of waiting and delivered entries. Owns `perdure_outbox` and `perdure_delivered`.
+ * All SQL of waiting entries. Owns `perdure_outbox`.
  *
- * `perdure_outbox` has no index beside its key. A delivered entry leaves the table, so it is short, and reading all of it
- * now and then costs less than an index row for every delivery. The payload is the last column, so reading skips it.
+ * The table has no index beside its key. An entry that has ended leaves it, so it is short, and reading all of it now and then costs
+ * less than an index row for every delivery: a row written is billed as much as 1,000 rows read. The payload is the last column, so
+ * reading skips it.
  */
 
 import { type Failure, storedFailure } from "../../core/failures.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { PART_LENGTH } from "../../core/text.ts";
 import { migrate } from "../../engine/migrations.ts";
+import { deleteValue, readValue, writeValue } from "../../engine/values.ts";
 import { MAX_LOADED, MAX_LOADED_PER_KEY, type ReadyEntry } from "../delivery/ready-queue.ts";
 import { isWebhookKey } from "../delivery/slots.ts";
 import type { Destination } from "../destinations/index.ts";
 import { InvalidEventError, WorkflowExistsError } from "../errors.ts";
-import type { KeepLimits } from "../options.ts";
 import type { DeliveryInfo, DeliveryState } from "../types.ts";
 import { type InfoRow, infoOf, STATE_OF_ID, stateOf } from "./listing.ts";
-import { deleteParts, deleteWithParts, insertParts, joinedParts } from "./parts.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 /** Values of `started`. An insert counts as started, because the first attempt follows without a write. */
@@ -26,8 +26,9 @@ const STARTED = 1;
 const STARTED_ALONE = 2;
 /** After so many interrupted attempts in a row an entry is tried alone. */
 export const SUSPECT_AFTER = 2;
-/** Delivered entries that one call deletes at most. */
-const MAX_PRUNED = 256;
+
+/** Names a long event among the large values. */
+export const ownerOf = (id: string) => `delivery:${id}`;
 
 export type NewEntry = {
   readonly id: string;
@@ -99,7 +100,7 @@ export class EntryStore {
     const put = this.#sql.exec(
       `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, queued_at, trace_parent, destination, payload)
        SELECT ?1, ?2, ?3, ?4, ?5, ?4, ?4, ?6, ?7, ?8
-       WHERE NOT EXISTS (SELECT 1 FROM perdure_dead_letters WHERE id = ?1)
+       WHERE NOT EXISTS (SELECT 1 FROM perdure_outbox_ended WHERE id = ?1 AND state = 'dead')
        ON CONFLICT (id) DO NOTHING RETURNING id`,
       id,
       key,
@@ -116,10 +117,10 @@ export class EntryStore {
     }
     if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (isInRow) return true;
-    // A delivered entry with this id may have been kept: the two cannot share their parts.
-    this.#sql.exec("DELETE FROM perdure_delivered WHERE id = ?", id);
-    deleteParts(this.#sql, id);
-    insertParts(this.#sql, id, payload);
+    // A delivered entry with this id may have been kept: the two cannot share a value.
+    const kept = "DELETE FROM perdure_outbox_ended WHERE id = ? AND payload IS NULL RETURNING 1";
+    if (this.#sql.exec(kept, id).toArray().length > 0) deleteValue(this.#sql, ownerOf(id));
+    writeValue(this.#sql, ownerOf(id), payload);
     return true;
   }
 
@@ -130,7 +131,7 @@ export class EntryStore {
   #refuseForAnother(id: string, key: string, to: Destination): void {
     const known = this.#sql.exec<{ key: string; destination: string }>(
       `SELECT destination_key AS key, destination FROM perdure_outbox WHERE id = ?1
-       UNION ALL SELECT destination_key, destination FROM perdure_dead_letters WHERE id = ?1`,
+       UNION ALL SELECT destination_key, destination FROM perdure_outbox_ended WHERE id = ?1 AND state = 'dead'`,
       id,
     );
     const found = known.toArray().find((entry) => entry.key !== key);
@@ -207,7 +208,7 @@ export class EntryStore {
       isOrdered: isOrdered === 1,
       traceParent: traceParent ?? undefined,
       destination: JSON.parse(destination) as Destination,
-      payload: payload ?? joinedParts(this.#sql, id),
+      payload: payload ?? readValue(this.#sql, ownerOf(id)),
       isInParts: payload === null,
     };
   }
@@ -217,12 +218,11 @@ export class EntryStore {
     const [row] = this.#sql
       .exec<{ payload: string | null }>(
         `SELECT payload FROM perdure_outbox WHERE id = ?1
-         UNION ALL SELECT payload FROM perdure_dead_letters WHERE id = ?1
-         UNION ALL SELECT payload FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
+         UNION ALL SELECT payload FROM perdure_outbox_ended WHERE id = ?1 LIMIT 1`,
         id,
       )
       .toArray();
-    return row && (row.payload ?? joinedParts(this.#sql, id));
+    return row && (row.payload ?? readValue(this.#sql, ownerOf(id)));
   }
 
   /** The state of a delivery; null for an unknown id. */
@@ -371,72 +371,9 @@ export class EntryStore {
     return this.#sql.exec(query, now, id).toArray().length > 0;
   }
 
-  /** waiting → delivered: the entry is deleted, or kept for `inspect()` and `read()`. */
-  delivered(
-    { id, isInParts }: OutboxEntry,
-    { isKept, isWhole }: { isKept: boolean; isWhole: boolean },
-    now: number,
-  ): void {
-    if (!isKept && !isInParts) this.left(this.#delete(id));
-    else {
-      const deleted = this.storage.transactionSync(() => {
-        // Its own parts, or those of a kept entry with the same id, which this one replaces.
-        if (!(isKept && isInParts)) deleteParts(this.#sql, id);
-        if (isKept) this.#keep(id, isWhole, null, now);
-        return this.#delete(id);
-      });
-      this.left(deleted);
-    }
-  }
-
-  /** waiting → discarded: its receiver does not need it. It is listed for a while, without its event. */
-  discard({ id, isInParts }: OutboxEntry, reason: string, now: number): void {
-    const deleted = this.storage.transactionSync(() => {
-      if (isInParts) deleteParts(this.#sql, id);
-      this.#keep(id, true, reason, now);
-      return this.#delete(id);
-    });
-    this.left(deleted);
-  }
-
   /** So many entries wait no more, and that has committed. */
   left(count: number): void {
     if (this.#maxWaiting !== undefined) this.#maxWaiting -= count;
-  }
-
-  /** @param discardReason null for an entry that was delivered, which keeps its event */
-  #keep(id: string, isWhole: boolean, discardReason: string | null, now: number): void {
-    this.#sql.exec(
-      `INSERT OR REPLACE INTO perdure_delivered
-         (id, destination_key, attempts, created_at, delivered_at, is_whole, discard_reason, destination, payload)
-       SELECT id, destination_key, attempts, created_at, ?1, ?2, ?3, destination, iif(?3 IS NULL, payload, 'null')
-       FROM perdure_outbox WHERE id = ?4`,
-      now,
-      isWhole ? 1 : 0,
-      discardReason,
-      id,
-    );
-  }
-
-  #delete(id: string): number {
-    return this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ? RETURNING 1", id).toArray()
-      .length;
-  }
-
-  /** Deletes some of the delivered entries that are too old or too many; one that went as a reference only by its age. */
-  pruneDelivered({ maxAgeMs, maxCount }: KeepLimits, now: number): void {
-    const old = `id IN (
-      SELECT id FROM perdure_delivered WHERE delivered_at < ?
-      UNION SELECT id FROM (
-        SELECT id FROM perdure_delivered WHERE is_whole ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?
-      )
-      LIMIT ?
-    )`;
-    const offset = Number.isFinite(maxCount) ? maxCount : Number.MAX_SAFE_INTEGER;
-    const values = [now - maxAgeMs, offset, MAX_PRUNED];
-    this.storage.transactionSync(() => {
-      deleteWithParts(this.#sql, "perdure_delivered", old, values);
-    });
   }
 
   /** Grows with every entry, over restarts as well, even when the clock was set back in between. */

@@ -1,4 +1,4 @@
-/** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
+/** Lists deliveries. Reads both tables of the outbox, and writes nothing. */
 
 import { readFailure } from "../../core/failures.ts";
 import { byTime, cursorsOf, type Page, type Position, pageOf } from "../../engine/page.ts";
@@ -27,28 +27,18 @@ export type StateRow = {
 export type InfoRow = StateRow & { id: string; createdAt: number; destination: string };
 
 const COLUMNS = "id, attempts AS attempt, created_at AS createdAt, destination";
-/** `since` is the column that a table is sorted by. That of the waiting ones has no index: every delivery would pay for it. */
-const TABLES = [
-  {
-    states: ["waiting"],
-    select: `SELECT ${COLUMNS}, 'waiting' AS state, created_at AS since, due_at, last_error AS reason FROM perdure_outbox`,
-    since: "created_at",
-  },
-  {
-    states: ["dead"],
-    select: `SELECT ${COLUMNS}, 'dead' AS state, died_at AS since, NULL AS due_at, last_error AS reason FROM perdure_dead_letters`,
-    since: "died_at",
-  },
-  {
-    states: ["delivered", "discarded"],
-    select: `SELECT ${COLUMNS}, iif(discard_reason IS NULL, 'delivered', 'discarded') AS state, delivered_at AS since,
-      NULL AS due_at, discard_reason AS reason FROM perdure_delivered`,
-    since: "delivered_at",
-  },
-] as const satisfies { states: readonly DeliveryState["state"][]; select: string; since: string }[];
+/** `since` is the column that a list is sorted by. That of the waiting ones has no index: every delivery would pay for it. */
+const WAITING = {
+  select: `SELECT ${COLUMNS}, 'waiting' AS state, created_at AS since, due_at, last_error AS reason FROM perdure_outbox`,
+  since: "created_at",
+};
+const ENDED = {
+  select: `SELECT ${COLUMNS}, state, ended_at AS since, NULL AS due_at, reason FROM perdure_outbox_ended`,
+  since: "ended_at",
+};
 
 /** Selects the {@link InfoRow} of the delivery with an id. */
-export const STATE_OF_ID = `${TABLES.map(({ select }) => `${select} WHERE id = ?1`).join(" UNION ALL ")} LIMIT 1`;
+export const STATE_OF_ID = `${WAITING.select} WHERE id = ?1 UNION ALL ${ENDED.select} WHERE id = ?1 LIMIT 1`;
 
 export const DELIVERIES = cursorsOf("deliveries", byTime);
 
@@ -59,35 +49,35 @@ export function listDeliveries(
   limit: number,
   after: Position | undefined,
 ): Page<DeliveryInfo> {
-  const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
-    .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
+  const rows = [...new Set(filter.states)]
+    .flatMap((state) => readState(sql, state, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
   return pageOf(rows, limit, infoOf, ({ since, id }) => DELIVERIES.at(since, id));
 }
 
-function rowsOf(
+function readState(
   sql: SqlStorage,
-  { select, since, states }: (typeof TABLES)[number],
-  { key, kind, submissionId, states: wanted }: DeliveryFilter,
+  state: DeliveryState["state"],
+  { key, kind, submissionId }: DeliveryFilter,
   limit: number,
   [time, id]: Position = [Number.MAX_SAFE_INTEGER, ""],
 ): InfoRow[] {
+  const { select, since } = state === "waiting" ? WAITING : ENDED;
   // The few deliveries of a submission are found by the primary key: `+` keeps SQLite from the index by time.
-  const by = submissionId === undefined ? since : `+${since}`;
-  const where = [`(${by}, id) < (?, ?)`];
+  const prefix = submissionId === undefined ? "" : "+";
+  const where = [`(${prefix}${since}, id) < (?, ?)`];
   const values: SqlStorageValue[] = [time, id];
   const only = (condition: string, ...bound: SqlStorageValue[]) => {
     where.push(condition);
     values.push(...bound);
   };
+  if (state !== "waiting") only(`${prefix}state = ?`, state);
   if (submissionId !== undefined) {
     only("id > ? AND id < ? AND length(id) = ?", ...idRangeOf(submissionId));
   }
   if (key !== undefined) only("destination_key = ?", key);
   if (kind !== undefined) only("destination ->> 'kind' = ?", kind);
-  const isOneOfTwo = states.length > 1 && !states.every((state) => wanted.includes(state));
-  if (isOneOfTwo) only(`discard_reason IS ${wanted.includes("discarded") ? "NOT NULL" : "NULL"}`);
-  const query = `${select} WHERE ${where.join(" AND ")} ORDER BY ${by} DESC, id DESC LIMIT ?`;
+  const query = `${select} WHERE ${where.join(" AND ")} ORDER BY ${prefix}${since} DESC, id DESC LIMIT ?`;
   return sql.exec<InfoRow>(query, ...values, limit).toArray();
 }
 

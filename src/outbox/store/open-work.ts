@@ -25,17 +25,19 @@ type Row = { id: string; since: number; destination: string | null };
 /**
  * Those after a place, the oldest first. Telemetry is left out: it is no work.
  *
- * @param table waiting ones, or dead letters, which can be redriven
+ * @param state waiting ones, or dead letters, which can be redriven
  */
 export function openDeliveries(
   sql: SqlStorage,
-  table: "perdure_outbox" | "perdure_dead_letters",
+  state: "waiting" | "dead",
   [since, id]: Position,
   limit: number,
 ): OpenDelivery[] {
+  const [table, only] =
+    state === "waiting" ? ["perdure_outbox", ""] : ["perdure_outbox_ended", "state = 'dead' AND "];
   const rows = sql.exec<Row>(
     `SELECT id, since, IIF(json_valid(destination), ${TARGET("destination")}, NULL) AS destination
-     FROM (SELECT id, created_at AS since FROM ${table} WHERE (created_at, id) > (?, ?)
+     FROM (SELECT id, created_at AS since FROM ${table} WHERE ${only}(created_at, id) > (?, ?)
          AND destination_key <> 'otlp' AND destination_key NOT LIKE 'otlp %' ORDER BY created_at, id LIMIT ?)
      CROSS JOIN ${table} USING (id) ORDER BY since, id`,
     since,

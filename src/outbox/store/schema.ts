@@ -19,41 +19,25 @@ export const MIGRATIONS = [
      destination TEXT NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;
-   CREATE TABLE perdure_outbox_parts (
-     id TEXT NOT NULL,
-     part INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (id, part)
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_dead_letters (
+   CREATE TABLE perdure_outbox_ended (
      id TEXT PRIMARY KEY,
      destination_key TEXT NOT NULL,
+     state TEXT NOT NULL,
      seq INTEGER NOT NULL,
      is_ordered INTEGER NOT NULL,
      attempts INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
-     died_at INTEGER NOT NULL,
-     is_notified INTEGER NOT NULL DEFAULT 0,
-     is_uncertain INTEGER NOT NULL,
+     ended_at INTEGER NOT NULL,
+     is_notified INTEGER,
+     is_uncertain INTEGER NOT NULL DEFAULT 0,
+     is_whole INTEGER NOT NULL DEFAULT 1,
      trace_parent TEXT,
-     last_error TEXT NOT NULL,
+     reason TEXT,
      destination TEXT NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;
-   CREATE INDEX perdure_dead_letters_by_time ON perdure_dead_letters (died_at, id);
-   CREATE INDEX perdure_dead_letters_to_notify ON perdure_dead_letters (id) WHERE is_notified = 0;
-   CREATE TABLE perdure_delivered (
-     id TEXT PRIMARY KEY,
-     destination_key TEXT NOT NULL,
-     attempts INTEGER NOT NULL,
-     created_at INTEGER NOT NULL,
-     delivered_at INTEGER NOT NULL,
-     is_whole INTEGER NOT NULL,
-     discard_reason TEXT,
-     destination TEXT NOT NULL,
-     payload TEXT
-   ) WITHOUT ROWID;
-   CREATE INDEX perdure_delivered_by_time ON perdure_delivered (delivered_at, id);
+   CREATE INDEX perdure_outbox_ended_by_time ON perdure_outbox_ended (state, ended_at, id);
+   CREATE INDEX perdure_outbox_to_notify ON perdure_outbox_ended (id) WHERE is_notified = 0;
    CREATE TABLE perdure_endpoints (
      key TEXT PRIMARY KEY,
      url TEXT NOT NULL,

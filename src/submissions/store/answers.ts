@@ -1,13 +1,14 @@
 /**
  * Records answers. If another attempt would follow a crash (`isAskedAgain()`), an answer waits in memory for the statement of
- * the turn's end. Otherwise it is written at once. One that does not fit into its row goes to `perdure_answer_parts`. A trigger
- * deletes the parts with the row: a foreign key would search parts for every deleted row.
+ * the turn's end. Otherwise it is written at once. One that does not fit into its row is a large value. A trigger deletes it with
+ * the row: a foreign key would search values for every deleted row.
  */
 
 import { MAX_TIMER_MS } from "../../core/clock.ts";
 import { byteLength, type Json } from "../../core/json.ts";
 import { valuesOf } from "../../core/sql.ts";
-import { PART_LENGTH, type Part, partOf, partsOf } from "../../core/text.ts";
+import { PART_LENGTH, type Part, partOf } from "../../core/text.ts";
+import { bytesOfValue, readPart, readValue, writeValue } from "../../engine/values.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
 import type { AttemptRef } from "../states.ts";
@@ -142,18 +143,19 @@ export class Answers {
  */
 export const IN_PARTS = "";
 
+const ownerOf = (seq: number) => `answer:${seq}`;
+const TRIGGER = `CREATE TRIGGER IF NOT EXISTS perdure_submissions_values AFTER DELETE ON perdure_submissions
+  WHEN OLD.output = '${IN_PARTS}' BEGIN DELETE FROM perdure_values WHERE owner = 'answer:' || OLD.seq; END;`;
+
 /**
  * Stores an answer in parts, in the transaction that marks its row as {@link IN_PARTS}.
  * @internal
  */
 export function writeParts(sql: SqlStorage, seq: number, text: string): void {
-  for (const [part, piece] of partsOf(text).entries()) {
-    const query = "INSERT INTO perdure_answer_parts (seq, part, text) VALUES (?, ?, ?)";
-    sql.exec(query, seq, part, piece);
-  }
+  writeValue(sql, ownerOf(seq), text, TRIGGER);
 }
 
-/** The answer of one row. Its parts are read on demand: those of all rows of a query may exceed the memory. */
+/** The answer of one row. */
 export class StoredAnswer {
   constructor(
     private readonly sql: SqlStorage,
@@ -168,22 +170,18 @@ export class StoredAnswer {
   }
 
   get bytes(): number {
-    if (this.output !== IN_PARTS) return byteLength(this.output);
-    const query = "SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM perdure_answer_parts WHERE seq = ?";
-    return valuesOf<number>(this.sql, query, this.seq)[0] ?? 0;
+    const { sql, seq, output } = this;
+    return output === IN_PARTS ? bytesOfValue(sql, ownerOf(seq)) : byteLength(output);
   }
 
   read(): Json {
-    if (this.output !== IN_PARTS) return JSON.parse(this.output) as Json;
-    const query = "SELECT text FROM perdure_answer_parts WHERE seq = ? ORDER BY part";
-    return JSON.parse(valuesOf<string>(this.sql, query, this.seq).join("")) as Json;
+    const { sql, seq, output } = this;
+    return JSON.parse(output === IN_PARTS ? readValue(sql, ownerOf(seq)) : output) as Json;
   }
 
   /** A part of its JSON, from 0 on; undefined behind the last one. */
   part(part: number): Part | undefined {
-    if (this.output !== IN_PARTS) return partOf(this.output, part);
-    const query = `SELECT text, (SELECT MAX(part) + 1 FROM perdure_answer_parts WHERE seq = piece.seq) AS parts
-                   FROM perdure_answer_parts AS piece WHERE seq = ? AND part = ?`;
-    return this.sql.exec<Part>(query, this.seq, part).toArray()[0];
+    const { sql, seq, output } = this;
+    return output === IN_PARTS ? readPart(sql, ownerOf(seq), part) : partOf(output, part);
   }
 }

@@ -106,14 +106,5 @@ export const MIGRATIONS = [
      step TEXT NOT NULL,
      value TEXT,
      PRIMARY KEY (seq, ordinal, step)
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_answer_parts (
-     seq INTEGER NOT NULL,
-     part INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (seq, part)
-   ) WITHOUT ROWID;
-   CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
-     DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
-   END;`,
+   ) WITHOUT ROWID;`,
 ] as const;

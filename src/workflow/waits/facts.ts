@@ -103,6 +103,7 @@ export function waitFacts(
   }
   const approvals = kinds.get("approval") ?? 0;
   const [from, to] = [approvals * KIND_SIZE, (approvals + 1) * KIND_SIZE];
-  const expired = sql.exec<ExpiredApproval>(EXPIRED, to, from, now - DAY_MS).toArray();
+  const expired =
+    approvals === 0 ? [] : sql.exec<ExpiredApproval>(EXPIRED, to, from, now - DAY_MS).toArray();
   return { approvals: pending.length, open, pending, expired, renamed };
 }

@@ -6,6 +6,7 @@ import type { Durable } from "../../../src/hosts/object/index.ts";
 import { capabilitiesOf } from "../../../src/hosts/public.ts";
 import { operations } from "../../../src/operator/operations.ts";
 import { refusal } from "../../support/given.ts";
+import { jobsIn } from "../../support/jobs.ts";
 import { inObject, plainObject } from "../../support/plain-object.ts";
 
 const LINE = "static override readonly features = [inbound()]";
@@ -63,7 +64,7 @@ describe("without inbound()", () => {
       const { durable, lifecycle } = plainObject(ctx, given, []);
       await lifecycle.start();
       const asked = durable.callKernel("openWait", waitOf({ from: "github" }));
-      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray()];
+      return [await refusal(asked), jobsIn(ctx.storage.sql)];
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "inbound" });
     expect((error as Error).message).toContain(`step.webhook() needs inbound(). `);
@@ -140,7 +141,7 @@ describe("without signedLinks()", () => {
       const { durable, lifecycle } = plainObject(ctx, given, [inbound()]);
       await lifecycle.start();
       const asked = durable.callKernel("openWait", waitOf({ url: true }));
-      return [await refusal(asked), ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray()];
+      return [await refusal(asked), jobsIn(ctx.storage.sql)];
     });
     expect(error).toMatchObject({ name: "FeatureNotInstalledError", feature: "signedLinks" });
     expect((error as Error).message).toContain("step.webhook({ url: true }) needs signedLinks(). ");

@@ -207,7 +207,7 @@ describe("findings of the outbox", () => {
     const agent = givenSender();
     await send(agent, hook("/status/422/nobody"));
     await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 1);
-    const query = "UPDATE perdure_dead_letters SET is_uncertain = 1";
+    const query = "UPDATE perdure_outbox_ended SET is_uncertain = 1";
     await inside(agent, (_, { storage }) => void storage.sql.exec(query));
     const finding = await found(agent, "uncertain-dead-letters");
     expect(finding.fix.action).toBeUndefined();
@@ -215,7 +215,7 @@ describe("findings of the outbox", () => {
     const [id = ""] = finding.evidence.ids;
     expect(finding.severity).toBe("error");
     // Of alerts alone, nobody has to find out.
-    const renamed = "UPDATE perdure_dead_letters SET id = 'alert:' || id";
+    const renamed = "UPDATE perdure_outbox_ended SET id = 'alert:' || id";
     await inside(agent, (_, { storage }) => void storage.sql.exec(renamed));
     expect(await found(agent, "uncertain-dead-letters")).toMatchObject({ severity: "info" });
     await capabilitiesOf(agent).outbox.deleteDeadLetter(`alert:${id}`);

@@ -84,7 +84,7 @@ describe("the fix of a finding", () => {
       outbox.flush();
     });
     await until(async () => (await capabilitiesOf(agent).outbox.countDeadLetters()) === 3);
-    const query = `UPDATE perdure_dead_letters SET last_error =
+    const query = `UPDATE perdure_outbox_ended SET reason =
       iif(id = 'b', 'host answered 409: already charged', 'host answered 422: request ' || id || '1')`;
     await inside(agent, (_, { storage }) => void storage.sql.exec(query));
     const finding = await found(agent, "dead-letters");

@@ -27,7 +27,8 @@ const NUMBERS = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 
 
 /** Fills every table that the report reads. */
 function fill(agent: Agent): Promise<void> {
-  return inside(agent, (_, { storage: { sql } }) => {
+  return inside(agent, ({ [CAPABILITIES]: { waits } }, { storage: { sql } }) => {
+    waits.store.newId("approval");
     const now = Date.now();
     const messages = JSON.stringify([message("x".repeat(500))]);
     sql.exec(
@@ -53,9 +54,9 @@ function fill(agent: Agent): Promise<void> {
       now,
     );
     sql.exec(
-      `${NUMBERS} INSERT INTO perdure_dead_letters
-         (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_notified, is_uncertain, last_error, destination, payload)
-       SELECT 'dead-' || n, 'queue "Q' || (n % 40) || '"', n, 0, 5, ?1, ?1 - n, 1, n % 2, 'refused ' || n,
+      `${NUMBERS} INSERT INTO perdure_outbox_ended
+         (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_notified, is_uncertain, reason, destination, payload)
+       SELECT 'dead-' || n, 'queue "Q' || (n % 40) || '"', 'dead', n, 0, 5, ?1, ?1 - n, 1, n % 2, 'refused ' || n,
          '{"kind":"queue","queue":"Q' || (n % 40) || '"}', '{}' FROM numbers`,
       now,
     );
@@ -73,7 +74,6 @@ function fill(agent: Agent): Promise<void> {
        FROM numbers`,
       now,
     );
-    sql.exec("INSERT INTO perdure_schema (module, version) VALUES ('kind:approval', 1)");
   });
 }
 
@@ -178,9 +178,9 @@ describe("a broken part", () => {
     await inside(agent, (_, { storage: { sql } }) => {
       sql.exec("UPDATE perdure_inbound SET error = '{broken'");
       sql.exec(
-        `INSERT INTO perdure_dead_letters
-           (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_notified, is_uncertain, last_error, destination, payload)
-         VALUES ('bad', 'webhook https://a.example/', 1, 0, 1, ?1, ?1, 1, 0, 'no', '{broken', '{}')`,
+        `INSERT INTO perdure_outbox_ended
+           (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_notified, is_uncertain, reason, destination, payload)
+         VALUES ('bad', 'webhook https://a.example/', 'dead', 1, 0, 1, ?1, ?1, 1, 0, 'no', '{broken', '{}')`,
         Date.now(),
       );
     });
@@ -196,7 +196,10 @@ describe("a broken part", () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const agent = givenAgent();
     await agent.submissionStats();
-    await inside(agent, (_, { storage: { sql } }) => void sql.exec("DROP TABLE perdure_jobs"));
+    await inside(agent, ({ [CAPABILITIES]: { waits } }, { storage: { sql } }) => {
+      waits.store.newId("approval");
+      sql.exec("DROP TABLE perdure_jobs");
+    });
     const report = await reportOf(agent, { later: MINUTE });
     expect(codesIn(report)).toEqual(["report-incomplete"]);
     expect(report.verdicts.onTime).toBeUndefined();

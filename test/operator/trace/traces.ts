@@ -1,7 +1,6 @@
 /** Traces of the submissions of a LedgerObject, and what every trace has to be. */
 
 import { expect } from "vitest";
-import { JobStore } from "../../../src/engine/store.ts";
 import type { OperatedAgent } from "../../../src/operator/operated.ts";
 import type { Trace, TraceSpan } from "../../../src/operator/protocol.ts";
 import { submissionTrace } from "../../../src/operator/trace/trace.ts";
@@ -17,8 +16,6 @@ export function traceOn(
 ): Promise<Trace> {
   return within(stub, async ({ lifecycle }, { storage }) => {
     await lifecycle.start();
-    // The object has no waits of its own.
-    new JobStore(storage).migrate();
     const trace = submissionTrace({ host, storage }, submissionId, scope);
     if (!trace) throw new Error(`No trace of ${submissionId}`);
     expect(submissionTrace({ host, storage }, submissionId, scope)).toEqual(trace);

@@ -208,7 +208,7 @@ it("W3: a dead letter keeps the proof of its event, and does not show it", async
   await givenLetters(stub, ["proven"], { ...somewhere(), proof: "secret" });
   await within(stub, async ({ outbox }, { storage }) => {
     expect(JSON.stringify(await outbox.listDeadLetters())).not.toContain("secret");
-    const kept = storage.sql.exec("SELECT destination FROM perdure_dead_letters").one();
+    const kept = storage.sql.exec("SELECT destination FROM perdure_outbox_ended").one();
     expect(kept.destination).toContain('"proof":"secret"');
   });
 });

@@ -36,7 +36,7 @@ const STARTS: Plans = {
     isOver: async (stub, { id }) =>
       (await isStarted(id)) &&
       inObject(stub, async (_, ctx) => {
-        const open = "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters";
+        const open = "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_outbox_ended";
         return ctx.storage.sql.exec(open).toArray().length === 0;
       }),
     touch: wakeAll,

@@ -89,7 +89,7 @@ type Row = {
   started: number;
   interruptions: number;
   is_notified: number;
-  died_at: number;
+  ended_at: number;
   length: number;
 };
 
@@ -219,11 +219,12 @@ export class TestOutbox {
       const hasBegun =
         sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_outbox'").toArray().length > 0;
       const rows = (query: string) => (hasBegun ? sql.exec<Row>(query).toArray() : []);
+      if (hasBegun) sql.exec(VALUES);
       const length = `coalesce(length(payload),
-        (SELECT SUM(length(text)) FROM perdure_outbox_parts p WHERE p.id = e.id)) AS length`;
+        (SELECT SUM(length(text)) FROM perdure_values WHERE owner = 'delivery:' || e.id)) AS length`;
       const dead = rows(
         `SELECT *, ${length}, 0 AS earlier_attempts, 0 AS queued_at, 0 AS due_at, 0 AS started, 0 AS interruptions
-         FROM perdure_dead_letters e ORDER BY seq`,
+         FROM perdure_outbox_ended e WHERE state = 'dead' ORDER BY seq`,
       );
       const [row] = hasBegun ? sql.exec("SELECT * FROM perdure_endpoints").toArray() : [];
       const endpoint = row && {
@@ -233,7 +234,7 @@ export class TestOutbox {
       };
       return {
         waiting: rows(`SELECT *, ${length} FROM perdure_outbox e ORDER BY seq`).map(toEntry),
-        dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.died_at })),
+        dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.ended_at })),
         unnotified: dead.filter(({ is_notified }) => is_notified === 0).map(({ id }) => id),
         endpoint,
         calls: this.calls,
@@ -243,6 +244,10 @@ export class TestOutbox {
     });
   }
 }
+
+/** The table is made by the first long event. */
+const VALUES = `CREATE TABLE IF NOT EXISTS perdure_values
+  (owner TEXT NOT NULL, part INTEGER NOT NULL, text TEXT NOT NULL, PRIMARY KEY (owner, part)) WITHOUT ROWID`;
 
 const sameDestination = (a: Destination, b: Destination) => JSON.stringify(a) === JSON.stringify(b);
 

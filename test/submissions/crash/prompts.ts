@@ -59,7 +59,7 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
     verbs: ["TurnEngine.answer"],
     // With the script, which has the answer in it, more than a row takes.
     steps: [(object, run) => prompt(object, run, { delayMs: 5, answer: "x".repeat(1_100_000) })],
-    soonAfter: /INTO perdure_answer_parts/,
+    soonAfter: /INTO perdure_values/,
     ends: { k: "completed" },
     also: async (object) => {
       const [found] = await object.submissions.list();

@@ -1,6 +1,7 @@
 /** Ids of submissions: those that the ledger gives, and those that callers choose. */
 
 import { describe, expect, it } from "vitest";
+import { writeParts } from "../../../src/submissions/store/answers.ts";
 import { generatedId, seqIn } from "../../../src/submissions/store/rows.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, type Ledger, submit, within } from "../../support/ledger.ts";
@@ -108,7 +109,8 @@ async function givenStored(): Promise<Ledger> {
       VALUES (7, '${OWN}', 'k', 'completed', 2, '[]', '', 1, 1, 1), (9, 'own', NULL, 'aborted', 1, '[]', NULL, 1, 1, 1);
       INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, follow)
       VALUES (7, 1, 1, 1, 'overloaded', 'OverloadedError', 'again');
-      INSERT INTO perdure_answer_parts VALUES (7, 0, '"in '), (7, 1, 'parts"')`);
+`);
+    writeParts(storage.sql, 7, '"in parts"');
   });
   return stub;
 }
@@ -129,7 +131,7 @@ describe("L3, L7: submissions of generated ids beside those of chosen ids", () =
     const stub = await givenStored();
     expect(await deleted(stub, OWN)).toBe(true);
     const left = await within(stub, (_, { storage }) =>
-      ["attempts", "answer_parts"].map((name) =>
+      ["attempts", "values"].map((name) =>
         storage.sql.exec(`SELECT COUNT(*) AS rows FROM perdure_${name}`).one(),
       ),
     );

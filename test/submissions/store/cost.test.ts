@@ -61,7 +61,7 @@ it.each<[string, number, InternalSubmitOptions, TurnScript]>([
     { ...ANSWERED, idempotencyKey: "k", ...isolated, notify: [somewhere()] },
     { answer: "x" },
   ],
-  ["an answer of four parts", TURN + 1 + 4, ANSWERED, long],
+  ["an answer of four parts, and the table of large values", TURN + 1 + 4 + 1, ANSWERED, long],
   ["a destination", TURN + 2, { notify: [somewhere()] }, {}],
   ["two destinations", TURN + 4, { notify: [somewhere(), somewhere()] }, {}],
   ["the tokens of three calls", TURN + 2, {}, { tokens: 1, calls: 3 }],

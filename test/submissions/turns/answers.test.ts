@@ -65,7 +65,10 @@ async function answered(stub: Ledger, output: Json, options: InternalSubmitOptio
 /** How many parts there are of each submission, by its number. */
 function partsIn(stub: Ledger): Promise<Record<number, number>> {
   return within(stub, (_, { storage }) => {
-    const query = "SELECT seq, COUNT(*) AS parts FROM perdure_answer_parts GROUP BY seq";
+    const made = "SELECT 1 FROM sqlite_master WHERE name = 'perdure_values'";
+    if (storage.sql.exec(made).toArray().length === 0) return {};
+    const query =
+      "SELECT CAST(substr(owner, 8) AS INTEGER) AS seq, COUNT(*) AS parts FROM perdure_values GROUP BY owner";
     const rows = storage.sql.exec<{ seq: number; parts: number }>(query).toArray();
     return Object.fromEntries(rows.map(({ seq, parts }) => [seq, parts]));
   });
@@ -177,13 +180,15 @@ describe("O4: an answer comes back whole", () => {
       const submissionId = await answered(stub, output);
       await within(stub, ({ submissions }) => submissions.inspect(submissionId));
       await within(stub, ({ submissions }) => submissions.delete(submissionId));
-      const ofParts = (query: string) => query.includes("perdure_answer_parts");
+      const ofParts = (query: string) => query.includes("perdure_values");
       return within(stub, ({ meter }) => ({
         rows: meter.rowsWrittenBy(ofParts),
         statements: meter.statementsOf(ofParts),
       }));
     };
     expect(await cost("x".repeat(1_900_000))).toEqual({ rows: 0, statements: 0 });
+    // The first one makes the table.
+    await cost(MIXED);
     const { rows, statements } = await cost(MIXED);
     expect(rows).toBe(inParts(MIXED));
     expect(statements).toBeGreaterThan(rows);
@@ -214,7 +219,7 @@ describe("O4: all of an answer is stored, or nothing", () => {
     let parts = 0;
     await within(stub, ({ meter }, ctx) => {
       meter.onWrite = (_, what) => {
-        if (what.includes("INTO perdure_answer_parts") && ++parts === at) ctx.abort("crash");
+        if (what.includes("INTO perdure_values") && ++parts === at) ctx.abort("crash");
       };
     });
     await submit(stub, "x", { ...ANSWERED, submissionId: "s" });
@@ -232,7 +237,7 @@ describe("O4: all of an answer is stored, or nothing", () => {
     await within(stub, ({ meter }) => {
       let parts = 0;
       meter.onWrite = (_, what) => {
-        if (what.includes("INTO perdure_answer_parts") && ++parts === 3) throw new Error("full");
+        if (what.includes("INTO perdure_values") && ++parts === 3) throw new Error("full");
       };
     });
     await submit(stub, "x", { ...ANSWERED, submissionId: "s" });
@@ -443,9 +448,12 @@ describe("L7: the text of the reply is the output of a submission without a sche
     expect(await counted("a text")).toEqual(none);
     const long = "x".repeat(100_000);
     expect(await counted(long)).toEqual({ rows: none.rows, statements: none.statements + 1 });
-    const large = await counted("x".repeat(1_000_000), "y".repeat(1_200_000));
-    // It is read for the app's hook and for waiting callers.
-    expect(large).toEqual({ rows: none.rows + 4, statements: none.statements + 1 + 4 + 2 });
+    const [x, y] = ["x".repeat(1_000_000), "y".repeat(1_200_000)];
+    // The first one makes the table.
+    await counted(x, y);
+    const large = await counted(x, y);
+    // It is looked whether there is a table, and it is read for the app's hook and for waiting callers.
+    expect(large).toEqual({ rows: none.rows + 4, statements: none.statements + 1 + 1 + 4 + 2 });
   });
 
   it("O4: a text of any size up to the limit is read and sent whole, also after a crash", async () => {

@@ -353,7 +353,7 @@ export const ACTED = /INSERT INTO perdure_tool_calls/;
 export const TRIED = /INSERT INTO perdure_attempts/;
 /** The event of an end is written with it. */
 export const ENDED = /INSERT INTO perdure_outbox/;
-export const BURIED = /INSERT.* INTO perdure_dead_letters/;
+export const BURIED = /INSERT.* INTO perdure_outbox_ended/;
 export const SETTLED = /UPDATE perdure_submissions\s+SET status = \?, error = /;
 export const SKIPPED = /UPDATE perdure_submissions SET status = 'skipped'/;
 export const FORGOTTEN = /DELETE FROM perdure_submissions/;

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { codemode } from "../../../src/features/codemode/index.ts";
 import { inbound, signedLinks } from "../../../src/features/inbound/index.ts";
 import { refusal } from "../../support/given.ts";
+import { jobsIn } from "../../support/jobs.ts";
 import { inObject, plainObject } from "../../support/plain-object.ts";
 
 const FEATURES = [
@@ -18,7 +19,7 @@ const called = (name: string, ...args: unknown[]) =>
     const { durable, lifecycle } = plainObject(ctx, given, FEATURES);
     await lifecycle.start();
     const error = await refusal(durable.callKernel(name, ...args));
-    return { error, waits: ctx.storage.sql.exec("SELECT * FROM perdure_jobs").toArray() };
+    return { error, waits: jobsIn(ctx.storage.sql) };
   });
 
 const wait = { kind: "approval", waitId: "w1" };

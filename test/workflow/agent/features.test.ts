@@ -13,6 +13,7 @@ import { operations } from "../../../src/operator/operations.ts";
 import { defineScheduledTasks, schedules } from "../../../src/scheduler/index.ts";
 import type { Feature } from "../../../src/workflow/agent/kernel.ts";
 import { refusal } from "../../support/given.ts";
+import { makeJobs } from "../../support/jobs.ts";
 import { inObject, plainObject } from "../../support/plain-object.ts";
 
 const LINE = "static override readonly features = [schedules()]";
@@ -103,12 +104,12 @@ describe("without schedules()", () => {
   });
 });
 
-function openRow(sql: SqlStorage, { kind, waitId }: { kind: string; waitId: string }): void {
-  sql.exec(
-    `INSERT OR IGNORE INTO perdure_schema (module, version)
-     SELECT 'kind:' || ?, 1 + COUNT(*) FROM perdure_schema WHERE module LIKE 'kind:%'`,
-    kind,
-  );
+function openRow(
+  storage: DurableObjectStorage,
+  { kind, waitId }: { kind: string; waitId: string },
+): void {
+  makeJobs(storage, kind);
+  const { sql } = storage;
   const workflow = { name: "PROMPT_WORKFLOW", id: "w1", stepName: "s" };
   sql.exec(
     `INSERT INTO perdure_jobs (seq, id, due_at, expires_at, created_at, data, request)
@@ -174,7 +175,7 @@ describe("stored work of a feature that is no longer installed", () => {
       const warnings = listen();
       await inObject(async (ctx, given) => {
         await plainObject(ctx, given, []).lifecycle.start();
-        for (const n of [1, 2]) openRow(ctx.storage.sql, { kind, waitId: `${kind}-${n}` });
+        for (const n of [1, 2]) openRow(ctx.storage, { kind, waitId: `${kind}-${n}` });
         await plainObject(ctx, given, []).lifecycle.start();
         await plainObject(ctx, given, [value]).lifecycle.start();
       });
@@ -191,7 +192,7 @@ describe("stored work of a feature that is no longer installed", () => {
     class Support extends DurableAgent<Cloudflare.Env> {}
     await inObject(async (ctx, given) => {
       await plainObject(ctx, given, []).lifecycle.start();
-      openRow(ctx.storage.sql, { kind: "agent-tool", waitId: "w1" });
+      openRow(ctx.storage, { kind: "agent-tool", waitId: "w1" });
       await new Support(ctx, given).listSubmissions();
     });
     expect(warnings()).toEqual([
@@ -203,7 +204,7 @@ describe("stored work of a feature that is no longer installed", () => {
     const warnings = listen();
     await inObject(async (ctx, given) => {
       await plainObject(ctx, given, []).lifecycle.start();
-      openRow(ctx.storage.sql, { kind: "webhook", waitId: "closed" });
+      openRow(ctx.storage, { kind: "webhook", waitId: "closed" });
       ctx.storage.sql.exec(
         "UPDATE perdure_jobs SET state = 'skipped', ended_at = 1, due_at = NULL",
       );

@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { codemode } from "../../../src/features/codemode/index.ts";
 import { inbound, signedLinks } from "../../../src/features/inbound/index.ts";
 import { LINKS } from "../../support/features.ts";
+import { jobsIn } from "../../support/jobs.ts";
 import { inObject, plainObject } from "../../support/plain-object.ts";
 
 const WRONG: readonly unknown[] = [
@@ -98,8 +99,8 @@ class Caller {
   /** Rows that only an accepted call adds. */
   #rows(): string {
     const { sql } = this.ctx.storage;
-    const tables = ["perdure_submissions", "perdure_jobs"];
-    return tables.map((name) => sql.exec(`SELECT COUNT(*) AS n FROM ${name}`).one().n).join();
+    const { n } = sql.exec("SELECT COUNT(*) AS n FROM perdure_submissions").one();
+    return `${n},${jobsIn(sql).length}`;
   }
 }
 

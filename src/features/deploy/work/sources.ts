@@ -69,14 +69,14 @@ const runs: Source = (kernel, after, limit) =>
     : [];
 
 const deliveries: Source = ({ storage: { sql } }, after, limit) =>
-  openDeliveries(sql, "perdure_outbox", after, limit).map(({ destination, ...row }) => ({
+  openDeliveries(sql, "waiting", after, limit).map(({ destination, ...row }) => ({
     kind: destination?.kind === "workflow-start" ? "workflow-start" : "delivery",
     ...row,
     needs: needsOf(destination),
   }));
 
 const deadLetters: Source = ({ storage: { sql } }, after, limit) =>
-  openDeliveries(sql, "perdure_dead_letters", after, limit).map(({ destination, ...row }) => ({
+  openDeliveries(sql, "dead", after, limit).map(({ destination, ...row }) => ({
     ...{ kind: "dead-letter", ...row },
     needs: needsOf(destination),
   }));

@@ -3,7 +3,6 @@
  * Called within transactions, once the object has started.
  */
 
-import { valuesOf } from "../../../core/sql.ts";
 import type { JobStore } from "../../../engine/store.ts";
 import type { Wait } from "../../../workflow/waits/protocol.ts";
 import { toWait } from "../../../workflow/waits/wait-job.ts";
@@ -22,8 +21,7 @@ export function* openWithTopics(
 }
 
 export function countOfTopic(store: JobStore, topic: string, limit: number): number {
-  const query = `SELECT COUNT(*) FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
-  return valuesOf<number>(store.sql, query, topic, limit)[0] ?? 0;
+  return store.query(`SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?`, topic, limit).length;
 }
 
 /**
@@ -51,8 +49,6 @@ export function oneOfEachTopic(store: JobStore, start: string, length: number): 
 
 /** True if an arrival has ended a wait. */
 export function hasAnswered(store: JobStore, answeredBy: string): boolean {
-  return (
-    valuesOf(store.sql, "SELECT 1 FROM perdure_jobs WHERE ended_by = ? LIMIT 1", answeredBy)
-      .length > 0
-  );
+  const query = "SELECT 1 FROM perdure_jobs WHERE ended_by = ? LIMIT 1";
+  return store.query(query, answeredBy).length > 0;
 }

@@ -347,8 +347,8 @@ describe("pages of open work", () => {
         tracked,
       );
       sql.exec(
-        `INSERT INTO perdure_dead_letters (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_uncertain, last_error, destination)
-         ${numbers} SELECT 'dead-' || i, 'method fail', i, 0, 1, i, 0, 0, 'x', '{"kind":"method","method":"fail"}' FROM n`,
+        `INSERT INTO perdure_outbox_ended (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_uncertain, reason, destination)
+         ${numbers} SELECT 'dead-' || i, 'method fail', 'dead', i, 0, 1, i, 0, 0, 'x', '{"kind":"method","method":"fail"}' FROM n`,
         count / 10,
       );
     });
