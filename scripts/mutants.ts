@@ -39,7 +39,6 @@ const OBJECT = "test/acceptance/contract/object.test.ts";
 const CRASH = "test/acceptance/crash/crash.test.ts";
 
 const STORE = "src/submissions/store/store.ts";
-const RUNNER = "src/submissions/turns/runner.ts";
 const ENGINE = "src/submissions/turns/turn-engine.ts";
 const SETTLEMENT = "src/submissions/turns/settlement.ts";
 
@@ -92,7 +91,7 @@ const FAULTS: readonly Fault[] = [
     edits: [
       {
         file: ENGINE,
-        find: "const armed = wake.noLaterThan(first);",
+        find: "const armed = wake.request(first);",
         replace: "const armed = Promise.resolve(first);",
       },
     ],
@@ -104,8 +103,8 @@ const FAULTS: readonly Fault[] = [
     harm: "two turns of a thread run at the same time",
     edits: [
       {
-        file: RUNNER,
-        find: "return live.length + this.recovery.countIn(thread) < concurrency;",
+        file: ENGINE,
+        find: "return live.length + this.#recovery.countIn(thread) < concurrency;",
         replace: "return live.length >= 0;",
       },
     ],

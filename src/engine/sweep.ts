@@ -5,7 +5,7 @@ import { valuesOf } from "../core/sql.ts";
 /** Row numbers of one window. */
 const WINDOW = 256;
 /** Maximum rows that one {@link Sweep.prune} deletes. */
-export const MAX_PRUNED = 5_000;
+const MAX_PRUNED = 5_000;
 /** Maximum windows of each of its two places: rows that must stay may be in all of them. */
 const MAX_WINDOWS = 20;
 

@@ -38,12 +38,6 @@ export function readPart(sql: SqlStorage, owner: string, part: number): Part | u
   return sql.exec<Part>(query, owner, part).toArray()[0];
 }
 
-/** Bytes of a value in UTF-8. */
-export function bytesOfValue(sql: SqlStorage, owner: string): number {
-  const query = "SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM perdure_values WHERE owner = ?";
-  return valuesOf<number | null>(sql, query, owner)[0] ?? 0;
-}
-
 export function deleteValue(sql: SqlStorage, owner: string): void {
   sql.exec("DELETE FROM perdure_values WHERE owner = ?", owner);
 }

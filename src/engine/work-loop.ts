@@ -149,7 +149,7 @@ function refuseOwnAlarm(object: object | undefined): void {
 
 /** Gives a module its work loop, and passes jobs and routed messages to its wake. */
 export abstract class Capability extends LifecycleCapability {
-  protected readonly loop: WorkLoop;
+  readonly loop: WorkLoop;
 
   /** @param watch called every 10 seconds while work is in flight, which then has fewer heartbeats */
   constructor(id: string, clock: Clock, watch?: () => void) {

@@ -1,10 +1,11 @@
 /** What a health report knows of the outbox. Reads a bounded number of rows, and writes nothing. */
 
 import { type Cause, causeOf, readFailure } from "../core/failures.ts";
-import type { OutboxContext } from "./context.ts";
-import { type Destination, withoutSecrets } from "./destinations/index.ts";
+import type { WorkLoop } from "../engine/work-loop.ts";
+import { type Destination, type Destinations, withoutSecrets } from "./destinations/index.ts";
 import { STILL_WAITING } from "./errors.ts";
 import { ALERT_PREFIX } from "./event.ts";
+import type { EndpointStore } from "./store/endpoints.ts";
 import type { Endpoint } from "./types.ts";
 
 /** Waiting rows and dead letters that one report reads at most, each. */
@@ -75,12 +76,23 @@ const DEAD = `SELECT id, destination_key AS key, state, attempts, 0 AS interrupt
 const GONE =
   "SELECT url FROM perdure_endpoints WHERE disabled_at IS NOT NULL AND reason LIKE '#answered/%'";
 
-export function outboxFacts(outbox: OutboxContext): OutboxFacts {
-  const { sql } = outbox.loop.lifecycle.storage;
-  const { installed } = outbox.destinations;
+type FactSource = {
+  readonly loop: WorkLoop;
+  readonly destinations: Destinations;
+  readonly limits: { readonly maxWaiting: number };
+  readonly stores: { readonly endpoints: EndpointStore };
+};
+
+export function outboxFacts({
+  loop,
+  destinations: kinds,
+  limits,
+  stores,
+}: FactSource): OutboxFacts {
+  const { sql } = loop.lifecycle.storage;
   const remedyOf = ({ kind }: Destination) =>
-    installed.includes(kind) ? undefined : outbox.destinations.remedyOf(kind);
-  const endpoints = outbox.endpoints.list();
+    kinds.installed.includes(kind) ? undefined : kinds.remedyOf(kind);
+  const endpoints = stores.endpoints.list();
   const counts = { waiting: 0, dead: 0 };
   const groups = new Map<string, DeliveryGroup & { ids: string[] }>();
   for (const query of [WAITING, DEAD]) {
@@ -102,7 +114,7 @@ export function outboxFacts(outbox: OutboxContext): OutboxFacts {
       ? Array.from(sql.exec<{ url: string }>(GONE), ({ url }) => url)
       : [],
     endpoints,
-    maxWaiting: outbox.limits.maxWaiting,
+    maxWaiting: limits.maxWaiting,
   };
 }
 

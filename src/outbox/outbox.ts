@@ -10,9 +10,9 @@ import type { Instant } from "../core/options/instant.ts";
 import { invalidMessage, objectOf } from "../core/options/options.ts";
 import { invalidFilter, type Page, type PageOptions, readFilter } from "../engine/page.ts";
 import { Capability } from "../engine/work-loop.ts";
-import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";
+import { Reports } from "./delivery/reports.ts";
 import type { DestinationKind } from "./destinations/adapter.ts";
 import { type Destination, Destinations, isStart } from "./destinations/index.ts";
 import { checkUrl, keyOfEndpoint } from "./destinations/webhook.ts";
@@ -35,9 +35,17 @@ import {
   type ReadFilter,
   readBefore,
 } from "./filters.ts";
-import { type KeepLimits, type OutboxSettings, readSettings } from "./options.ts";
-import type { Selection } from "./store/ended.ts";
+import {
+  type KeepLimits,
+  type OutboxLimits,
+  type OutboxSettings,
+  readSettings,
+} from "./options.ts";
+import { EndedStore, type Selection } from "./store/ended.ts";
+import { EndpointStore } from "./store/endpoints.ts";
+import { EntryStore } from "./store/entries.ts";
 import { listDeliveries } from "./store/listing.ts";
+import type { Stores } from "./store/stores.ts";
 import type {
   DeadLetter,
   DeadLetterFilter,
@@ -70,10 +78,13 @@ export type OutboxOptions = OutboxSettings & {
 export class Outbox extends Capability {
   /** Identifies this instance of the object: another after each restart. */
   readonly #objectInstance = crypto.randomUUID();
-  readonly #destinations: Destinations;
-  /** What its parts share, and what the report reads. @internal */
-  readonly context: OutboxContext;
-  readonly #dispatcher: Dispatcher;
+  /** @internal */
+  readonly destinations: Destinations;
+  /** @internal */
+  readonly limits: OutboxLimits;
+  readonly #reports: Reports;
+  #stores: Stores | undefined;
+  #dispatching: Dispatcher | undefined;
   readonly #problemOfStart: OutboxOptions["problemOfStart"];
   readonly #tracksWorkflows: boolean;
   #hasReportedFull = false;
@@ -95,21 +106,39 @@ export class Outbox extends Capability {
     } = objectOf("options of Outbox", options);
     // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
     super("perdure.outbox", monotonic(clock));
-    const limits = readSettings(settings);
+    this.limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
     this.#tracksWorkflows = startWorkflow !== undefined;
-    this.#destinations = new Destinations({
+    this.destinations = new Destinations({
       host,
       env,
       now: clock.now,
-      allowPrivateAddresses: limits.allowPrivateAddresses,
+      allowPrivateAddresses: this.limits.allowPrivateAddresses,
       inHostContext: this.loop.inHostContext,
       objectInstance: this.#objectInstance,
       startWorkflow,
-      reportProblem: (problem) => this.context.reportProblem(problem),
+      reportProblem: (problem) => this.#reports.problem(problem),
     });
-    this.context = new OutboxContext(this.loop, limits, this.#destinations, settings);
-    this.#dispatcher = new Dispatcher(this.context);
+    this.#reports = new Reports(this.loop, this.destinations, settings);
+  }
+
+  /** Its tables. The object's storage is there once the capability is installed. @internal */
+  get stores(): Stores {
+    const { storage } = this.lifecycle;
+    this.#stores ??= {
+      entries: new EntryStore(storage, () => this.destinations.installed),
+      ended: new EndedStore(storage, this.limits.deadLetters),
+      endpoints: new EndpointStore(storage.sql),
+    };
+    // Before the start, a rolled-back transaction may have removed the tables again.
+    if (!this.#dispatching?.hasStarted) this.#stores.entries.migrate();
+    return this.#stores;
+  }
+
+  get #dispatcher(): Dispatcher {
+    const { loop, stores, destinations, limits } = this;
+    this.#dispatching ??= new Dispatcher(loop, stores, destinations, limits, this.#reports);
+    return this.#dispatching;
   }
 
   override async onStart(): Promise<void> {
@@ -123,7 +152,7 @@ export class Outbox extends Capability {
 
   /** Adds kinds of destinations. Call it in the object's constructor, so that stored deliveries find their kind. */
   install(kinds: Readonly<Record<string, DestinationKind>>): void {
-    this.#destinations.install(kinds);
+    this.destinations.install(kinds);
   }
 
   /** What a feature puts into the outbox when a submission or a workflow ends, in its transaction. Returns how many entries. @internal */
@@ -131,7 +160,8 @@ export class Outbox extends Capability {
 
   /** Keeps delivered entries, unless the app has said for how long. Call it in the object's constructor. @internal */
   keepDelivered(kept: KeepLimits): void {
-    this.context.keepDelivered(kept);
+    const { limits } = this;
+    if (!limits.kept.all) limits.kept = { ...kept, all: true };
   }
 
   /**
@@ -169,7 +199,7 @@ export class Outbox extends Capability {
     const problem = this.problemOf(to);
     if (problem) throw new InvalidDestinationError(problem);
     const payload = payloadOf(event);
-    const unfit = this.#destinations.problemOfEvent(to, payload);
+    const unfit = this.destinations.problemOfEvent(to, payload);
     if (unfit) throw new InvalidEventError(unfit);
     this.wake.check();
     const id = deliveryId(options);
@@ -186,8 +216,8 @@ export class Outbox extends Capability {
    */
   problemOf(destination: unknown, name = "destination", isOfForm = false): string | undefined {
     return isOfForm
-      ? this.#destinations.problemOfForm(destination, name)
-      : this.#destinations.problemOf(destination, name);
+      ? this.destinations.problemOfForm(destination, name)
+      : this.destinations.problemOf(destination, name);
   }
 
   /** @internal The delivery id of a start of this host. */
@@ -201,7 +231,7 @@ export class Outbox extends Capability {
    * @internal
    */
   infoOf(id: string): DeliveryInfo | null {
-    return this.context.entries.info(id);
+    return this.stores.entries.info(id);
   }
 
   /**
@@ -211,7 +241,7 @@ export class Outbox extends Capability {
    * @internal
    */
   async endOf(destination: Destination): Promise<"ended" | "gone" | null> {
-    const answer = this.#destinations.adapterOf(destination).endOf?.(destination);
+    const answer = this.destinations.adapterOf(destination).endOf?.(destination);
     return answer === undefined ? null : withTimeout(answer, STATUS_TIMEOUT_MS);
   }
 
@@ -224,17 +254,18 @@ export class Outbox extends Capability {
    * @internal
    */
   enqueue(id: string, destination: Destination, payload: string, traceParent?: string): void {
-    if (this.#destinations.isTelemetry(destination) && this.#isCrowded(destination)) return;
+    if (this.destinations.isTelemetry(destination) && this.#isCrowded(destination)) return;
     this.#insert(id, destination, payload, false, traceParent);
   }
 
   /** Telemetry leaves half of the outbox to the work. */
   #isCrowded(destination: Destination): boolean {
-    const { entries, limits } = this.context;
+    const { limits } = this;
+    const { entries } = this.stores;
     const waiting = entries.countAtLimit(Math.ceil(limits.maxWaiting / 2));
     if (waiting === undefined) return false;
     const reason = `${waiting} entries wait, and traces may use half of maxWaiting, ${limits.maxWaiting}`;
-    this.context.reportDropped(destination, reason);
+    this.#reports.dropped(destination, reason);
     return true;
   }
 
@@ -245,18 +276,19 @@ export class Outbox extends Capability {
     mayRefuse: boolean,
     traceParent?: string,
   ): void {
-    const { entries, limits, clock } = this.context;
+    const { limits, loop } = this;
+    const { entries } = this.stores;
     const waiting = entries.countAtLimit(limits.maxWaiting);
     // Put again, an entry stays as it is.
     if (waiting !== undefined && !entries.has(id)) this.#full(waiting, mayRefuse);
-    const key = this.#destinations.keyOf(destination);
+    const key = this.destinations.keyOf(destination);
     const ordered = isOrdered(destination.policy, limits.policy);
     const entry = { id, key, destination, payload, isOrdered: ordered, traceParent };
-    if (entries.put(entry, clock.now())) this.#dispatcher.added(entry);
+    if (entries.put(entry, loop.clock.now())) this.#dispatcher.added(entry);
   }
 
   #full(waiting: number, mayRefuse: boolean): void {
-    const { maxWaiting } = this.context.limits;
+    const { maxWaiting } = this.limits;
     const full = new OutboxFullError(waiting, maxWaiting);
     if (!this.#hasReportedFull) {
       this.#hasReportedFull = true;
@@ -264,7 +296,7 @@ export class Outbox extends Capability {
         ? full.message
         : `${full.message} Ends of submissions are still stored.`;
       const ids = { waiting, maxWaiting };
-      this.context.reportProblem({ type: "outbox:full", level: "error", message, ids });
+      this.#reports.problem({ type: "outbox:full", level: "error", message, ids });
     }
     if (mayRefuse) throw full;
   }
@@ -288,7 +320,7 @@ export class Outbox extends Capability {
   async listDeliveries(options: ListDeliveriesOptions = {}): Promise<Page<DeliveryInfo>> {
     const read = readFilter(DELIVERY_LIST, "listDeliveries()", options);
     const { state, submissionId, kind, destination, limit, cursor } = read;
-    const { kinds } = this.#destinations;
+    const { kinds } = this.destinations;
     if (kind !== undefined && !kinds.includes(kind)) {
       const expected = `expected one of ${kinds.join(", ")}`;
       throw invalidFilter("kind", invalidMessage("kind", preview(kind), expected));
@@ -347,7 +379,8 @@ export class Outbox extends Capability {
    */
   async redrive(id: string): Promise<boolean> {
     checkId("redrive()", id);
-    const { ended, entries, clock } = await this.#ready();
+    const { ended, entries } = await this.#ready();
+    const { clock } = this.loop;
     const now = clock.now();
     const isFound = ended.redrive(id, now) || entries.retryNow(id, now);
     if (isFound) this.#dispatcher.flushAgain();
@@ -363,7 +396,8 @@ export class Outbox extends Capability {
    */
   async redriveAll(options: DeadLetterFilter = {}): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
-    const { ended, clock } = await this.#ready();
+    const { ended } = await this.#ready();
+    const { clock } = this.loop;
     const selection = this.#selection({ isUncertain: false, ...filter });
     const count = ended.redriveAll(selection, clock.now());
     if (count > 0) this.#dispatcher.flushAgain();
@@ -405,12 +439,13 @@ export class Outbox extends Capability {
   async disableEndpoint(url: string, reason = "The endpoint was disabled by hand"): Promise<void> {
     checkReason(reason);
     checkUrl(url);
-    const { endpoints, entries, clock } = await this.#ready();
+    const { endpoints, entries } = await this.#ready();
+    const { clock } = this.loop;
     const key = keyOfEndpoint(url);
     endpoints.disable(key, url, { message: reason }, clock.now());
     // The waiting ones become dead letters now, and not at their next attempt.
     entries.retryAllNow(key, clock.now());
-    this.context.reportEndpoint(url, "disabled", reason);
+    this.#reports.endpoint(url, "disabled", reason);
     this.#dispatcher.flushAgain();
   }
 
@@ -420,21 +455,22 @@ export class Outbox extends Capability {
    * @returns the number of these dead letters
    */
   async enableEndpoint(url: string): Promise<number> {
-    const { endpoints, ended, entries, clock } = await this.#ready();
+    const { endpoints, ended, entries } = await this.#ready();
+    const { clock } = this.loop;
     const key = keyOfEndpoint(url);
     const since = endpoints.enable(key);
     if (since === undefined) return 0;
     this.#dispatcher.enabled(key);
     entries.retryAllNow(key, clock.now());
     const count = ended.redriveAll({ key, since }, clock.now());
-    this.context.reportEndpoint(url, "healthy");
+    this.#reports.endpoint(url, "healthy");
     this.#dispatcher.flushAgain();
     return count;
   }
 
-  async #ready(): Promise<OutboxContext> {
+  async #ready(): Promise<Stores> {
     await this.lifecycle.ready();
-    return this.context;
+    return this.stores;
   }
 
   #selection({ since, destination, isUncertain }: ReadFilter): Selection {
@@ -445,10 +481,10 @@ export class Outbox extends Capability {
   #keyOf(destination: Destination | undefined): string | undefined {
     if (destination === undefined) return undefined;
     try {
-      this.#destinations.check(destination);
+      this.destinations.check(destination);
     } catch (error) {
       throw invalidFilter("destination", (error as Error).message);
     }
-    return this.#destinations.keyOf(destination);
+    return this.destinations.keyOf(destination);
   }
 }

@@ -8,7 +8,7 @@ import { inSpan } from "../core/spans.ts";
 import { Capability } from "../engine/work-loop.ts";
 import type { InstanceOf } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
+import { cancellationOf, UnknownCursorError } from "./errors.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect, inspectPage } from "./inspection.ts";
 import { type Asked, resultOf, type Taken, take } from "./intake/intake.ts";
@@ -23,11 +23,12 @@ import {
   readInternal,
   readList,
 } from "./intake/request.ts";
-import { Ledger } from "./ledger.ts";
-import { readLimits, type SubmissionsOptions } from "./options.ts";
+import type { Limiter } from "./limiter.ts";
+import { type Limits, readLimits, type SubmissionsOptions } from "./options.ts";
 import { isTerminal } from "./states.ts";
+import { Statuses } from "./statuses.ts";
 import type { Submission } from "./store/rows.ts";
-import type { SubmissionStore } from "./store/store.ts";
+import { SubmissionStore } from "./store/store.ts";
 import type {
   OutputSchema,
   OwnerOptions,
@@ -51,22 +52,40 @@ import type {
 const ON_PROBLEM = hook().optional();
 
 export class Submissions extends Capability {
-  readonly ledger: Ledger;
-  /** For hosts, and for the waits. */
-  readonly turns: TurnEngine;
+  readonly limits: Limits;
+  /** Completed by the kernel of the object, before any call. */
+  readonly limiter = {} as Limiter;
+  readonly statuses: Statuses;
+  #turns: TurnEngine | undefined;
 
   /** @throws InvalidOptionError */
   constructor(
-    host: TurnHost,
-    outbox: Outbox,
+    readonly host: TurnHost,
+    readonly outbox: Outbox,
     { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
     super("perdure.submissions", clock, () => this.turns.watch());
     readOptions(ON_PROBLEM, onProblem, "onProblem");
-    this.ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
-    this.turns = new TurnEngine(this.ledger, (of) =>
-      this.cancelFor(of, "The workflow that waited for it was terminated"),
+    this.limits = readLimits(options);
+    this.statuses = new Statuses(this.loop, host, this.limiter, this.limits, onProblem);
+  }
+
+  /** For hosts, and for the waits. Made at the first use: the object's storage is there once the capability is installed. */
+  get turns(): TurnEngine {
+    this.#turns ??= new TurnEngine(
+      new SubmissionStore(this.lifecycle.storage, this.limits),
+      this.loop,
+      this.host,
+      this.outbox,
+      this.limits,
+      this.statuses,
+      this.limiter,
     );
+    return this.#turns;
+  }
+
+  get store(): SubmissionStore {
+    return this.turns.store;
   }
 
   override async onStart(): Promise<void> {
@@ -138,7 +157,7 @@ export class Submissions extends Capability {
     const many = items.length > 1 ? { "perdure.submissions": items.length } : {};
     return inSpan("perdure.submit", many, async (span) => {
       const work = () => {
-        const all = items.map((item, at) => ofItem(verb, at, () => take(this.turns, item, find)));
+        const all = items.map((item, at) => ofItem(verb, at, () => take(this, item, find)));
         commit?.(all);
         return all;
       };
@@ -164,7 +183,7 @@ export class Submissions extends Capability {
    * @throws InvalidSubmissionError, FeatureNotInstalledError
    */
   checkOwner(owner: OwnerOptions): void {
-    limitsOf(this.ledger, readInternal(owner));
+    limitsOf(this.limiter, readInternal(owner));
   }
 
   async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
@@ -214,7 +233,7 @@ export class Submissions extends Capability {
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
     const result = await this.#cancel(submissionId, reason);
-    if (result.outcome === "cancelled") await this.ledger.hooks.whenNotified(result.submissionId);
+    if (result.outcome === "cancelled") await this.statuses.hooks.whenNotified(result.submissionId);
     return result;
   }
 
@@ -239,9 +258,8 @@ export class Submissions extends Capability {
   /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
   async #hasLeftMessages(submission: Submission): Promise<boolean> {
     if (submission.attempts === 0) return false;
-    const { host } = this.ledger;
     try {
-      return (await host.inspectConversation(submission)).applied !== "none";
+      return (await this.host.inspectConversation(submission)).applied !== "none";
     } catch (error) {
       console.error("[perdure] a cancelled turn's conversation could not be read:", error);
       return true;
@@ -251,19 +269,7 @@ export class Submissions extends Capability {
   /** Cancels everything that a workflow instance waits for. */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const id of this.store.open.forWorkflow(of)) await this.#cancel(id, reason);
-    const failure = { name: CANCELLED, message: reason };
-    for (const batch of this.store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
-  }
-
-  /** For the waits: cancels what is open in a batch; pending items first, so that none of them starts in place of a running one. */
-  cancelBatch(batch: string, failure: Failure): void {
-    const { batches } = this.store;
-    // The row stays until the last item has ended, so that a crash in between leaves it to be found.
-    batches.unwait(batch);
-    while (this.turns.settlement.abortWaiting(batch, failure) > 0);
-    for (const running of batches.running(batch)) this.turns.cancel(running, failure);
-    batches.forget(batch);
+    this.turns.cancelFor(of, reason);
   }
 
   /**
@@ -280,10 +286,10 @@ export class Submissions extends Capability {
     const found = this.#find(submissionId);
     if (!found) return null;
     type Ended = SubmissionInspection<OutputOfRef<Ref>>;
-    const { hooks, host } = this.ledger;
+    const { hooks } = this.statuses;
     if (isTerminal(found.status) && !hooks.isAnnouncing(found.submissionId))
       return this.#inspected(found) as Ended;
-    hooks.checkMayWait(host.isInsideTurn());
+    hooks.checkMayWait(this.host.isInsideTurn());
     const ended = await hooks.wait(found.submissionId, options.timeoutMs);
     // The row has the failed attempts. If it was deleted meanwhile, the end is returned without them.
     return ((await this.inspect(found.submissionId)) ?? ended ?? null) as Ended | null;
@@ -331,16 +337,12 @@ export class Submissions extends Capability {
     checkId("submissionId", id);
     const found = this.store.find(id);
     if (found) return found;
-    const ofTurn = this.ledger.host.submissionOf(id) ?? this.store.history.ofTurn(id);
+    const ofTurn = this.host.submissionOf(id) ?? this.store.history.ofTurn(id);
     return ofTurn === undefined ? undefined : this.store.find(ofTurn);
   }
 
   /** Waits until the status hook has returned for what was accepted. */
   async #whenNotified({ accepted, submissionId }: SubmitMessagesResult): Promise<void> {
-    if (accepted) await this.ledger.hooks.whenNotified(submissionId);
-  }
-
-  get store(): SubmissionStore {
-    return this.ledger.store;
+    if (accepted) await this.statuses.hooks.whenNotified(submissionId);
   }
 }

@@ -455,6 +455,7 @@ playMatrix(
       "Outbox.inspect": READS,
       "Outbox.infoOf": READS,
       "Outbox.startId": READS,
+      "Outbox.stores": "the tables",
       "Outbox.read": READS,
       "Outbox.stats": READS,
       "Outbox.listDeliveries": READS,

@@ -239,7 +239,7 @@ describe("The deliveries of a submission", () => {
       );
       for (let n = 0; n < 300; n++) {
         ctx.storage.sql.exec(
-          "INSERT INTO perdure_outbox_ended VALUES (?, 'k', 'dead', 0, 0, 1, 1, 1, 1, 0, 1, NULL, 'no', '{}', '1')",
+          "INSERT INTO perdure_outbox_ended VALUES (?, 'k', 'dead', 0, 0, 1, 1, 1, 1, 0, NULL, 'no', '{}', '1')",
           `other ${n}`,
         );
       }

@@ -144,7 +144,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
       names.map((name) => thinkOptions.get(name)).find(Boolean) ?? {};
     super(metered(ctx, meter), reachable(env, ctx.id.name), options);
     if (hookTimeoutMs !== undefined)
-      this[CAPABILITIES].submissions.ledger.limits.hookTimeoutMs = hookTimeoutMs;
+      this[CAPABILITIES].submissions.limits.hookTimeoutMs = hookTimeoutMs;
     this.meter = meter;
     this.chatRecovery = names.map((name) => appHooks.get(name)?.chatRecovery).find(Boolean) ?? true;
     made.get(ctx.id.name ?? "")?.(this);

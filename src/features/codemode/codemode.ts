@@ -29,11 +29,6 @@ export function codemode(): Feature<"codemode"> {
   };
 }
 
-const REMEDY =
-  "Make one in getTools(), e.g. `execute: createExecuteTool(this)` of @cloudflare/think/tools/execute, with " +
-  '`"worker_loaders": [{ "binding": "LOADER" }]` in wrangler.jsonc and `export { CodemodeRuntime } from "@cloudflare/codemode"` ' +
-  "in the Worker; or assign `this.codemode = createCodemodeRuntime(...)` in onStart().";
-
 /** The object's Code Mode runtime, which is made when no turn has made it yet. */
 async function runtimeOf(object: {
   codemode?: CodemodeRuntime;
@@ -42,5 +37,10 @@ async function runtimeOf(object: {
   // Think makes the tools at the beginning of each turn: after a restart there may have been none.
   if (!object.codemode) await object.getTools?.();
   if (object.codemode) return object.codemode;
-  throw new Error(`The agent has no Code Mode runtime. ${REMEDY}`);
+  throw new Error(
+    "The agent has no Code Mode runtime. Make one in getTools(), e.g. `execute: createExecuteTool(this)` of " +
+      '@cloudflare/think/tools/execute, with `"worker_loaders": [{ "binding": "LOADER" }]` in wrangler.jsonc and ' +
+      '`export { CodemodeRuntime } from "@cloudflare/codemode"` in the Worker; or assign ' +
+      "`this.codemode = createCodemodeRuntime(...)` in onStart().",
+  );
 }

@@ -37,12 +37,6 @@ const LATEST_MS = 6 * 3_600_000;
 /** How long an agent without a runtime tries to stop what it began. */
 const GIVE_UP_MS = 86_400_000;
 
-const DENIALS: Record<string, string> = {
-  rejected: "was rejected",
-  expired: "was not decided in time",
-  cancelled: "was given up before it was decided",
-};
-
 export class Codemode implements StoredKind {
   /** Running passes, by wait. */
   readonly #passes = new Map<string, Promise<PassOutput | undefined>>();
@@ -223,7 +217,8 @@ export class Codemode implements StoredKind {
       progress.step === "begun"
         ? undefined
         : execution.log.find((call) => call?.seq === progress.seq);
-    const denial = DENIALS[asked?.status ?? ""] ?? "was rejected elsewhere";
+    const { status = "rejected elsewhere" } = asked ?? {};
+    const denial = status === "expired" ? "was not decided in time" : `was ${status}`;
     const undone = onReject === "rollback" ? await undo(runtime, execution.id) : "";
     const what = action ? `${action.connector}.${action.method}` : "An action of the code";
     const error = `${what} ${denial}.${undone}`;

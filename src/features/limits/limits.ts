@@ -58,8 +58,9 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   const keepers = new Keepers(env, settings.keeper, clock);
   const className = object.constructor.name;
   const subject = { agent: agent.name, className };
-  const { ledger, turns } = submissions;
-  const report = (problem: Problem) => reportProblem(onProblem, problem, ledger.loop.inHostContext);
+  const { turns } = submissions;
+  const { store, budgets, loop } = turns;
+  const report = (problem: Problem) => reportProblem(onProblem, problem, loop.inHostContext);
   const notices = new Notices(settings, outbox, report, subject);
   const agentId = agent.ctx.id.toString();
   const capacity = new Capacity({
@@ -71,21 +72,21 @@ function install(settings: LimitsSettings, kernel: Kernel): InstalledLimits {
   const gate = new LimitGate({
     ...{ settings, capacity, clock, agentId, subject },
     load: (seq) => {
-      const found = ledger.store.get(seq);
+      const found = store.get(seq);
       if (found?.status !== "running") return undefined;
       // An earlier instance of the object has waited, and the host goes on with the turn.
-      if (found.waitsUntil !== undefined) waitInMemory(ledger.store, seq);
+      if (found.waitsUntil !== undefined) waitInMemory(store, seq);
       return found;
     },
-    onReserved: (seq, dollars) => turns.settlement.budgets.reserveCost(seq, dollars),
-    onWaiting: (seq, until) => waitInMemory(ledger.store, seq, until),
-    heartbeat: (seq) => turns.heartbeat({ seq, attempt: 0 }),
+    onReserved: (seq, dollars) => budgets.reserveCost(seq, dollars),
+    onWaiting: (seq, until) => waitInMemory(store, seq, until),
+    heartbeat: (seq) => turns.heartbeat({ seq }),
     onWaited: (seq, waited) => {
-      const { times } = turns.settlement.budgets.recordOf(seq);
+      const { times } = budgets.recordOf(seq);
       if (times) times.waited = { ...waited, ms: waited.ms + (times.waited?.ms ?? 0) };
     },
     onReplaced: (seq, key) => {
-      const found = ledger.store.get(seq);
+      const found = store.get(seq);
       if (found?.status !== "running") return;
       turns.cancel(found, failureOf(new SubmissionReplacedError(key)));
     },

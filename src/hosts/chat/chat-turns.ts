@@ -89,7 +89,7 @@ export class ChatTurns extends RecoveredTurns<OwnedTurn, HookedChat, Submissions
     const { owned, isOver = true } = this.#scope.getStore() ?? {};
     const { agent, ledger } = this;
     if (!owned || isOver) {
-      const limited = ledger.ledger.admissions?.options(options) ?? options;
+      const limited = ledger.limiter.admissions?.options(options) ?? options;
       // Without a client, an agent tool or the app asks, and takes the reply for the answer.
       const accepts = getCurrentAgent().connection ? "any" : "partial";
       return { ...limited, model: turnModel(limited.model, accepts) };

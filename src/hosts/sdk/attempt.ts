@@ -37,15 +37,11 @@ export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>
 /** What an attempt calls of the ledger. */
 export type TurnLedger = Pick<
   TurnEngine,
-  | "nextStep"
-  | "detachJoined"
-  | "reserveTokens"
-  | "callFinished"
-  | "recordUsage"
-  | "toolCalls"
-  | "heartbeat"
-  | "answer"
-> & { readonly ledger: Pick<TurnEngine["ledger"], "admissions"> };
+  "nextStep" | "detachJoined" | "recordUsage" | "toolCalls" | "heartbeat" | "answer"
+> & {
+  readonly limiter: Pick<TurnEngine["limiter"], "admissions">;
+  readonly budgets: Pick<TurnEngine["budgets"], "reserveTokens" | "finished">;
+};
 
 export type AttemptOptions = {
   readonly ledger: TurnLedger;
@@ -139,7 +135,7 @@ export class Attempt {
       readonly model?: unknown;
     },
   >(event: { readonly stepNumber: number; readonly model: LanguageModel }, config: Config): Config {
-    const { admissions } = this.#ledger.ledger;
+    const { admissions } = this.#ledger.limiter;
     const limited = admissions?.settings(this.ref.seq, event, config) ?? config;
     const model = attemptModel((limited.model ?? event.model) as LanguageModel, this.#calls);
     const settings = { ...limited, model };
@@ -151,14 +147,15 @@ export class Attempt {
     accepts: "partial",
     ids: new Set(),
     recordedIds: () => this.calls.recordedIds(),
-    starting: (worst) => this.#ledger.reserveTokens(this.ref, worst),
+    starting: (worst) => this.#ledger.budgets.reserveTokens(this.ref, worst),
     ended: (end) => {
       this.#answering?.called(end.answers);
       this.#problem = end.problem;
       // For a call without the final answer, the AI SDK reports "error" as the reason.
       this.#finishReason = end.finishReason;
       if (end.usage === undefined) return;
-      if (end.problem === undefined) this.#ledger.callFinished(this.ref, end.usage, end.runsTools);
+      if (end.problem === undefined)
+        this.#ledger.budgets.finished(this.ref, end.usage, end.runsTools);
       else this.#ledger.recordUsage(this.ref, end.usage);
     },
   };

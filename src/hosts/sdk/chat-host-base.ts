@@ -89,7 +89,7 @@ export abstract class ChatHostBase<
    */
   async #letCallerGoFirst(turn: Turn): Promise<void> {
     // The call may hang in a sub-agent. The turn need not.
-    await withTimeout(this.submissions.ledger.wake.settled(), CALL_MS).catch(() => {});
+    await withTimeout(this.submissions.loop.wake.settled(), CALL_MS).catch(() => {});
     await turn.announced();
     await new Promise((resolve) => setTimeout(resolve));
     await Promise.allSettled(this.#entering);

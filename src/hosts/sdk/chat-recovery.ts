@@ -53,7 +53,7 @@ export class ChatRecovery {
 
   /** The object starts: its own recovery starts about now. */
   start(): void {
-    this.#startedAt = this.submissions.ledger.clock.now();
+    this.#startedAt = this.submissions.loop.clock.now();
   }
 
   /** Ends all open submissions of the conversation, and stores that turns which began before do not come back. */
@@ -118,7 +118,7 @@ export class ChatRecovery {
   async isOpen(): Promise<boolean> {
     const { agent, submissions } = this;
     if (agent.parentPath.length > 0) {
-      return submissions.ledger.clock.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+      return submissions.loop.clock.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
     }
     // Turns, and their recoveries, are durable Tasks of the agent. The app may have tasks of its own.
     for (const definition of [this.turnTask, CHAT_RECOVERY_TASK_NAME]) {
@@ -135,8 +135,8 @@ export class ChatRecovery {
     const { agent, submissions } = this;
     const left = { definition: this.turnTask, status: OPEN };
     for (
-      const until = submissions.ledger.clock.now() + CATCH_UP_MS;
-      submissions.ledger.clock.now() < until;
+      const until = submissions.loop.clock.now() + CATCH_UP_MS;
+      submissions.loop.clock.now() < until;
     ) {
       const turns = await agent.tasks.list(left);
       if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;

@@ -86,7 +86,7 @@ export class SdkHost<Ledger extends Submissions = Submissions> implements TurnHo
       source,
       sessions,
       ledger: () => this.submissions.turns,
-      maxThreadMessages: () => this.submissions.ledger.limits.maxThreadMessages,
+      maxThreadMessages: () => this.submissions.limits.maxThreadMessages,
       watch: (turn, attempt) => parts.watchers.reply(turn, attempt),
     });
   }

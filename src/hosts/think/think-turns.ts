@@ -143,7 +143,7 @@ export class ThinkTurns extends RecoveredTurns<OwnedTurn, Think, ThinkSubmission
     const owned = this.#current();
     if (!owned) {
       this.#heartbeat();
-      const { admissions } = this.ledger.ledger;
+      const { admissions } = this.ledger.limiter;
       const resolved = this.#resolved(config);
       const settings = admissions?.settings(undefined, ctx, resolved) ?? resolved;
       // The result of an agent tool is an answer. A client sees how its turn ends.

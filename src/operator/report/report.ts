@@ -84,7 +84,7 @@ function alarmsOf({ summaries, broken }: Reading): Pick<Part, "name" | "answers"
     async read(operated, now) {
       const { outbox } = operated.capabilities;
       await outbox.ready();
-      const wake = await readAlarmState(outbox.context.loop.lifecycle);
+      const wake = await readAlarmState(outbox.loop.lifecycle);
       const since = Math.min(
         ...summaries.map(({ workSince = Number.POSITIVE_INFINITY }) => workSince),
       );

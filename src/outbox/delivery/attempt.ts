@@ -13,15 +13,19 @@ import { TimeoutError, withTimeout } from "../../core/clock.ts";
 import { because, type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { inSpan, type SpanAttributes } from "../../core/spans.ts";
-import type { OutboxContext } from "../context.ts";
+import type { WorkLoop } from "../../engine/work-loop.ts";
 import type { AttemptContext, Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
+import type { Destinations } from "../destinations/index.ts";
 import { isUndeliverable, NotNeededError, RefusedError } from "../errors.ts";
 import { submissionOf } from "../event.ts";
+import type { OutboxLimits } from "../options.ts";
 import type { OutboxEntry } from "../store/entries.ts";
 import { SUSPECT_AFTER } from "../store/entries.ts";
+import type { Stores } from "../store/stores.ts";
 import type { DeadLetterNotifier } from "./dead-letter-notifier.ts";
 import { afterInterruption, nextAttempt, type Policy, policyOf } from "./policy.ts";
 import type { ReadyQueue } from "./ready-queue.ts";
+import type { Reports } from "./reports.ts";
 import { isWebhookKey, PreemptedError, type Slots } from "./slots.ts";
 
 /** A longer Retry-After is cut to this. */
@@ -46,12 +50,16 @@ export class AttemptRunner {
   #interruptedAlone: string | null | undefined;
 
   constructor(
-    private readonly context: OutboxContext,
+    private readonly loop: WorkLoop,
+    private readonly stores: Stores,
+    private readonly destinations: Destinations,
+    private readonly limits: OutboxLimits,
+    private readonly reports: Reports,
     private readonly queue: ReadyQueue,
     private readonly slots: Slots,
     private readonly notifier: DeadLetterNotifier,
   ) {
-    this.startedAt = context.clock.now();
+    this.startedAt = loop.clock.now();
   }
 
   /**
@@ -70,7 +78,8 @@ export class AttemptRunner {
 
   /** Counts the attempt and returns the entry; undefined where it is not to be attempted now. */
   #claim(id: string, isAlone: boolean): OutboxEntry | undefined {
-    const { entries, clock } = this.context;
+    const { entries } = this.stores;
+    const { clock } = this.loop;
     const entry = entries.get(id);
     // It can be queued twice: its transaction was rolled back and repeated, and the first attempt has failed.
     if (!entry || entry.dueAt > clock.now()) return undefined;
@@ -114,14 +123,15 @@ export class AttemptRunner {
 
   #readInterruptedAlone(): string | null {
     if (this.#interruptedAlone === undefined) {
-      this.#interruptedAlone = this.context.entries.startedAlone() ?? null;
+      this.#interruptedAlone = this.stores.entries.startedAlone() ?? null;
     }
     return this.#interruptedAlone;
   }
 
   /** waiting → waiting, later, or → dead: a crash may have interrupted the attempt. */
   #interrupted(entry: OutboxEntry): void {
-    const { entries, clock, wake } = this.context;
+    const { entries } = this.stores;
+    const { clock, wake } = this.loop;
     const { id, key, attempt } = entry;
     const wasAlone = id === this.#readInterruptedAlone();
     const isCounted = wasAlone || isWebhookKey(key);
@@ -151,7 +161,7 @@ export class AttemptRunner {
   }
 
   async #send(entry: OutboxEntry, preempted: Promise<never>): Promise<Sent> {
-    const { destinations, loop } = this.context;
+    const { destinations, loop } = this;
     const { key, destination } = entry;
     const abort = new AbortController();
     let { unsureSince } = entry;
@@ -161,8 +171,8 @@ export class AttemptRunner {
       traceparent: entry.traceParent,
       markSending: async () => {
         abort.signal.throwIfAborted();
-        const now = this.context.clock.now();
-        this.context.entries.unsure(entry.id, now);
+        const now = loop.clock.now();
+        this.stores.entries.unsure(entry.id, now);
         unsureSince ??= now;
         // Stored before the request leaves, also where the receiver is in this process.
         await loop.lifecycle.storage.sync();
@@ -175,7 +185,7 @@ export class AttemptRunner {
       const delivery = deliveryOf(entry, adapter.maxBytes, name);
       // The platform holds back requests until writes are durable. A method call is not held back.
       if (destination.kind === "method") await loop.lifecycle.storage.sync();
-      this.context.reportAttempt("outbox:attempt", entry);
+      this.reports.attempt("outbox:attempt", entry);
       const sending = inSpan("perdure.deliver", spanOf(entry), () =>
         adapter.deliver(destination, delivery, abort.signal, attempt),
       );
@@ -197,22 +207,22 @@ export class AttemptRunner {
 
   /** waiting → delivered. */
   #delivered(entry: OutboxEntry, isWhole: boolean): void {
-    const { entries, ended, endpoints, limits, clock } = this.context;
-    this.context.reportAttempt("outbox:delivered", entry);
+    const { entries, ended, endpoints } = this.stores;
+    this.reports.attempt("outbox:delivered", entry);
     const { key, destination } = entry;
-    const isTelemetry = this.context.destinations.isTelemetry(destination);
-    const isKept = (limits.kept.all && !isTelemetry) || !isWhole;
-    entries.left(ended.delivered(entry, { isKept, isWhole }, clock.now()));
+    const isTelemetry = this.destinations.isTelemetry(destination);
+    const isKept = (this.limits.kept.all && !isTelemetry) || !isWhole;
+    entries.left(ended.delivered(entry, { isKept, isWhole }, this.loop.clock.now()));
     if (destination.kind === "webhook" && endpoints.succeeded(key)) {
-      this.context.reportEndpoint(destination.url, "healthy");
+      this.reports.endpoint(destination.url, "healthy");
     }
   }
 
   /** waiting → discarded: the receiver has ended and does not need it. */
   #discard(entry: OutboxEntry, reason: string): void {
-    this.context.reportDiscarded(entry, reason);
-    const { entries, ended, clock } = this.context;
-    entries.left(ended.discard(entry, reason, clock.now()));
+    this.reports.discarded(entry, reason);
+    const { entries, ended } = this.stores;
+    entries.left(ended.discard(entry, reason, this.loop.clock.now()));
     if (entry.isOrdered) this.queue.drop(entry.key);
   }
 
@@ -222,7 +232,8 @@ export class AttemptRunner {
    * @param sentSince when an attempt was marked whose outcome was not known, this one included; null: there was none
    */
   #failed(entry: OutboxEntry, error: unknown, sentSince: number | null): void {
-    const { entries, clock, wake } = this.context;
+    const { entries } = this.stores;
+    const { clock, wake } = this.loop;
     const failure = failureOf(error);
     const now = clock.now();
     const isRefused = error instanceof RefusedError;
@@ -245,8 +256,8 @@ export class AttemptRunner {
     } else {
       const { message } = failure;
       const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
-      if (this.context.destinations.isTelemetry(entry.destination)) {
-        this.context.reportDropped(entry.destination, reason);
+      if (this.destinations.isTelemetry(entry.destination)) {
+        this.reports.dropped(entry.destination, reason);
         this.#discard(entry, reason);
       } else {
         const last = { ...failure, message: reason };
@@ -270,20 +281,20 @@ export class AttemptRunner {
     heldUntil: number | null,
   ): void {
     if (destination.kind !== "webhook") return;
-    const { endpoints, entries } = this.context;
+    const { endpoints, entries } = this.stores;
     const { url } = destination;
     const failure = failureOf(error);
     const { message } = failure;
     if (!isUndeliverable(error)) {
       if (heldUntil !== null) this.queue.drop(key);
       if (endpoints.failed(key, url, failure, now, heldUntil)) {
-        this.context.reportEndpoint(url, "failing", message);
+        this.reports.endpoint(url, "failing", message);
       }
     } else if (error.isGone) {
       endpoints.disable(key, url, failure, now);
       entries.retryAllNow(key, now);
       this.queue.clear();
-      this.context.reportEndpoint(url, "disabled", message);
+      this.reports.endpoint(url, "disabled", message);
     }
   }
 
@@ -293,33 +304,33 @@ export class AttemptRunner {
     attempts: number,
     { message, cause }: Pick<Failure, "message" | "cause">,
     isUncertain: boolean,
-    now = this.context.clock.now(),
+    now = this.loop.clock.now(),
   ): void {
     const shown = isUncertain ? `${message}. ${MAY_HAVE_ARRIVED}` : message;
-    const { ended, entries } = this.context;
+    const { ended, entries } = this.stores;
     entries.left(ended.bury(id, attempts, { message: shown, cause }, isUncertain, now));
     this.notifier.added();
   }
 
   /** Nothing is sent to the destination for a time. Kept in memory: a restart costs one more refusal. */
   #hold(key: string, ms: number): void {
-    const { loop, wake } = this.context;
-    wake.request(loop.pause(key, ms));
+    const { loop } = this;
+    loop.wake.request(loop.pause(key, ms));
     this.queue.drop(key);
   }
 
   /** Whether an earlier attempt had no effect, or the receiver recognizes a repetition at this time, or none is feared. */
   #mayRepeat(entry: OutboxEntry, unsureSince: number | null, now: number): boolean {
     if (unsureSince === null || this.#policyOf(entry).mayRepeat) return true;
-    return now - unsureSince < this.context.destinations.repeatableMsOf(entry.destination);
+    return now - unsureSince < this.destinations.repeatableMsOf(entry.destination);
   }
 
   #isDisabled({ key, destination }: OutboxEntry): boolean {
-    return destination.kind === "webhook" && this.context.endpoints.isDisabled(key);
+    return destination.kind === "webhook" && this.stores.endpoints.isDisabled(key);
   }
 
   #policyOf({ destination }: OutboxEntry): Policy {
-    return policyOf(destination.policy, this.context.limits.policy);
+    return policyOf(destination.policy, this.limits.policy);
   }
 }
 

@@ -4,9 +4,10 @@
  */
 
 import { withTimeout } from "../../core/clock.ts";
-import { HEARTBEAT_MS } from "../../engine/work-loop.ts";
-import type { OutboxContext } from "../context.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../../engine/work-loop.ts";
+import type { EndedStore } from "../store/ended.ts";
 import type { DeadLetter } from "../types.ts";
+import type { Reports } from "./reports.ts";
 
 /** A slower hook does not delay the next dead letter further. */
 const HOOK_TIMEOUT_MS = 30_000;
@@ -16,13 +17,15 @@ export class DeadLetterNotifier {
 
   /** @param onDone called when no dead letter is left to notify */
   constructor(
-    private readonly context: OutboxContext,
+    private readonly loop: WorkLoop,
+    private readonly ended: EndedStore,
+    private readonly reports: Reports,
     private readonly onDone: () => void,
   ) {}
 
   /** An entry became a dead letter: notifies now, and after a crash in the next object instance. */
   added(): void {
-    this.context.wake.request(this.context.clock.now() + HEARTBEAT_MS);
+    this.loop.wake.request(this.loop.clock.now() + HEARTBEAT_MS);
     this.start();
   }
 
@@ -30,7 +33,7 @@ export class DeadLetterNotifier {
   start(): void {
     if (this.isRunning || !this.#next()) return;
     this.isRunning = true;
-    this.context.loop.track(this, this.#notifyAll());
+    this.loop.track(this, this.#notifyAll());
   }
 
   async #notifyAll(): Promise<void> {
@@ -39,8 +42,8 @@ export class DeadLetterNotifier {
       await Promise.resolve();
       for (let letter = this.#next(); letter; letter = this.#next()) {
         await this.#notify(letter);
-        this.context.ended.notified(letter);
-        this.context.ended.prune(this.context.clock.now());
+        this.ended.notified(letter);
+        this.ended.prune(this.loop.clock.now(), false);
       }
       // No await since the last read: none can be added in between and be missed.
       this.isRunning = false;
@@ -52,13 +55,13 @@ export class DeadLetterNotifier {
   }
 
   #next(): DeadLetter | undefined {
-    return this.context.ended.nextToNotify();
+    return this.ended.nextToNotify();
   }
 
   /** A hook that fails counts as notified. */
   async #notify(letter: DeadLetter): Promise<void> {
     try {
-      await withTimeout(this.context.reportDead(letter), HOOK_TIMEOUT_MS);
+      await withTimeout(this.reports.dead(letter), HOOK_TIMEOUT_MS);
     } catch (error) {
       console.error(`[perdure] onDeadLetter failed for ${letter.id}:`, error);
     }

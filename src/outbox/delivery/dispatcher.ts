@@ -4,18 +4,23 @@
  */
 
 import { earliest } from "../../core/clock.ts";
-import { HEARTBEAT_MS } from "../../engine/work-loop.ts";
-import type { OutboxContext } from "../context.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../../engine/work-loop.ts";
+import type { Destinations } from "../destinations/index.ts";
+import type { OutboxLimits } from "../options.ts";
 import type { NewEntry } from "../store/entries.ts";
+import type { Stores } from "../store/stores.ts";
 import { AttemptRunner } from "./attempt.ts";
 import { DeadLetterNotifier } from "./dead-letter-notifier.ts";
 import { type Loaded, type ReadyEntry, ReadyQueue } from "./ready-queue.ts";
+import type { Reports } from "./reports.ts";
 import { PREEMPTIBLE_AFTER_MS, RAMP_UP_MS, Slots } from "./slots.ts";
 
 /** How long others wait until a suspect can start alone, and how long while it runs alone. */
 const ISOLATION_MS = 15_000;
 /** Attempts between two deletions of old rows. */
 const PRUNE_EVERY = 64;
+/** A failing endpoint without waiting entries is deleted after this time. */
+const MAX_ENDPOINT_AGE_MS = 30 * 86_400_000;
 
 /** The key of the pause after entries could not be read; the others are those of destinations. */
 const READING = "";
@@ -36,13 +41,30 @@ export class Dispatcher {
   /** While slots are scarce, the newest and the oldest destination start in turn. */
   #nextEnd: "first" | "last" = "last";
   #isFlushScheduled = false;
+  hasStarted = false;
   #attemptsSincePrune = 0;
 
-  constructor(private readonly context: OutboxContext) {
-    const { limits } = context;
-    this.#slots = new Slots(limits.concurrency, () => context.endpoints.keys());
-    this.#notifier = new DeadLetterNotifier(context, () => this.#releaseWake());
-    this.#attempts = new AttemptRunner(context, this.#queue, this.#slots, this.#notifier);
+  constructor(
+    private readonly loop: WorkLoop,
+    private readonly stores: Stores,
+    private readonly destinations: Destinations,
+    private readonly limits: OutboxLimits,
+    private readonly reports: Reports,
+  ) {
+    const slots = new Slots(limits.concurrency, () => stores.endpoints.keys());
+    const notifier = new DeadLetterNotifier(loop, stores.ended, reports, () => this.#releaseWake());
+    this.#slots = slots;
+    this.#notifier = notifier;
+    this.#attempts = new AttemptRunner(
+      loop,
+      stores,
+      destinations,
+      limits,
+      reports,
+      this.#queue,
+      slots,
+      notifier,
+    );
   }
 
   get #isBusy(): boolean {
@@ -51,24 +73,23 @@ export class Dispatcher {
 
   /** The object has started: sets a wake if an earlier object instance left any work. */
   async start(): Promise<void> {
-    const { context } = this;
-    context.start();
-    context.prune(true);
-    const { installed } = context.destinations;
+    const { wake, clock } = this.loop;
+    const { entries, ended } = this.stores;
+    this.hasStarted = true;
+    this.#prune(true);
+    const { installed } = this.destinations;
     let hasWork = false;
-    for (const { kind, waiting } of context.entries.waitingByKind()) {
+    for (const { kind, waiting } of entries.waitingByKind()) {
       if (installed.includes(kind)) hasWork = true;
-      else context.reportUninstalled(kind, waiting);
+      else this.reports.uninstalled(kind, waiting);
     }
-    if (hasWork || context.ended.nextToNotify() !== undefined)
-      await context.wake.noLaterThan(context.clock.now());
+    if (hasWork || ended.nextToNotify() !== undefined) await wake.noLaterThan(clock.now());
   }
 
   /** A new entry was inserted. {@link flush} follows when it has committed. */
   added({ id, key, isOrdered }: NewEntry): void {
-    const now = this.context.clock.now();
-    const isHeld =
-      this.context.loop.isPaused(key) || this.context.endpoints.held(now).includes(key);
+    const now = this.loop.clock.now();
+    const isHeld = this.loop.isPaused(key) || this.stores.endpoints.held(now).includes(key);
     this.#queue.add({ id, key, isSuspect: false }, isOrdered, isHeld || this.#inFlight.has(key));
   }
 
@@ -78,17 +99,17 @@ export class Dispatcher {
     this.#isFlushScheduled = true;
     queueMicrotask(() => {
       this.#isFlushScheduled = false;
-      if (this.context.hasStarted) this.flush();
+      if (this.hasStarted) this.flush();
       else this.#startAndFlush();
     });
   }
 
   /** A method can be called over RPC before its object has started: the start happens now. */
   #startAndFlush(): void {
-    const { entries, wake, clock, loop } = this.context;
-    if (entries.isEmpty()) return;
+    const { wake, clock, lifecycle } = this.loop;
+    if (this.stores.entries.isEmpty()) return;
     wake.request(clock.now() + HEARTBEAT_MS);
-    loop.lifecycle.ready().then(
+    lifecycle.ready().then(
       () => this.flush(),
       (error) => {
         console.error("[perdure] deliveries could not be started, will retry:", error);
@@ -98,7 +119,8 @@ export class Dispatcher {
 
   /** Starts to deliver what has committed. */
   flush(): void {
-    const { wake, clock, endpoints, entries } = this.context;
+    const { wake, clock } = this.loop;
+    const { endpoints, entries } = this.stores;
     const now = clock.now();
     // An overdue wake has work that need not wait for it.
     if (wake.armedFor !== null && wake.armedFor <= now) this.#queue.clear();
@@ -110,7 +132,7 @@ export class Dispatcher {
 
   /** {@link flush} after entries became ready again. They are read anew, because they may precede others. */
   flushAgain(): void {
-    this.context.entries.countAgain();
+    this.stores.entries.countAgain();
     this.#queue.clear();
     this.flush();
   }
@@ -125,8 +147,8 @@ export class Dispatcher {
     this.#queue.expectMore();
     this.#startReady();
     this.#notifier.start();
-    const { entries, endpoints, clock } = this.context;
-    const now = clock.now();
+    const { entries, endpoints } = this.stores;
+    const now = this.loop.clock.now();
     const { next, isEmpty } = entries.waiting(now);
     if (isEmpty) return null;
     const times = [next, endpoints.nextRelease(now)];
@@ -135,15 +157,15 @@ export class Dispatcher {
 
   /** Removes the wake when there is nothing left to wake for. */
   #releaseWake(): void {
-    const { wake, entries, ended } = this.context;
+    const { entries, ended } = this.stores;
     // A delivery in flight still has its row.
     if (this.#notifier.isRunning || this.#isBusy) return;
-    if (entries.isEmpty() && !ended.nextToNotify()) wake.release();
+    if (entries.isEmpty() && !ended.nextToNotify()) this.loop.wake.release();
   }
 
   /** Starts ready entries while slots are free. Never throws: what cannot be read now is read at the next wake. */
   #startReady(): void {
-    this.context.loop.tryOrPause(READING, "ready entries of the outbox could not be read", () => {
+    this.loop.tryOrPause(READING, "ready entries of the outbox could not be read", () => {
       for (let next = this.#next(); next; next = this.#next()) this.#start(next);
     });
   }
@@ -200,9 +222,9 @@ export class Dispatcher {
   }
 
   #load(inMemory: readonly string[]): Loaded {
-    const { loop, entries, endpoints, clock } = this.context;
-    const now = clock.now();
-    const keys = [...inMemory, ...loop.paused, ...endpoints.held(now)];
+    const { entries, endpoints } = this.stores;
+    const now = this.loop.clock.now();
+    const keys = [...inMemory, ...this.loop.paused, ...endpoints.held(now)];
     const ids = [...this.#inFlight.values()];
     return { found: entries.ready(now, this.#attempts.startedAt, { keys, ids }), skipped: keys };
   }
@@ -236,7 +258,7 @@ export class Dispatcher {
         this.#startReady();
         this.#attemptEnded();
       });
-    this.context.loop.track(slot, attempt);
+    this.loop.track(slot, attempt);
   }
 
   #suspectStarted(id: string, key: string, isAlone: boolean): void {
@@ -247,7 +269,7 @@ export class Dispatcher {
       this.#isolation = undefined;
       // Others start from now on, and may cause a crash as well.
       try {
-        this.context.entries.noLongerAlone(id);
+        this.stores.entries.noLongerAlone(id);
       } catch (error) {
         console.error(`[perdure] it was not stored that delivery ${id} is not alone:`, error);
       }
@@ -261,7 +283,7 @@ export class Dispatcher {
 
   /** The outcome could not be stored: the entry is read again later. */
   #pause(id: string, key: string, error: unknown): void {
-    this.context.loop.failed(key, `the outcome of delivery ${id} was not stored`, error);
+    this.loop.failed(key, `the outcome of delivery ${id} was not stored`, error);
     this.#queue.drop(key);
   }
 
@@ -270,9 +292,28 @@ export class Dispatcher {
       this.#releaseWake();
       if (++this.#attemptsSincePrune < PRUNE_EVERY) return;
       this.#attemptsSincePrune = 0;
-      this.context.prune();
+      this.#prune();
     } catch (error) {
       console.error("[perdure] the wake of the outbox could not be removed:", error);
+    }
+  }
+
+  /**
+   * Deletes what is no longer kept. A failure is logged, and the next call tries again.
+   *
+   * @param isStart dead letters are deleted by their age alone then
+   */
+  #prune(isStart = false): void {
+    const { ended, endpoints } = this.stores;
+    try {
+      const now = this.loop.clock.now();
+      if (!ended.isEmpty()) {
+        ended.pruneKept(this.limits.kept, now);
+        ended.prune(now, isStart);
+      }
+      endpoints.prune(now - MAX_ENDPOINT_AGE_MS);
+    } catch (error) {
+      console.error("[perdure] old rows of the outbox could not be deleted:", error);
     }
   }
 }

@@ -11,7 +11,7 @@ export const PARTS = {
     answers: ["delivers"],
     facts: async ({ capabilities: { outbox } }: Operated) => {
       await outbox.ready();
-      return outboxFacts(outbox.context);
+      return outboxFacts(outbox);
     },
     rules: OUTBOX_RULES,
     summary: ({ waiting, deadLetters, groups, endpoints }) => ({

@@ -74,18 +74,8 @@ export class EndedStore {
   ): number {
     this.#mayHaveNews = true;
     return this.storage.transactionSync(() => {
-      this.#sql.exec(
-        `INSERT OR REPLACE INTO perdure_outbox_ended
-           (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_notified, is_uncertain, reason, trace_parent, destination, payload)
-         SELECT id, destination_key, 'dead', seq, is_ordered, ?, created_at, ?, 0, ?, ?, trace_parent, destination, payload
-         FROM perdure_outbox WHERE id = ?`,
-        attempts,
-        now,
-        Number(isUncertain),
-        storedFailure(error),
-        id,
-      );
-      const moved = this.#leave(id);
+      const letter = { attempts, isNotified: 0, isUncertain, reason: storedFailure(error) };
+      const moved = this.#move(id, "dead", letter, now);
       this.#changed(moved);
       return moved;
     });
@@ -106,8 +96,8 @@ export class EndedStore {
     return this.storage.transactionSync(() => {
       // Its own value, or that of a kept entry with the same id, which this one replaces.
       if (isInParts ? !isKept : this.#isInParts(id)) deleteValue(this.#sql, ownerOf(id));
-      if (isKept) this.#keep(id, "delivered", isWhole, null, now);
-      return this.#leave(id);
+      const reason = isWhole ? null : "sent as a reference";
+      return isKept ? this.#move(id, "delivered", { reason }, now) : this.#leave(id);
     });
   }
 
@@ -115,29 +105,42 @@ export class EndedStore {
   discard({ id, isInParts }: Pick<OutboxEntry, "id" | "isInParts">, reason: string, now: number) {
     return this.storage.transactionSync(() => {
       if (isInParts || this.#isInParts(id)) deleteValue(this.#sql, ownerOf(id));
-      this.#keep(id, "discarded", true, reason, now);
-      return this.#leave(id);
+      return this.#move(id, "discarded", { reason }, now);
     });
   }
 
-  #keep(
+  /** Returns how many have moved. */
+  #move(
     id: string,
-    state: "delivered" | "discarded",
-    isWhole: boolean,
-    reason: string | null,
+    state: "dead" | "delivered" | "discarded",
+    {
+      attempts,
+      isNotified,
+      isUncertain = false,
+      reason,
+    }: {
+      readonly attempts?: number;
+      readonly isNotified?: number;
+      readonly isUncertain?: boolean;
+      readonly reason: string | null;
+    },
     now: number,
-  ): void {
+  ): number {
     this.#sql.exec(
       `INSERT OR REPLACE INTO perdure_outbox_ended
-         (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_whole, reason, destination, payload)
-       SELECT id, destination_key, ?1, seq, is_ordered, attempts, created_at, ?2, ?3, ?4, destination, iif(?1 = 'delivered', payload, 'null')
-       FROM perdure_outbox WHERE id = ?5`,
+         (id, destination_key, state, seq, is_ordered, attempts, created_at, ended_at, is_notified, is_uncertain, reason, trace_parent, destination, payload)
+       SELECT id, destination_key, ?1, seq, is_ordered, IFNULL(?2, attempts), created_at, ?3, ?4, ?5, ?6, trace_parent, destination,
+         iif(?1 = 'discarded', 'null', payload)
+       FROM perdure_outbox WHERE id = ?7`,
       state,
+      attempts ?? null,
       now,
-      isWhole ? 1 : 0,
+      isNotified ?? null,
+      Number(isUncertain),
       reason,
       id,
     );
+    return this.#leave(id);
   }
 
   #isInParts(id: string): boolean {
@@ -158,42 +161,35 @@ export class EndedStore {
   pruneKept({ maxAgeMs, maxCount }: KeepLimits, now: number): void {
     const oldOf = (state: string) =>
       `SELECT id FROM perdure_outbox_ended WHERE state = '${state}' AND ended_at < ?1
-       UNION SELECT id FROM (SELECT id FROM perdure_outbox_ended WHERE state = '${state}' AND is_whole
+       UNION SELECT id FROM (SELECT id FROM perdure_outbox_ended WHERE state = '${state}' AND (state = 'discarded' OR reason IS NULL)
          ORDER BY ended_at DESC, id DESC LIMIT -1 OFFSET ?2)`;
     const old = `id IN (${oldOf("delivered")} UNION ${oldOf("discarded")} LIMIT ?3)`;
     const offset = Number.isFinite(maxCount) ? maxCount : Number.MAX_SAFE_INTEGER;
     this.#deleteWhere(old, now - maxAgeMs, offset, MAX_PRUNED);
   }
 
-  /** Deletes some of those that are too old or too many, once the app was notified of them. */
-  prune(now: number): void {
-    this.#count ??= this.count({ since: 0 });
-    const tooMany = Math.min(this.#count - this.limits.maxCount, MAX_PRUNED);
-    this.#pruned([
-      ...this.#deleteOld(now),
-      ...(tooMany > 0 ? this.#deleteOldest("1", tooMany) : []),
-    ]);
-  }
-
-  /** {@link prune} by age alone, which reads an index: counting them reads all. */
-  pruneOld(now: number): void {
-    this.#pruned(this.#deleteOld(now));
-  }
-
-  #deleteOld(now: number): string[] {
-    return this.#deleteOldest("ended_at < ?", now - this.limits.maxAgeMs, MAX_PRUNED);
+  /**
+   * Deletes some of the dead letters that are too old or too many, once the app was notified of them.
+   *
+   * @param isStart by their age alone, which reads an index: counting them reads all
+   */
+  prune(now: number, isStart: boolean): void {
+    const { maxAgeMs, maxCount } = this.limits;
+    const gone = this.#deleteOldest("ended_at < ?", now - maxAgeMs, MAX_PRUNED);
+    if (!isStart) {
+      this.#count ??= this.count({ since: 0 });
+      const tooMany = Math.min(this.#count - maxCount, MAX_PRUNED);
+      if (tooMany > 0) gone.push(...this.#deleteOldest("1", tooMany));
+    }
+    if (gone.length === 0) return;
+    const ids = gone.slice(0, MAX_LOGGED).join(", ") + (gone.length > MAX_LOGGED ? ", ..." : "");
+    console.warn(`[perdure] ${gone.length} dead letters were deleted by keepDeadLetters: ${ids}`);
   }
 
   #deleteOldest(which: string, ...values: SqlStorageValue[]): string[] {
     const oldest = `SELECT id FROM perdure_outbox_ended
       WHERE state = 'dead' AND is_notified = 1 AND ${which} ORDER BY ended_at, id LIMIT ?`;
     return this.#delete(`id IN (${oldest})`, ...values);
-  }
-
-  #pruned(gone: readonly string[]): void {
-    if (gone.length === 0) return;
-    const ids = gone.slice(0, MAX_LOGGED).join(", ") + (gone.length > MAX_LOGGED ? ", ..." : "");
-    console.warn(`[perdure] ${gone.length} dead letters were deleted by keepDeadLetters: ${ids}`);
   }
 
   /** One page, newest first, after a position. */

@@ -30,7 +30,6 @@ export const MIGRATIONS = [
      ended_at INTEGER NOT NULL,
      is_notified INTEGER,
      is_uncertain INTEGER NOT NULL DEFAULT 0,
-     is_whole INTEGER NOT NULL DEFAULT 1,
      trace_parent TEXT,
      reason TEXT,
      destination TEXT NOT NULL,

@@ -10,17 +10,19 @@ import {
   IdempotencyConflictError,
   SubmissionIdentityError,
 } from "../errors.ts";
+import type { TurnHost } from "../host.ts";
 import { inspect } from "../inspection.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Limits } from "../options.ts";
 import { isTerminal } from "../states.ts";
 import { repairKeyOf } from "../store/keyed.ts";
 import { NEXT_RANK, type NewSubmission, type Submission, type Summary } from "../store/rows.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import type { InternalSubmitOptions } from "../submit-options.ts";
 import { publicThreadOf } from "../threads.ts";
 import { repairsLeft } from "../turns/next-attempt.ts";
 import type { IntakeResult, TurnEngine } from "../turns/turn-engine.ts";
 import type { SubmitMessagesResult } from "../types.ts";
-import { checkSize, prepare } from "./request.ts";
+import { checkSize, prepare, type RequestUses } from "./request.ts";
 
 /** What is accepted: messages, or those of a submission that has ended. */
 export type Asked =
@@ -44,27 +46,36 @@ export type Taken = IntakeResult | undefined;
  *   refuses it with
  */
 export function take(
-  engine: TurnEngine,
+  uses: IntakeUses,
   asked: Asked,
   find: (submissionId: string) => Submission | undefined,
 ): Taken {
-  const { ledger } = engine;
-  if ("messages" in asked) return takeMessages(engine, asked);
+  if ("messages" in asked) return takeMessages(uses, asked);
   const old = find(asked.submissionId);
   if (!old) return undefined;
-  return asked.repair ? repair(ledger, old, asked.repair) : resubmit(ledger, old);
+  return asked.repair ? repair(uses, old, asked.repair) : resubmit(uses, old);
 }
+
+type StoreUses = Pick<RequestUses, "loop"> & {
+  readonly store: SubmissionStore;
+  readonly limits: Pick<Limits, "maxPending">;
+};
+export type IntakeUses = RequestUses &
+  StoreUses & {
+    readonly host: Pick<TurnHost, "check">;
+    readonly turns: Pick<TurnEngine, "current">;
+  };
 
 /** (new) → pending, or the submission that is known under the same key or id. */
 function takeMessages(
-  { ledger, current }: TurnEngine,
+  uses: IntakeUses,
   { messages, options = {} }: Extract<Asked, { messages: unknown }>,
 ): IntakeResult {
-  const { store } = ledger;
+  const { store } = uses;
   const { whenBusy } = options;
-  const submission = prepare(ledger, messages, options);
-  ledger.host.check?.(submission);
-  const known = findKnown(ledger, options);
+  const submission = prepare(uses, messages, options);
+  uses.host.check?.(submission);
+  const known = findKnown(uses, options);
   if (known && !isStale(known, options.run)) {
     const conflict = !asksTheSame(known, submission);
     if (conflict && options.onConflict === "throw") {
@@ -74,20 +85,19 @@ function takeMessages(
     const lean = options.batch ? { ...known, messages: [], output: undefined } : known;
     return { submission: lean, accepted: false, ...(conflict && { conflict }) };
   }
-  const debounced = debounce(ledger, submission);
+  const debounced = debounce(uses, submission);
   if (debounced) return { submission: debounced, accepted: true, debounced: true };
   if (whenBusy === "reject") {
-    const busy = current(submission.thread) ?? store.open.nextPending(submission.thread);
+    const busy = uses.turns.current(submission.thread) ?? store.open.nextPending(submission.thread);
     if (busy) throw new BusyError(busy.submissionId);
   }
   const releaseKey = known && (() => store.releaseKey(known.seq));
-  return { submission: accept(ledger, submission, releaseKey), accepted: true, whenBusy };
+  return { submission: accept(uses, submission, releaseKey), accepted: true, whenBusy };
 }
 
 /** Replaces the pending submission with the same debounce key. All destinations of both are notified of its end. */
-function debounce(ledger: Ledger, submission: NewSubmission): Submission | undefined {
-  const { store, clock } = ledger;
-  const { debounceKey, notBefore = clock.now(), notify = [] } = submission;
+function debounce({ store, loop }: StoreUses, submission: NewSubmission): Submission | undefined {
+  const { debounceKey, notBefore = loop.clock.now(), notify = [] } = submission;
   const waiting = debounceKey === undefined ? undefined : store.open.debouncing(debounceKey);
   if (!waiting) return undefined;
   const all = new Map([...waiting.notify, ...notify].map((to) => [JSON.stringify(to), to]));
@@ -97,8 +107,8 @@ function debounce(ledger: Ledger, submission: NewSubmission): Submission | undef
 }
 
 /** Ended without an answer → (new) pending, with the same messages and key, or what an earlier call made. @throws BacklogFullError */
-function resubmit(ledger: Ledger, old: Submission): IntakeResult {
-  const { store } = ledger;
+function resubmit(uses: StoreUses, old: Submission): IntakeResult {
+  const { store } = uses;
   if (!isTerminal(old.status) || old.status === "completed") {
     return { submission: old, accepted: false };
   }
@@ -113,7 +123,7 @@ function resubmit(ledger: Ledger, old: Submission): IntakeResult {
     rank: Math.max(old.rank, -100),
   };
   const submission = store.transaction(() => {
-    const accepted = accept(ledger, again, () => store.releaseKey(old.seq, again.submissionId));
+    const accepted = accept(uses, again, () => store.releaseKey(old.seq, again.submissionId));
     // Finished calls of its tools are not run again.
     store.toolCalls.copy(old.seq, accepted.seq);
     return accepted;
@@ -128,11 +138,11 @@ function resubmit(ledger: Ledger, old: Submission): IntakeResult {
  * @throws BacklogFullError
  */
 function repair(
-  ledger: Ledger,
+  uses: StoreUses,
   old: Submission,
   { error, run, notify, batch }: Repair,
 ): IntakeResult | undefined {
-  const { store } = ledger;
+  const { store } = uses;
   const idempotencyKey = repairKeyOf(old.submissionId);
   const known = store.findByKey(idempotencyKey);
   if (known && !isStale(known, run)) return { submission: known, accepted: false };
@@ -150,7 +160,7 @@ function repair(
     rank: old.rank - NEXT_RANK,
   };
   const submission = store.transaction(() => {
-    const { seq } = accept(ledger, again, () => known && store.releaseKey(known.seq));
+    const { seq } = accept(uses, again, () => known && store.releaseKey(known.seq));
     store.attempts.inherit(seq, old, refusedAnswer(old, error));
     return store.get(seq) as Submission;
   });
@@ -173,13 +183,13 @@ function copyOf(old: Submission, submissionId: string) {
 
 /** @param before is written first, in the same transaction */
 function accept(
-  { store, clock, limits }: Ledger,
+  { store, loop, limits }: StoreUses,
   submission: NewSubmission,
   before?: () => void,
 ): Summary {
   const { pending } = store.open;
   if (pending >= limits.maxPending) throw new BacklogFullError(pending, limits.maxPending);
-  const now = clock.now();
+  const now = loop.clock.now();
   if (!before) return store.accept(submission, now);
   return store.transaction(() => {
     before();
@@ -188,7 +198,7 @@ function accept(
 }
 
 function findKnown(
-  { store }: Ledger,
+  { store }: StoreUses,
   { submissionId, idempotencyKey }: InternalSubmitOptions,
 ): Submission | undefined {
   const byId = submissionId === undefined ? undefined : store.find(submissionId);

@@ -2,7 +2,7 @@
 
 import type { UIMessage } from "ai";
 import * as z from "zod";
-import { LAST_ALARM } from "../../core/clock.ts";
+import { type Clock, LAST_ALARM } from "../../core/clock.ts";
 import { checkBytes, isTooDeep, jsonTextOf, MAX_DEPTH, preview } from "../../core/json.ts";
 import {
   count,
@@ -25,10 +25,11 @@ import {
 import type { Destination } from "../../outbox/destinations/index.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Limiter } from "../limiter.ts";
 import { PAYLOAD_BYTES } from "../options.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../states.ts";
 import type { NewSubmission, StoredLimits } from "../store/rows.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import type {
   AnswerSpec,
   Debounce,
@@ -124,13 +125,19 @@ type Read = z.output<typeof INTERNAL>;
 const DEFAULTS = readOptions(INTERNAL, {}, "options");
 const PUBLIC = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
 
+export type RequestUses = {
+  readonly store: Pick<SubmissionStore, "newId">;
+  readonly loop: { readonly clock: Clock };
+  readonly outbox: Outbox;
+  readonly limiter: Limiter;
+};
+
 /** Checks the arguments of `submitMessages()`, and returns what is stored. @throws InvalidSubmissionError */
 export function prepare(
-  ledger: Ledger,
+  { store, loop, outbox, limiter }: RequestUses,
   messages: UIMessage[],
   asked: InternalSubmitOptions,
 ): NewSubmission {
-  const { store, clock, outbox } = ledger;
   const given = storedOptions(asked);
   checkAnswer(given.answer);
   checkMessages(messages);
@@ -138,7 +145,7 @@ export function prepare(
   const { metadata, answer, whenBusy, debounce } = options;
   const thread = threadOf(options);
   checkTogether(options, thread);
-  const timing = timingOf(options, given, clock.now());
+  const timing = timingOf(options, given, loop.clock.now());
   const json = textOf("messages", messages);
   const submissionId = options.submissionId ?? store.newId();
   const notify = allDestinations(given, submissionId, outbox);
@@ -160,7 +167,7 @@ export function prepare(
     retry: options.retry,
     rank: URGENT.includes(whenBusy) ? FRONT : -options.priority,
     budget: options.budget?.tokens,
-    limits: limitsOf(ledger, options),
+    limits: limitsOf(limiter, options),
     debounceKey: debounce && JSON.stringify([thread, debounce.key]),
     batch: options.batch?.id,
     ...timing,
@@ -174,11 +181,11 @@ export function readInternal(given: StoredOptions): Read {
 }
 
 /** What `limits()` keeps of its options. @throws FeatureNotInstalledError for an option without it */
-export function limitsOf(ledger: Ledger, options: Read): StoredLimits | undefined {
+export function limitsOf({ gate, needGate }: Limiter, options: Read): StoredLimits | undefined {
   const { concurrency, rate, singleton, budget } = options;
   const given = { concurrency, rate, singleton, "budget.usd": budget?.usd };
   for (const [name, value] of Object.entries(given))
-    if (value !== undefined) return (ledger.gate ?? ledger.needGate(name)).read(options);
+    if (value !== undefined) return (gate ?? needGate(name)).read(options);
   return undefined;
 }
 

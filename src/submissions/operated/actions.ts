@@ -40,7 +40,7 @@ type Verbs = { [Name in keyof typeof ACTIONS]: ItemVerb<Operated, OnOne<typeof A
 
 /** The submission that a retry has made of this one, if it is stored. */
 function retriedBy({ capabilities }: Operated, submissionId: string): string | undefined {
-  const { store } = capabilities.submissions.ledger;
+  const { store } = capabilities.submissions;
   const { retriedBy: id } = store.find(submissionId) ?? {};
   return id !== undefined && store.find(id)?.isRetry ? id : undefined;
 }

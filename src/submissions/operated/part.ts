@@ -12,9 +12,9 @@ export const PARTS = {
     answers: ["starts", "succeeds"],
     facts: async ({ capabilities: { submissions }, storage }: Operated, now) => {
       await submissions.ready();
-      const { ledger, turns } = submissions;
+      const { limits, turns } = submissions;
       const progressAt = (seq: number) => turns.progressAt(seq);
-      return submissionFacts({ sql: storage.sql, limits: ledger.limits, progressAt }, now);
+      return submissionFacts({ sql: storage.sql, limits, progressAt }, now);
     },
     rules: [...START_RULES, ...FAILURE_RULES, ...RECENT_RULES],
     summary: ({ counts, hourly, countedFrom, open }) => {

@@ -8,7 +8,7 @@ import { MAX_TIMER_MS } from "../../core/clock.ts";
 import { byteLength, type Json } from "../../core/json.ts";
 import { valuesOf } from "../../core/sql.ts";
 import { PART_LENGTH, type Part, partOf } from "../../core/text.ts";
-import { bytesOfValue, readPart, readValue, writeValue } from "../../engine/values.ts";
+import { readPart, readValue, writeValue } from "../../engine/values.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
 import type { AttemptRef } from "../states.ts";
@@ -170,13 +170,16 @@ export class StoredAnswer {
   }
 
   get bytes(): number {
-    const { sql, seq, output } = this;
-    return output === IN_PARTS ? bytesOfValue(sql, ownerOf(seq)) : byteLength(output);
+    return byteLength(this.#json());
   }
 
   read(): Json {
+    return JSON.parse(this.#json()) as Json;
+  }
+
+  #json(): string {
     const { sql, seq, output } = this;
-    return JSON.parse(output === IN_PARTS ? readValue(sql, ownerOf(seq)) : output) as Json;
+    return output === IN_PARTS ? readValue(sql, ownerOf(seq)) : output;
   }
 
   /** A part of its JSON, from 0 on; undefined behind the last one. */

@@ -4,11 +4,13 @@
  * written before it. The times are kept in memory, and stored by the statement that ends an attempt.
  */
 
+import type { Clock } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Limiter } from "../limiter.ts";
 import type { AttemptRef } from "../states.ts";
 import type { Submission } from "../store/rows.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import { AttemptTimes, type CalledModel, type EndedCall, isCount } from "../store/timeline.ts";
 import type { TokenUsage } from "../types.ts";
 
@@ -46,7 +48,11 @@ export class TokenBudgets {
   readonly #accounts = new Map<number, Account>();
   #hasWarned = false;
 
-  constructor(private readonly ledger: Ledger) {}
+  constructor(
+    private readonly store: SubmissionStore,
+    private readonly clock: Clock,
+    private readonly limiter: Limiter,
+  ) {}
 
   /**
    * An attempt begins.
@@ -72,7 +78,7 @@ export class TokenBudgets {
   add(ref: AttemptRef, reported: unknown, call?: EndedCall): void {
     const account = this.#accountOf(ref);
     if (!account) return;
-    account.times.ended(call, reported, this.ledger.clock.now());
+    account.times.ended(call, reported, this.clock.now());
     const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
     account.finished = undefined;
@@ -85,7 +91,11 @@ export class TokenBudgets {
     if (account.isLimited) this.#write(ref, account);
   }
 
-  /** A call begins that may use this many tokens. */
+  /**
+   * A call begins, of an attempt with a budget of tokens.
+   *
+   * @param worst computes about how many tokens it uses
+   */
   reserveTokens(ref: AttemptRef, worst: () => number): void {
     const account = this.#accountOf(ref);
     if (account?.budget === undefined) return;
@@ -103,7 +113,7 @@ export class TokenBudgets {
     if (isMore) this.#write({ seq, attempt: account.attempt }, account);
   }
 
-  /** A model has finished a call. Its tools run before the step ends. */
+  /** A model has finished a call. Its step has not ended: its tools run, and {@link add} follows. */
   finished(ref: AttemptRef, usage: TokenUsage, hasToolCalls: boolean): void {
     const account = this.#accountOf(ref);
     if (!account) return;
@@ -123,13 +133,13 @@ export class TokenBudgets {
     const usage = sum(sum(before, spent ?? {}), reserved);
     const written = JSON.stringify(usage);
     if (written === account.written) return;
-    this.ledger.store.spend(ref, usage);
+    this.store.spend(ref, usage);
     account.written = written;
   }
 
   /** Adds the tokens of a call, and the dollars that the gate has counted. */
   #spend(seq: number, account: Account, usage?: TokenUsage): void {
-    const cost = this.ledger.gate?.takeCost(seq);
+    const cost = this.limiter.gate?.takeCost(seq);
     if (usage || cost) account.spent = sum(account.spent, { ...usage, cost });
   }
 
@@ -173,7 +183,7 @@ export class TokenBudgets {
   callStarted(ref: AttemptRef, called: CalledModel | undefined): void {
     const account = this.#accounts.get(ref.seq);
     if (!account) return;
-    account.times.started(this.ledger.clock.now(), called);
+    account.times.started(this.clock.now(), called);
     this.#write(ref, account);
   }
 
@@ -199,7 +209,7 @@ export class TokenBudgets {
   /** The account of an attempt that an earlier object instance began is opened at its first report. */
   #accountOf({ seq, attempt }: AttemptRef): Account | undefined {
     if (!this.#accounts.has(seq)) {
-      const submission = this.ledger.store.get(seq);
+      const submission = this.store.get(seq);
       if (submission?.status === "running") this.open(submission, true);
     }
     const account = this.#accounts.get(seq);

@@ -3,11 +3,13 @@
  * left them, or a rollback has to wait for the end of a turn. Their threads stay closed until each has been decided.
  */
 
-import { earliest, withTimeout } from "../../core/clock.ts";
+import { type Clock, earliest, withTimeout } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
-import type { TurnEnd } from "../host.ts";
-import type { Ledger } from "../ledger.ts";
+import type { TurnEnd, TurnHost } from "../host.ts";
+import type { Limits } from "../options.ts";
+import type { Statuses } from "../statuses.ts";
 import type { Seen, Submission } from "../store/rows.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import { isIsolated } from "../threads.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import {
@@ -21,7 +23,7 @@ import {
 import type { Settlement } from "./settlement.ts";
 
 /** How often interrupted turns are checked; after failures with growing delays, up to the longest. */
-const CHECK_MS = 2_000;
+export const CHECK_MS = 2_000;
 const MAX_CHECK_MS = 30_000;
 const HOST_TIMEOUT_MS = 20_000;
 
@@ -45,24 +47,27 @@ type InterruptedTurn = Interruption & {
 /** A submission that no longer occupies its thread. */
 export type Released = Pick<Submission, "seq" | "thread"> & { readonly dueAt?: number | undefined };
 
+/** The decision about an interrupted turn: the submission has changed, or what waits behind it can run. */
+export type Decision = { readonly changed: Submission } | { readonly released: Released };
+
 export class Recovery {
   readonly #interrupted = new Map<number, InterruptedTurn>();
   /** Submissions that joined an interrupted turn, and end with it. */
   readonly #joined = new Set<number>();
-  #running: Promise<void> | undefined;
-  #isRequested = false;
 
-  /** @param onReleased a submission has been decided: what waits behind it can run */
   constructor(
-    private readonly ledger: Ledger,
+    private readonly store: SubmissionStore,
+    private readonly clock: Clock,
+    private readonly host: TurnHost,
+    private readonly limits: Limits,
+    private readonly statuses: Statuses,
     private readonly budgets: TokenBudgets,
     private readonly settlement: Settlement,
-    private readonly onReleased: (submission: Released) => void,
   ) {}
 
   /** Finds what an earlier object instance has left. */
   start(): void {
-    const { open } = this.ledger.store;
+    const { open } = this.store;
     for (const submission of open.running()) {
       if (submission.mergedInto === undefined) this.#put(submission, {}, true);
       else this.#joined.add(submission.seq);
@@ -76,19 +81,19 @@ export class Recovery {
     this.#put(submission, interruption, this.#interrupted.get(seq)?.isFromEarlierInstance ?? false);
     if (!isRollbackPending) return;
     // Submissions that joined it are rolled back with it; others wait for the end of their own turns.
-    for (const joined of this.ledger.store.open.rollbacks()) {
+    for (const joined of this.store.open.rollbacks()) {
       if (joined.mergedInto === submissionId) this.#put(joined, {}, false);
     }
   }
 
   get nextCheck(): number | null {
     const times = [...this.#interrupted.values()].map(({ checkAt }) => checkAt);
-    return earliest([...times, this.#joined.size > 0 ? this.ledger.clock.now() + CHECK_MS : null]);
+    return earliest([...times, this.#joined.size > 0 ? this.clock.now() + CHECK_MS : null]);
   }
 
   /** The interrupted turns that have not ended: the host may continue them. */
   get running(): Submission[] {
-    const found = [...this.#interrupted.keys()].map((seq) => this.ledger.store.get(seq));
+    const found = [...this.#interrupted.keys()].map((seq) => this.store.get(seq));
     return found.filter((submission) => submission?.status === "running") as Submission[];
   }
 
@@ -113,7 +118,7 @@ export class Recovery {
 
   heartbeat(seq: number): void {
     const turn = this.#interrupted.get(seq);
-    if (turn) turn.heartbeatAt = this.ledger.clock.now();
+    if (turn) turn.heartbeatAt = this.clock.now();
   }
 
   forget(seq: number): void {
@@ -121,49 +126,45 @@ export class Recovery {
     this.#interrupted.delete(seq);
   }
 
-  runSoon(): void {
-    this.ledger.wake.request(this.ledger.clock.now() + CHECK_MS);
-    void this.run();
-  }
-
-  /** Decides about each interrupted turn, as far as possible now. Never fails. Runs never overlap. */
-  run(): Promise<void> {
-    this.#isRequested = true;
-    this.#running ??= this.#runAll().finally(() => {
-      this.#running = undefined;
-    });
-    return this.#running;
-  }
-
-  async #runAll(): Promise<void> {
-    while (this.#isRequested) {
-      this.#isRequested = false;
-      // Joined submissions first: without their messages in the conversation they must not end with the turn.
-      for (const seq of [...this.#joined]) {
-        await this.#checkJoined(seq).catch((error) => {
-          console.error("[perdure] a joined submission could not be checked, will retry:", error);
-        });
-      }
-      for (const [seq, turn] of [...this.#interrupted]) {
-        turn.checkAt = this.ledger.clock.now() + CHECK_MS;
-        await this.#check(seq, turn).catch((error) => this.#failed(seq, turn, error));
+  /**
+   * Decides about interrupted turns, as far as possible now. Never fails.
+   *
+   * @param isWake also about those that a reset has just interrupted: their host may need a moment
+   */
+  async *check(isWake: boolean): AsyncGenerator<Decision> {
+    // Joined submissions first: without their messages in the conversation they must not end with the turn.
+    for (const seq of [...this.#joined]) yield* this.#checkJoined(seq);
+    for (const [seq, turn] of [...this.#interrupted]) {
+      const now = this.clock.now();
+      if (!isWake && turn.isReset && turn.checkAt > now) continue;
+      turn.checkAt = now + CHECK_MS;
+      try {
+        yield* this.#check(seq, turn);
+      } catch (error) {
+        yield* this.#failed(seq, turn, error);
       }
     }
   }
 
-  async #check(seq: number, turn: InterruptedTurn): Promise<void> {
-    const submission = this.ledger.store.get(seq);
+  async *#check(seq: number, turn: InterruptedTurn): AsyncGenerator<Decision> {
+    const submission = this.store.get(seq);
     if (turn.unwritten) {
-      this.settlement.end(turn.unwritten.seen, turn.unwritten.end);
-      this.#release(turn.unwritten.seen.seq, turn.thread);
-    } else if (submission?.isRollbackPending) await this.#rollBack(submission, turn);
-    else if (submission?.status === "running") await this.#decide(submission, turn);
-    else this.#release(seq, turn.thread);
+      const { seen, end } = turn.unwritten;
+      yield* this.#end(seen, end);
+      yield* this.#release(seen.seq, turn.thread);
+    } else if (submission?.isRollbackPending) yield* this.#rollBack(submission, turn);
+    else if (submission?.status === "running") yield* this.#decide(submission, turn);
+    else yield* this.#release(seq, turn.thread);
+  }
+
+  *#end(seen: Seen, end: TurnEnd): Generator<Decision> {
+    const changed = this.settlement.end(seen, end);
+    if (changed) yield { changed };
   }
 
   /** A check has failed. It is repeated, but not forever: the submission ends when the host gives no answer for long. */
-  #failed(seq: number, turn: InterruptedTurn, error: unknown): void {
-    const { clock, store } = this.ledger;
+  *#failed(seq: number, turn: InterruptedTurn, error: unknown): Generator<Decision> {
+    const { clock, store } = this;
     console.error("[perdure] an interrupted turn could not be checked, will retry:", error);
     turn.checkAt = clock.now() + Math.min(MAX_CHECK_MS, CHECK_MS * 2 ** turn.failures++);
     if (turn.unwritten || clock.now() - turn.heartbeatAt < HOST_RECOVERY_LIMIT_MS) return;
@@ -172,14 +173,14 @@ export class Recovery {
       if (submission?.status !== "running") return;
       const message = `The turn was interrupted, and its state could not be read: ${failureOf(error).message}`;
       const failure = { name: "TurnInterruptedError", message };
-      this.settlement.end(submission, { outcome: "error", failure });
+      yield* this.#end(submission, { outcome: "error", failure });
     } catch (cause) {
       console.error("[perdure] an interrupted turn could not be ended, will retry:", cause);
     }
   }
 
-  async #decide(submission: Submission, turn: InterruptedTurn): Promise<void> {
-    const { host, store, limits, clock } = this.ledger;
+  async *#decide(submission: Submission, turn: InterruptedTurn): AsyncGenerator<Decision> {
+    const { host, store, limits, clock } = this;
     const { seq, submissionId, thread, attempts, retry, answer, resets, waits } = submission;
     const priors = store.attempts.priors(submission);
     const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
@@ -200,28 +201,29 @@ export class Recovery {
     });
     const { messageId, text } = conversation;
     if (decision.action === "complete")
-      this.settlement.end(submission, { outcome: "completed", messageId, text });
+      yield* this.#end(submission, { outcome: "completed", messageId, text });
     else if (decision.action === "fail")
-      this.settlement.end(submission, { outcome: "error", ...decision });
+      yield* this.#end(submission, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
       const { usage, times } = this.budgets.recordOf(seq);
       const timeline = times?.end(undefined, clock.now());
       const left = { isFree, isWait, usage, timeline, isNext: true };
       const pending = store.startOver(submission, clock.now(), left);
       this.budgets.close(seq);
-      if (pending) this.ledger.announce(pending);
-      for (const joined of store.open.joinedTo(submissionId)) await this.#checkJoined(joined.seq);
-      this.#release(seq, thread);
+      if (pending) this.statuses.announce(pending);
+      this.expectJoined(submissionId);
+      for (const joined of store.open.joinedTo(submissionId)) yield* this.#checkJoined(joined.seq);
+      yield* this.#release(seq, thread);
     }
   }
 
   #isHostRecovering(thread: string): Promise<boolean> {
-    return withTimeout(this.ledger.host.isRecovering(thread), HOST_TIMEOUT_MS);
+    return withTimeout(this.host.isRecovering(thread), HOST_TIMEOUT_MS);
   }
 
   /** Removes the messages of a cancelled submission, once no turn adds to them any more. */
-  async #rollBack(cancelled: Submission, turn: InterruptedTurn): Promise<void> {
-    const { host, store, clock } = this.ledger;
+  async *#rollBack(cancelled: Submission, turn: InterruptedTurn): AsyncGenerator<Decision> {
+    const { host, store, clock } = this;
     const { seq, thread } = cancelled;
     const isOverdue = clock.now() - turn.heartbeatAt >= HOST_RECOVERY_LIMIT_MS;
     const mayRecover = turn.isFromEarlierInstance && !isOverdue;
@@ -237,43 +239,47 @@ export class Recovery {
       if (!isOverdue) throw error;
     }
     store.open.finishRollback(seq);
-    this.#release(seq, thread);
+    yield* this.#release(seq, thread);
   }
 
-  /** Another attempt of a turn follows: checks the submissions that joined the failed one. */
-  onRetryScheduled(submissionId: string): void {
-    const joined = this.ledger.store.open.joinedTo(submissionId);
+  /** Another attempt of a turn follows: the submissions that joined the failed one are checked. Returns whether there are any. */
+  expectJoined(submissionId: string): boolean {
+    const joined = this.store.open.joinedTo(submissionId);
     for (const { seq } of joined) this.#joined.add(seq);
-    if (joined.length > 0) this.runSoon();
+    return joined.length > 0;
   }
 
   /** A submission that joined a turn ends with it if its messages are in the conversation; otherwise it waits again. */
-  async #checkJoined(seq: number): Promise<void> {
-    const { store, host } = this.ledger;
-    const joined = store.get(seq);
-    if (joined?.status === "running" && joined.mergedInto !== undefined) {
-      const { mergedInto } = joined;
-      const attempt = store.find(mergedInto)?.attempts;
-      const { applied } = await withTimeout(host.inspectConversation(joined), HOST_TIMEOUT_MS);
-      // A new attempt that has begun meanwhile asks its messages together with its own.
-      const isSameAttempt = store.find(mergedInto)?.attempts === attempt;
-      if (applied === "none" && isSameAttempt) this.detachJoined(joined);
+  async *#checkJoined(seq: number): AsyncGenerator<Decision> {
+    const { store, host } = this;
+    try {
+      const joined = store.get(seq);
+      if (joined?.status === "running" && joined.mergedInto !== undefined) {
+        const { mergedInto } = joined;
+        const attempt = store.find(mergedInto)?.attempts;
+        const { applied } = await withTimeout(host.inspectConversation(joined), HOST_TIMEOUT_MS);
+        // A new attempt that has begun meanwhile asks its messages together with its own.
+        const isSameAttempt = store.find(mergedInto)?.attempts === attempt;
+        const released =
+          applied === "none" && isSameAttempt ? this.detachJoined(joined) : undefined;
+        if (released) yield { released };
+      }
+      this.#joined.delete(seq);
+    } catch (error) {
+      console.error("[perdure] a joined submission could not be checked, will retry:", error);
     }
-    this.#joined.delete(seq);
   }
 
-  /** The submission waits for a turn of its own: the turn that it joined does not have its messages. */
-  detachJoined(joined: Submission): void {
+  /** The submission waits for a turn of its own: the turn that it joined does not have its messages. Returns it. */
+  detachJoined(joined: Submission): Released | undefined {
     this.#joined.delete(joined.seq);
-    const { store, clock } = this.ledger;
-    const pending = store.startOver(joined, clock.now());
-    if (!pending) return;
-    this.ledger.announce(pending);
-    this.onReleased(pending);
+    const pending = this.store.startOver(joined, this.clock.now());
+    if (pending) this.statuses.announce(pending);
+    return pending;
   }
 
   #put({ seq, thread }: Submission, interruption: Interruption, isFromEarlierInstance: boolean) {
-    const now = this.ledger.clock.now();
+    const now = this.clock.now();
     this.#interrupted.set(seq, {
       ...interruption,
       thread,
@@ -284,7 +290,7 @@ export class Recovery {
     });
   }
 
-  #release(seq: number, thread: string): void {
-    if (this.#interrupted.delete(seq)) this.onReleased({ seq, thread });
+  *#release(seq: number, thread: string): Generator<Decision> {
+    if (this.#interrupted.delete(seq)) yield { released: { seq, thread } };
   }
 }

@@ -3,20 +3,24 @@
 import { type Failure, failureOf, transientOf, withProviderCause } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { Sweep } from "../../engine/sweep.ts";
+import type { WorkLoop } from "../../engine/work-loop.ts";
 import { deliveryIdOf } from "../../outbox/event.ts";
+import type { Outbox } from "../../outbox/outbox.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import type { TurnEnd } from "../host.ts";
 import { eventOf, traceparentFor } from "../inspection.ts";
-import type { Ledger } from "../ledger.ts";
-import { ANSWER_BYTES } from "../options.ts";
+import type { Limiter } from "../limiter.ts";
+import { ANSWER_BYTES, type Limits } from "../options.ts";
+import type { Statuses } from "../statuses.ts";
 import { endedEvent } from "../store/batches.ts";
 import type { Seen, SettledState, Submission, Summary } from "../store/rows.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import { ISOLATED } from "../threads.ts";
 import type { SubmissionEvent } from "../types.ts";
 import type { TokenBudgets } from "./budgets.ts";
 import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./next-attempt.ts";
 
-/** Retention runs once in so many ends. */
+/** Prune after every 64 ends. */
 const PRUNE_EVERY = 64;
 /** How long after a failure deliveries are started again. */
 const FLUSH_AGAIN_MS = 2_000;
@@ -27,36 +31,43 @@ type Ending = Omit<SettledState, "usage" | "timeline">;
 export class Settlement {
   #sincePrune = 0;
   #hasUnsent = false;
-  readonly #sweep = new Sweep(() => this.ledger.clock.random(), "perdure_submissions");
+  readonly #sweep: Sweep;
 
-  /** @param onChanged a turn is over: its submission has ended, or waits for its next attempt */
   constructor(
-    private readonly ledger: Ledger,
-    readonly budgets: TokenBudgets,
-    private readonly onChanged: (submission: Submission) => void,
-  ) {}
+    private readonly store: SubmissionStore,
+    private readonly loop: WorkLoop,
+    private readonly outbox: Outbox,
+    private readonly limits: Limits,
+    private readonly statuses: Statuses,
+    private readonly limiter: Limiter,
+    private readonly budgets: TokenBudgets,
+  ) {
+    this.#sweep = new Sweep(() => loop.clock.random(), "perdure_submissions");
+  }
 
-  /** Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen. */
-  end(seen: Seen, reported: TurnEnd): void {
+  /**
+   * Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen.
+   *
+   * @returns the submission whose turn is over: it has ended, or waits for its next attempt
+   */
+  end(seen: Seen, reported: TurnEnd): Submission | undefined {
     const end = withCause(withinLimit(reported));
-    if (end.outcome === "recovering" || end.outcome === "reported") return;
+    if (end.outcome === "recovering" || end.outcome === "reported") return undefined;
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
     const refused = end.outcome === "error" ? shortRefusal(end.answer?.refused) : undefined;
     const ended = changed ?? this.settle(seen, { ...end, refused, status: end.outcome });
-    if (ended) this.onChanged(ended);
     // The turn of a cancelled submission has stopped: only now is it known which reply it has left.
-    else if (end.outcome === "aborted" && end.messageId !== undefined) {
-      this.ledger.store.recordReply(seen, end.messageId);
-    }
+    if (!ended && end.outcome === "aborted" && end.messageId !== undefined)
+      this.store.recordReply(seen, end.messageId);
+    return ended;
   }
 
   /** A failure that is not the end: the answer was recorded before it, or another attempt follows. */
   #fail(seen: Seen, end: FailedTurnEnd): Submission | undefined {
     if (seen.status !== "running") return undefined;
-    const { store } = this.ledger;
-    const submission = store.get(seen.seq);
+    const submission = this.store.get(seen.seq);
     if (!submission) return undefined;
-    if (!store.isAnswered(submission))
+    if (!this.store.isAnswered(submission))
       return (
         this.#waitForLimit({ ...submission, ...seen }, end) ?? this.#retry(submission, seen, end)
       );
@@ -66,16 +77,16 @@ export class Settlement {
 
   #waitForLimit(submission: Submission, end: FailedTurnEnd): Submission | undefined {
     const record = this.budgets.recordOf(submission.seq);
-    const pending = this.ledger.admissions?.waitAgain(submission, end, record);
+    const pending = this.limiter.admissions?.waitAgain(submission, end, record);
     if (pending) this.budgets.close(submission.seq);
     return pending;
   }
 
   /** pending or running → terminal. Returns the row, unless it is not as it was seen. */
   settle(seen: Seen, ending: Ending): Submission | undefined {
-    const { store, clock } = this.ledger;
+    const { store } = this;
     const [settled] = this.#commit(() => {
-      const now = clock.now();
+      const now = this.loop.clock.now();
       const { usage, times } = this.budgets.recordOf(seen.seq);
       const timeline = times?.whole(ending.failure, now);
       const row = store.settle(seen, { ...ending, usage, timeline }, now);
@@ -90,10 +101,9 @@ export class Settlement {
   }
 
   skipPending(thread: string, failure: Failure): void {
-    const { store, clock } = this.ledger;
     const some = () =>
-      store
-        .skipPending(thread, failure, clock.now())
+      this.store
+        .skipPending(thread, failure, this.loop.clock.now())
         .flatMap((row) => [row, ...this.#settleJoined(row, { status: "skipped", failure })]);
     // In pages, to bound memory. They commit together, since nothing is awaited between them.
     while (this.#commit(some).length > 0);
@@ -101,27 +111,29 @@ export class Settlement {
 
   /** Ends some of the pending submissions of a batch as `aborted`. Returns how many. */
   abortWaiting(batch: string, failure: Failure): number {
-    const { store, clock } = this.ledger;
-    return this.#commit(() => store.batches.abortWaiting(batch, failure, clock.now())).length;
+    const { batches } = this.store;
+    const some = () => batches.abortWaiting(batch, failure, this.loop.clock.now());
+    return this.#commit(some).length;
   }
 
   #settleJoined({ submissionId }: Summary, ending: Ending): Submission[] {
-    const { store, clock } = this.ledger;
-    return store.open
+    return this.store.open
       .joinedTo(submissionId)
-      .flatMap((joined) => store.settle(joined, ending, clock.now()) ?? []);
+      .flatMap((joined) => this.store.settle(joined, ending, this.loop.clock.now()) ?? []);
   }
 
   /** Deletes some of what retention no longer keeps. Returns whether there may be more. */
   prune(): boolean {
     this.#sincePrune = 0;
-    const { store, clock, limits } = this.ledger;
-    return store.history.prune(clock.now() - limits.maxAgeMs, limits.maxCount, this.#sweep) > 0;
+    const { maxAgeMs, maxCount } = this.limits;
+    const endedBefore = this.loop.clock.now() - maxAgeMs;
+    return this.store.history.prune(endedBefore, maxCount, this.#sweep) > 0;
   }
 
   /** running → pending, where another attempt may do better and one is left. */
   #retry(submission: Submission, seen: Seen, end: FailedTurnEnd): Submission | undefined {
-    const { store, clock, limits } = this.ledger;
+    const { store, limits } = this;
+    const { clock } = this.loop;
     const { retry, resets, thread, answer: spec } = submission;
     const { cause, failure, hasEffects = false, answer } = end;
     const now = clock.now();
@@ -146,32 +158,31 @@ export class Settlement {
     const pending = store.transaction(() => store.retryAt(seen, failed, now));
     if (!pending) return undefined;
     this.budgets.close(seen.seq);
-    this.ledger.announce(pending);
+    this.statuses.announce(pending);
     return pending;
   }
 
   /** Commits ends together with their outbox entries, then starts the deliveries and notifies the app. */
   #commit<Row extends Summary>(end: () => Row[]): Row[] {
-    const { store } = this.ledger;
     let entries = 0;
-    const ended = store.transaction(() => {
+    const ended = this.store.transaction(() => {
       const rows = end();
       for (const row of rows) {
         entries += this.#enqueue(row) + this.#enqueueForBatch(row);
-        entries += this.ledger.outbox.atEnd({ submissionId: row.submissionId });
+        entries += this.outbox.atEnd({ submissionId: row.submissionId });
       }
       return rows;
     });
     if (entries > 0) this.flush();
-    for (const row of ended) this.ledger.announce(row);
+    for (const row of ended) this.statuses.announce(row);
     return ended;
   }
 
   /** Starts the deliveries of the outbox. Never fails: the next wake tries again. */
   flush(): void {
-    const { outbox, clock, wake } = this.ledger;
+    const { clock, wake } = this.loop;
     try {
-      outbox.flush();
+      this.outbox.flush();
       this.#hasUnsent = false;
     } catch (error) {
       console.error("[perdure] deliveries could not be started, will retry:", error);
@@ -190,12 +201,12 @@ export class Settlement {
     if (submission.notify.length === 0) return 0;
     const data = eventOf(submission);
     const type = `submission.${data.status}` as const;
-    const timestamp = new Date(submission.settledAt ?? this.ledger.clock.now()).toISOString();
+    const timestamp = new Date(submission.settledAt ?? this.loop.clock.now()).toISOString();
     const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
     for (const destination of submission.notify) {
       const id = deliveryIdOf(submission.submissionId);
       const trace = destination.kind === "webhook" ? traceparentFor(submission, id) : undefined;
-      this.ledger.outbox.enqueue(id, destination, event, trace);
+      this.outbox.enqueue(id, destination, event, trace);
     }
     return submission.notify.length;
   }
@@ -204,10 +215,10 @@ export class Settlement {
   #enqueueForBatch(submission: Summary): number {
     const { batch, status } = submission;
     if (batch === undefined) return 0;
-    const waiting = this.ledger.store.batches.ended(batch, status !== "completed");
+    const waiting = this.store.batches.ended(batch, status !== "completed");
     if (!waiting) return 0;
-    const event = endedEvent(batch, submission.settledAt ?? this.ledger.clock.now());
-    this.ledger.outbox.enqueue(crypto.randomUUID(), waiting, event);
+    const event = endedEvent(batch, submission.settledAt ?? this.loop.clock.now());
+    this.outbox.enqueue(crypto.randomUUID(), waiting, event);
     return 1;
   }
 }

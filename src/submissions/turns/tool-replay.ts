@@ -3,13 +3,14 @@
  * conversation does not contain, is matched by its tool and input, once and in order; any other call is new.
  */
 
+import type { Clock } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import { stableJson } from "../../core/json.ts";
 import { digest } from "../../core/text.ts";
 import { MAX_TOOL_STEPS, ToolCallLimitError, ToolStepLimitError } from "../errors.ts";
 import { type CallSteps, type ToolCalls, type ToolDecision, TurnRefused } from "../host.ts";
-import type { Ledger } from "../ledger.ts";
 import type { AttemptRef } from "../states.ts";
+import type { SubmissionStore } from "../store/store.ts";
 import {
   type CallEnd,
   failureOfCall,
@@ -31,11 +32,15 @@ export class ToolReplay implements ToolCalls {
   #isFull = false;
 
   /**
+   * @param runningSteps steps of durable tools that run now in this object, by their idempotency keys
    * @param heartbeat reports progress of the turn
    * @param settled returns the calls in the stored replies to the turn; undefined for the first run, which has no earlier calls
    */
   constructor(
-    private readonly ledger: Ledger,
+    private readonly store: SubmissionStore,
+    private readonly clock: Clock,
+    private readonly limits: { readonly maxToolCalls: number },
+    private readonly runningSteps: Map<string, Promise<unknown>>,
     private readonly ref: AttemptRef,
     private readonly heartbeat: () => void,
     private readonly settled: (() => readonly SettledCall[]) | undefined,
@@ -61,14 +66,14 @@ export class ToolReplay implements ToolCalls {
     const decision = this.#decide(call, earlier);
     if (decision.action !== "run") return decision;
     // The record must be on disk before the tool runs: the tool may reset the object.
-    const { store } = this.ledger;
+    const { store } = this;
     await store.storage.sync();
     if (!store.isRunning(this.ref)) throw new TurnRefused();
     return decision;
   }
 
   #decide(call: AskedCall, { open, policy }: Earlier = FIRST): ToolDecision {
-    const { store } = this.ledger;
+    const { store } = this;
     const { seq } = this.ref;
     const count = store.toolCalls.count(this.ref);
     if (count === undefined) throw new TurnRefused();
@@ -88,7 +93,7 @@ export class ToolReplay implements ToolCalls {
   }
 
   #beginCall({ isDurable, ...call }: AskedCall, ordinal: number): ToolDecision {
-    const { store, limits } = this.ledger;
+    const { store, limits } = this;
     if (ordinal > limits.maxToolCalls) {
       const error = new ToolCallLimitError(limits.maxToolCalls);
       const { submissionId } = store.get(this.ref.seq) ?? {};
@@ -98,7 +103,7 @@ export class ToolReplay implements ToolCalls {
     }
     // Other agents have submissions of the same id, and an id may be used again: only the record makes the key stable.
     const callKey = isDurable ? crypto.randomUUID() : null;
-    store.beginCall(this.ref, ordinal, { ...call, callKey }, this.ledger.clock.now());
+    store.beginCall(this.ref, ordinal, { ...call, callKey }, this.clock.now());
     return this.#running({ ordinal, callKey });
   }
 
@@ -106,13 +111,13 @@ export class ToolReplay implements ToolCalls {
     if (callKey === null) return { action: "run", end: (end) => this.#end(ordinal, end) };
     const end = (end: CallEnd) => {
       // After that its steps were refused: such an end says nothing, and the call can run again.
-      if (this.ledger.store.isRunning(this.ref)) this.#end(ordinal, end);
+      if (this.store.isRunning(this.ref)) this.#end(ordinal, end);
     };
     return { action: "run", end, steps: this.#steps(ordinal, callKey) };
   }
 
   #steps(ordinal: number, idempotencyKey: string): CallSteps {
-    const { store, runningSteps } = this.ledger;
+    const { store, runningSteps } = this;
     const { seq } = this.ref;
     let count = store.toolCalls.steps(seq, ordinal);
     const find = (name: string) => {
@@ -151,7 +156,7 @@ export class ToolReplay implements ToolCalls {
   #end(ordinal: number, end: CallEnd): void {
     const { seq } = this.ref;
     try {
-      const { store, clock } = this.ledger;
+      const { store, clock } = this;
       store.toolCalls.end(seq, ordinal, end, clock.now());
       this.heartbeat();
     } catch (error) {
@@ -163,7 +168,7 @@ export class ToolReplay implements ToolCalls {
   /** Read once for each run: later records are its own calls. */
   #read(settled: () => readonly SettledCall[]): Promise<Earlier> {
     this.#earlier ??= Promise.resolve().then(() => {
-      const { store } = this.ledger;
+      const { store } = this;
       const { seq } = this.ref;
       return {
         open: store.toolCalls.missing(seq, settled()),

@@ -1,5 +1,9 @@
 /** Makes the kernel of an object, the same for every host: submissions, outbox and waits. Then installs the features of its class. */
 
+import { type OwnMethods, Workflows } from "./workflows.ts";
+
+// After it, so that the bundle is smaller.
+
 import type { Lifecycle, LifecycleCapability } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -19,7 +23,6 @@ import { stepCalls } from "./calls.ts";
 import { type FeatureName, Features, STEP_KINDS } from "./features.ts";
 import type { HostAgent } from "./host-agent.ts";
 import { type Watcher, Watchers } from "./watchers.ts";
-import { type OwnMethods, Workflows } from "./workflows.ts";
 
 /** Limits and retention, each with a default. */
 export type HostOptions = LedgerOptions & {
@@ -136,7 +139,7 @@ export function kernelOf<Turns extends HostTurns>(
   watchers.add(host.clients);
   const threads = host.turns(outbox, { ...limits, onProblem }, watchers);
   const { submissions } = threads;
-  submissions.ledger.needGate = (usedBy) => features.get("limits", usedBy) as never;
+  submissions.limiter.needGate = (usedBy) => features.get("limits", usedBy) as never;
   const missingKind = (kind: string) => features.missing("steps", kind);
   const waits = new Waits({ outbox, missingKind, ofFeatures: STEP_KINDS });
   const onApproval = (approval: Approval) => {

@@ -61,7 +61,7 @@ it("O2: stored replies stay as they are, a start reports them once, and they are
       items: [{ id: "b" }, { id: "a" }],
     });
     await until(async () => (await wakesOf(ctx)).job === null);
-    const facts = outboxFacts(outbox.context);
+    const facts = outboxFacts(outbox);
     expect(OUTBOX_RULES.flatMap((rule) => rule(facts, Date.now()))).toMatchObject([
       {
         code: "destination-fails",

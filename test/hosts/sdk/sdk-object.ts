@@ -19,7 +19,7 @@ import { HeldModel } from "../../support/held-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {
-  readonly ledger = { admissions: undefined };
+  readonly limiter = {};
   readonly log: string[] = [];
   readonly usage: TokenUsage[] = [];
   /** Messages that join, by the number of the step from 0. */
@@ -38,8 +38,7 @@ class NotingLedger implements TurnLedger {
   detachJoined(): void {
     this.log.push("detachJoined");
   }
-  reserveTokens(): void {}
-  callFinished(): void {}
+  readonly budgets = { reserveTokens(): void {}, finished(): void {} };
   recordUsage(_ref: unknown, usage: TokenUsage): void {
     this.usage.push(usage);
     this.log.push("spent");

@@ -237,7 +237,7 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     ends: ALL_EITHER,
   },
   "a batch whose workflow is terminated": {
-    verbs: ["Submissions.cancelBatch"],
+    verbs: ["TurnEngine.cancelBatch"],
     steps: [
       (object, run) => batch(run, SLOW).accept(object),
       async ({ submissions }, { id }) => {

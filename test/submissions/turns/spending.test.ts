@@ -98,8 +98,8 @@ describe("L7: a call that reports no tokens", () => {
         turns.run = async (turn) => {
           const ref = turn.begin();
           engine.nextStep(ref);
-          engine.reserveTokens(ref, () => 20);
-          if (usage) engine.callFinished(ref, usage, false);
+          engine.budgets.reserveTokens(ref, () => 20);
+          if (usage) engine.budgets.finished(ref, usage, false);
           if (usage) engine.recordUsage(ref, usage);
           const failure = { name: "Error", message: "overloaded" };
           return { outcome: "error", failure, cause: failure.message };
@@ -119,10 +119,10 @@ describe("L7: a call that reports no tokens", () => {
       turns.run = async (turn) => {
         const ref = turn.begin();
         engine.nextStep(ref);
-        engine.reserveTokens(ref, () => 20);
+        engine.budgets.reserveTokens(ref, () => 20);
         // limits() reads the times of the attempt when the call is sent after its wait.
-        engine.settlement.budgets.recordOf(ref.seq);
-        engine.callFinished(ref, { totalTokens: 7 }, false);
+        engine.budgets.recordOf(ref.seq);
+        engine.budgets.finished(ref, { totalTokens: 7 }, false);
         engine.recordUsage(ref, { totalTokens: 7 });
         return { outcome: "completed" };
       };
@@ -137,8 +137,8 @@ describe("L7: a call that reports no tokens", () => {
       turns.run = async (turn) => {
         const ref = turn.begin();
         engine.nextStep(ref);
-        engine.reserveTokens(ref, () => 20);
-        engine.reserveTokens(ref, () => 0);
+        engine.budgets.reserveTokens(ref, () => 20);
+        engine.budgets.reserveTokens(ref, () => 0);
         return { outcome: "completed" };
       };
     });
@@ -370,7 +370,7 @@ describe("L6: the watchdog", () => {
     await expectState(stub, "s", "running");
     for (let minute = 4; minute < 20; minute += 4) {
       time.aheadMs = minute * 60_000;
-      await within(stub, ({ submissions }) => submissions.turns.heartbeat({ seq: 1, attempt: 1 }));
+      await within(stub, ({ submissions }) => submissions.turns.heartbeat({ seq: 1 }));
       await wakeNow(stub);
     }
     await expectState(stub, "s", "running", { attempts: 1 });
@@ -409,7 +409,7 @@ describe("L6: the watchdog", () => {
     const next = await crashOne(stub);
     await wakeNow(next);
     time.aheadMs = 590_000;
-    await within(next, ({ submissions }) => submissions.turns.heartbeat({ seq: 1, attempt: 1 }));
+    await within(next, ({ submissions }) => submissions.turns.heartbeat({ seq: 1 }));
     time.aheadMs = 1_180_000;
     await wakeNow(next);
     await expectState(next, "s", "running", { attempts: 1 });

@@ -124,7 +124,11 @@ it("W5: an object that wakes often to recover a turn asks for its workflow every
 it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
   let now = 1_000_000;
   const asked: string[] = [];
+  const batches = {
+    waiterOf: (batch: string) => ({ workflow: "w", instance: `of ${batch}` }),
+  };
   const liveness = new WorkflowLiveness(
+    { batches },
     {
       endOf: async (to) => {
         asked.push(to.kind === "workflow" ? to.instance : "");
@@ -132,8 +136,6 @@ it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
       },
     },
     { now: () => now },
-    (batch) => ({ workflow: "w", instance: `of ${batch}` }),
-    async () => {},
   );
   const turn = (batch: string) => ({ createdAt: 0, notify: [], batch });
   for (const [aheadMs, expected] of [
@@ -144,7 +146,7 @@ it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
     [-60_000, ["of a", "of b"]],
   ] as const) {
     now = 1_000_000 + aheadMs;
-    for (let begun = 0; begun < 100; begun++) liveness.check([turn("a"), turn("b")]);
+    for (let begun = 0; begun < 100; begun++) liveness.findGone([turn("a"), turn("b")]);
     expect(asked.splice(0)).toEqual(expected);
   }
 });

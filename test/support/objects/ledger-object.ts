@@ -244,7 +244,7 @@ export class LedgerObject extends MeteredObject {
       ...options,
       clock: this.#clock,
     });
-    const { limits } = submissions.ledger;
+    const { limits } = submissions;
     if (holdAnswerMs !== undefined) limits.holdAnswerMs = holdAnswerMs;
     if (hookTimeoutMs !== undefined) limits.hookTimeoutMs = hookTimeoutMs;
     return submissions;

@@ -29,8 +29,7 @@ export async function toolsOf({
   const { getTools, durable } = object as Declared;
   // A chat has other tools in its own conversation: what `onChatMessage()` gives to `this.durable()`.
   if (typeof getTools !== "function" || typeof durable === "function") return undefined;
-  const { inHostContext } = submissions.ledger.loop;
-  const declared = inHostContext(async () => getTools.call(object));
+  const declared = submissions.loop.inHostContext(async () => getTools.call(object));
   const tools = await withTimeout(declared, LIMIT_MS).catch((error: unknown) => {
     const late = "getTools() did not resolve within 10 seconds. It must not wait for a turn.";
     throw error instanceof TimeoutError ? new TimeoutError(late) : error;

@@ -113,12 +113,8 @@ export class BatchKind implements WaitKind {
     private readonly ownerOfRun: KindUses["ownerOfRun"],
   ) {}
 
-  get #ledger() {
-    return this.submissions.ledger;
-  }
-
   get #store() {
-    return this.#ledger.store;
+    return this.submissions.store;
   }
 
   /**
@@ -148,7 +144,7 @@ export class BatchKind implements WaitKind {
       if (isOpen) this.#store.batches.add(batch, of);
     });
     // An earlier batch may have lost its last open item to this one, and its workflow is notified.
-    if (all.some((taken) => taken?.accepted === false)) this.submissions.turns.settlement.flush();
+    if (all.some((taken) => taken?.accepted === false)) this.submissions.turns.flush();
     return { submissionIds: all.map((taken) => taken?.submission.submissionId ?? null) };
   }
 
@@ -157,7 +153,10 @@ export class BatchKind implements WaitKind {
     { idempotencyKey: id, run, workflow }: WaitRequest,
     owner: OwnerOptions,
   ): Asked[] {
-    const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
+    const problem = this.submissions.outbox.problemOf(
+      destinationOf(workflow, "perdure"),
+      "workflow",
+    );
     if (problem) throw new InvalidSubmissionError("workflow", problem);
     const shared =
       typeof concurrency === "object" && concurrency !== null && "key" in concurrency
@@ -181,8 +180,9 @@ export class BatchKind implements WaitKind {
     if (isTerminal(status) || earlier === batch) return;
     this.#store.batches.adopt(batch, submission);
     const waiting = earlier === undefined ? undefined : this.#store.batches.forget(earlier);
-    const { outbox, clock } = this.#ledger;
-    if (waiting) outbox.enqueue(crypto.randomUUID(), waiting, endedEvent(earlier, clock.now()));
+    const { outbox, loop } = this.submissions;
+    if (waiting)
+      outbox.enqueue(crypto.randomUUID(), waiting, endedEvent(earlier, loop.clock.now()));
   }
 
   /** The end, if there is nothing to wait for. If not, one event is sent when there is: it commits with the last end, or the first failure. */
@@ -195,7 +195,7 @@ export class BatchKind implements WaitKind {
     const failure = failsFast ? this.#firstFailure(submissionIds) : undefined;
     if (failure) {
       const message = "Another prompt of the batch has failed";
-      this.submissions.cancelBatch(batch, { name: BATCH_FAILED, message });
+      this.submissions.turns.cancelBatch(batch, { name: BATCH_FAILED, message });
       return { failure };
     }
     const { batches } = this.#store;
@@ -231,7 +231,7 @@ export class BatchKind implements WaitKind {
     readOptions(IDS, submissionIds, "submissionIds", invalidSubmission);
     await this.submissions.ready();
     const failure: Failure = { name: BATCH_TIMEOUT, message: "Workflow prompt wait timed out" };
-    this.submissions.cancelBatch(batch, failure);
+    this.submissions.turns.cancelBatch(batch, failure);
     const first = this.#firstFailure(submissionIds, true);
     return first ? { failure: first } : {};
   }

@@ -13,11 +13,10 @@ import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
 const ledger: TurnLedger = {
-  ledger: { admissions: undefined },
+  limiter: {},
   nextStep: () => [],
   detachJoined: () => undefined,
-  reserveTokens: () => undefined,
-  callFinished: () => undefined,
+  budgets: { reserveTokens: () => {}, finished: () => {} },
   recordUsage: () => undefined,
   toolCalls: () => ({
     note: async () => undefined,

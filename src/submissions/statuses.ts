@@ -1,60 +1,34 @@
-/** The state that the parts of the ledger share. One for each object instance. */
+/** Reports each new status of a submission, in the context of the request that changed it. */
 
-import type { Clock } from "../core/clock.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
 import { emit } from "../engine/events.ts";
-import type { Wake } from "../engine/wake.ts";
 import type { WorkLoop } from "../engine/work-loop.ts";
-import type { Outbox } from "../outbox/outbox.ts";
-import type { Gate } from "./gate.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";
-import type { Limits } from "./options.ts";
+import type { Limiter } from "./limiter.ts";
 import { StatusHooks } from "./status-hooks.ts";
 import type { Summary } from "./store/rows.ts";
-import { SubmissionStore } from "./store/store.ts";
-import type { Admissions } from "./turns/admission.ts";
 import type { SubmissionInspection } from "./types.ts";
 
-export class Ledger {
-  readonly clock: Clock;
-  readonly wake: Wake;
+export class Statuses {
   readonly hooks: StatusHooks;
-  /** The steps of durable tools that run now, by their idempotency keys. */
-  readonly runningSteps = new Map<string, Promise<unknown>>();
-  /** Set by `installGate()`. */
-  gate: Gate | undefined;
-  admissions: Admissions | undefined;
-  /** @throws FeatureNotInstalledError */
-  needGate!: (usedBy: string) => Gate;
-  #store: SubmissionStore | undefined;
 
   constructor(
-    readonly loop: WorkLoop,
-    readonly host: TurnHost,
-    readonly outbox: Outbox,
-    readonly limits: Limits,
+    private readonly loop: WorkLoop,
+    private readonly host: TurnHost,
+    private readonly limiter: Limiter,
+    limits: { readonly hookTimeoutMs: number },
     private readonly onProblem: OnProblem | undefined,
   ) {
-    this.clock = loop.clock;
-    this.wake = loop.wake;
-    this.hooks = new StatusHooks(
-      (one) => this.#callStatusHook(one),
-      limits,
-      () => host.hasStatusHook?.() ?? true,
-    );
+    const isHooked = () => host.hasStatusHook?.() ?? true;
+    this.hooks = new StatusHooks((one) => this.#callHook(one), limits, isHooked);
   }
 
-  get store(): SubmissionStore {
-    this.#store ??= new SubmissionStore(this.loop.lifecycle.storage, this.limits);
-    return this.#store;
-  }
-
-  /** Reports a new status to the app, and an error to `onProblem` as well. */
+  /** Releases the capacity of a submission that does not run, and calls the app's hook; reports an error to `onProblem` as well. */
   announce(submission: Summary): void {
     const { seq, status, mergedInto } = submission;
     // One that waits, has ended or has joined another turn uses nothing more.
-    if (status !== "running" || mergedInto !== undefined) this.gate?.released(seq);
+    if (status !== "running" || mergedInto !== undefined) this.limiter.gate?.released(seq);
     const inspection = inspect(submission);
     if (inspection.status === "error") {
       const { submissionId, thread, attempts, error = "", errorName = "" } = inspection;
@@ -65,8 +39,7 @@ export class Ledger {
     this.hooks.announce(inspection);
   }
 
-  /** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
-  #callStatusHook(submission: SubmissionInspection): Promise<void> {
+  #callHook(submission: SubmissionInspection): Promise<void> {
     const { submissionId, requestId, status, error, attempts } = submission;
     const { lifecycle } = this.loop;
     emit(lifecycle, "submission:status", { submissionId, requestId, status });

@@ -1,0 +1,11 @@
+import type { Gate } from "./gate.ts";
+import type { Admissions } from "./turns/admission.ts";
+
+/** What the feature `limits()` has installed, if anything. */
+export type Limiter = {
+  gate?: Gate;
+  /** Asks the gate before turns start. */
+  admissions?: Admissions;
+  /** @throws FeatureNotInstalledError naming the option that needs the gate */
+  needGate(usedBy: string): Gate;
+};
