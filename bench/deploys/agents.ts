@@ -84,10 +84,10 @@ export function agentOf(code: Code, edit: Edit = "none") {
     look(): Look {
       const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
         this.ctx.storage.sql.exec<Row>(query).toArray();
-      const waits = all<{ kind: string }>(
-        `SELECT substr(module, 6) AS kind FROM perdure_jobs JOIN perdure_schema ON module LIKE 'kind:%' AND version = seq >> 44
-         WHERE due_at IS NOT NULL`,
-      );
+      const hasJobs = all("SELECT 1 FROM sqlite_master WHERE name = 'perdure_jobs'").length > 0;
+      const query = `SELECT substr(module, 6) AS kind FROM perdure_jobs JOIN perdure_schema ON module LIKE 'kind:%' AND version = seq >> 44
+         WHERE due_at IS NOT NULL`;
+      const waits = hasJobs ? all<{ kind: string }>(query) : [];
       const submissions = all<{ status: string; count: number }>(
         "SELECT status, count(*) AS count FROM perdure_submissions GROUP BY status",
       );

@@ -9,13 +9,20 @@ export function valuesOf<Value extends SqlStorageValue>(
   return Array.from(sql.exec(query, ...bindings).raw<[Value]>(), ([value]) => value);
 }
 
+/** Names by column: many rows have the same columns. */
+const names = new Map<string, string>();
+
 /** NULL is undefined, and JSON is parsed. */
 export function rowOf<Row extends object>(
   columns: Record<string, SqlStorageValue>,
   jsonColumns: readonly string[],
 ): Row {
   const entries = Object.entries(columns).map(([column, value]) => {
-    const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    let name = names.get(column);
+    if (name === undefined) {
+      name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+      names.set(column, name);
+    }
     const isJson = value !== null && jsonColumns.includes(column);
     return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];
   });

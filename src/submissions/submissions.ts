@@ -186,9 +186,8 @@ export class Submissions extends Capability {
     limitsOf(this.limiter, readInternal(owner));
   }
 
-  async listElsewhere(_options: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
-    return [];
-  }
+  /** Submissions that another ledger of the host has. */
+  listElsewhere?(options: ListSubmissionsOptions): Promise<SubmissionInspection[]>;
 
   /** The submission as it is now, or null for an unknown id. */
   async inspect<Ref extends string>(

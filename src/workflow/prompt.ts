@@ -24,11 +24,11 @@ import {
 import { type CallOf, compensated, type StepCall, useName } from "./step-call.ts";
 import { thinkKeyOf, thinkPromptEnd } from "./think-prompt.ts";
 import {
+  askUntilTaken,
   endOfWait,
   namesOf,
   openWait,
   readLarge,
-  refuseWait,
   type Timed,
   type WaitAsk,
 } from "./wait.ts";
@@ -103,37 +103,34 @@ type Receipt = Timed<WaitReceipt<PromptEnd>>;
 /** A prompt that Think has accepted, and that has ended. Its answer is not repaired. */
 type ThinkEnd = Timed<{ readonly end: PromptEnd }>;
 
+type EndedPrompt = SubmissionEnd & {
+  readonly waitId: string;
+  readonly askedAt: number;
+  readonly isThinks: boolean;
+};
+
 /** The answer. One that only the schema refuses goes back to the model, as often as `repair` says. */
-async function answered<Schema extends AnySchema | undefined>(
+function answered<Schema extends AnySchema | undefined>(
   call: StepCall,
   first: WaitAsk,
   { schema, repairs }: { schema: Schema; repairs: number },
 ): Promise<PromptResult<Schema>> {
-  const refused: string[] = [];
-  let ask = first;
-  let receipt: Receipt | ThinkEnd = await submitted(call, first);
-  const { at: startedAt } = receipt;
-  const most = "eventType" in receipt ? repairs : 0;
-  for (let round = 1; ; round++) {
-    const end = await endOf(call, ask, receipt);
-    try {
-      return await answerOf(end, schema);
-    } catch (error) {
-      const { submissionId } = end;
-      const problem = refusalOf(end, error);
-      if (problem !== undefined) refused.push(submissionId);
-      const again = { round, refuses: submissionId, startedAt };
-      ask = { ...first, request: { problem }, again };
-      const next: Receipt | null =
-        problem !== undefined && round <= most ? await openWait(call, ask) : null;
-      if (!next) {
-        const isWrong = error instanceof ThinkPromptValidationError && refused.length > 0;
-        if (isWrong) await refuseWait(call, namesOf(call, first)("refuse"), "prompt", refused);
-        throw error;
-      }
-      receipt = next;
-    }
-  }
+  return askUntilTaken<EndedPrompt, PromptResult<Schema>>(call, first, {
+    async pass(ask) {
+      const receipt = ask.again
+        ? await openWait<WaitReceipt<PromptEnd>>(call, ask)
+        : await submitted(call, ask);
+      if (!receipt) return null;
+      const end = await endOf(call, ask, receipt);
+      const isThinks = !("eventType" in receipt);
+      return { ...end, waitId: end.submissionId, askedAt: receipt.at, isThinks };
+    },
+    take: (end) => answerOf(end, schema),
+    problemIn: (error, end) => refusalOf(end, error),
+    isRefusal: (error) => error instanceof ThinkPromptValidationError,
+    requestOf: (problem, { isThinks }) => !isThinks && { problem },
+    repairs,
+  });
 }
 
 async function endOf(call: StepCall, ask: WaitAsk, receipt: Receipt | ThinkEnd) {

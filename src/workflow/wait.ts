@@ -183,8 +183,68 @@ export async function passWait(
   );
 }
 
-/** How often a step asks again because its schema refuses the result. */
-const MOST_REFUSALS = 10;
+/** The end of a wait, for a step that may ask again. */
+type Answer = {
+  readonly waitId: string;
+  /** When it was opened, epoch milliseconds: the same in every replay. */
+  readonly askedAt: number;
+};
+
+type Asking<End extends Answer, Taken> = {
+  /** Opens the wait and waits for its end; null where the kind cannot ask again. */
+  readonly pass: (ask: WaitAsk) => Promise<End | null>;
+  /** @param refused the error of the take before, whose result only the schema refused */
+  readonly take: (end: End, refused: unknown) => Promise<Taken>;
+  /** Why only the step's schema refuses the end; undefined for another error. */
+  readonly problemIn: (error: unknown, end: End) => string | undefined;
+  /** Whether a later run asks again after this error. */
+  readonly isRefusal: (error: unknown) => boolean;
+  /** What the next wait asks. */
+  readonly requestOf: (problem: string, end: End, error: unknown) => unknown;
+  /** Maximum times that it is asked again. */
+  readonly repairs: number;
+};
+
+/** Waits, and takes the end. One that only the step's schema refuses is asked for again within the same time. */
+export async function askUntilTaken<End extends Answer, Taken>(
+  call: StepCall,
+  ask: WaitAsk,
+  { pass, take, problemIn, isRefusal, requestOf, repairs }: Asking<End, Taken>,
+): Promise<Taken> {
+  const refused: string[] = [];
+  let end = (await pass(ask)) as End;
+  const { askedAt: startedAt } = end;
+  let latest: unknown;
+  for (let round = 1; ; round++) {
+    try {
+      return await take(end, latest);
+    } catch (error) {
+      latest = error;
+      const { waitId: refuses } = end;
+      const problem = problemIn(error, end);
+      if (problem !== undefined) refused.push(refuses);
+      const request = problem !== undefined && round <= repairs && requestOf(problem, end, error);
+      const next = request
+        ? await pass({ ...ask, request, again: { round, refuses, startedAt } })
+        : null;
+      if (!next) {
+        if (isRefusal(error) && refused.length > 0)
+          await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, refused);
+        throw error;
+      }
+      end = next;
+    }
+  }
+}
+
+/** How often a step asks again for an approval or an arrival. */
+const MAX_REFUSALS = 10;
+
+/** A result that only the step's schema refuses. */
+export type Refusal = Error & { readonly problem: string };
+
+const isRefusal = (error: unknown): error is Refusal =>
+  error instanceof Error && "problem" in error;
 
 type Taking<Taken> = {
   /** @throws an error with a `problem` where the step's schema refuses the result */
@@ -194,33 +254,21 @@ type Taking<Taken> = {
   readonly opened?: Timed<WaitReceipt> | undefined;
 };
 
-/** A result that only the step's schema refuses. */
-export type Refusal = Error & { readonly problem: string };
-
-/** {@link passWait}, and what the step makes of the result. One that its schema refuses is asked for again within the same time. */
-export async function takeWait<Taken>(
+/** {@link passWait}, and what the step makes of the result. */
+export function takeWait<Taken>(
   call: StepCall,
   ask: WaitAsk,
   { take, requestOf, opened }: Taking<Taken>,
 ): Promise<Taken> {
-  let passed = await passWait(call, ask, opened);
-  const { askedAt: startedAt } = passed;
-  let refused: Refusal | undefined;
-  for (let round = 1; ; round++) {
-    try {
-      return await take(passed, refused);
-    } catch (error) {
-      if (!(error instanceof Error && "problem" in error)) throw error;
-      refused = error as Refusal;
-      const { waitId: refuses, status } = passed;
-      if (status !== "completed" || round > MOST_REFUSALS) {
-        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [refuses]);
-        throw error;
-      }
-      const request = requestOf ? requestOf(refused, refuses) : ask.request;
-      passed = await passWait(call, { ...ask, request, again: { round, refuses, startedAt } });
-    }
-  }
+  return askUntilTaken<PassedWait, Taken>(call, ask, {
+    pass: (asked) => passWait(call, asked, asked === ask ? opened : undefined),
+    take: (passed, refused) => take(passed, refused as Refusal | undefined),
+    problemIn: (error, { status }) =>
+      isRefusal(error) && status === "completed" ? error.problem : undefined,
+    isRefusal,
+    requestOf: (_, { waitId }, error) => requestOf?.(error as Refusal, waitId) ?? ask.request,
+    repairs: MAX_REFUSALS,
+  });
 }
 
 /** The step cannot take these results: a later run of the workflow asks again. */

@@ -45,7 +45,6 @@ playMatrix(
       "Submissions.inspect": READS,
       "Submissions.checkOwner": READS,
       "Submissions.list": READS,
-      "Submissions.listElsewhere": READS,
       "Submissions.stats": READS,
       "Submissions.store": "the rows",
       "Submissions.turns": "is made at its first use, and writes nothing",

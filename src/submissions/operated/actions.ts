@@ -115,7 +115,7 @@ function selectionOf({ action, matches }: Request): Selection {
 async function elsewhere({ capabilities }: Operated, action: Many): Promise<string[]> {
   if (action.do === "retry") return [];
   const filter = { ...action.filter, status: statusesOf(action) };
-  const found = await capabilities.submissions.listElsewhere(filter);
+  const found = (await capabilities.submissions.listElsewhere?.(filter)) ?? [];
   return found.map(({ submissionId }) => submissionId);
 }
 

@@ -48,7 +48,7 @@ type InterruptedTurn = Interruption & {
 export type Released = Pick<Submission, "seq" | "thread"> & { readonly dueAt?: number | undefined };
 
 /** The decision about an interrupted turn: the submission has changed, or what waits behind it can run. */
-export type Decision = { readonly changed: Submission } | { readonly released: Released };
+export type RecoveryOutcome = { readonly changed: Submission } | { readonly released: Released };
 
 export class Recovery {
   readonly #interrupted = new Map<number, InterruptedTurn>();
@@ -131,7 +131,7 @@ export class Recovery {
    *
    * @param isWake also about those that a reset has just interrupted: their host may need a moment
    */
-  async *check(isWake: boolean): AsyncGenerator<Decision> {
+  async *check(isWake: boolean): AsyncGenerator<RecoveryOutcome> {
     // Joined submissions first: without their messages in the conversation they must not end with the turn.
     for (const seq of [...this.#joined]) yield* this.#checkJoined(seq);
     for (const [seq, turn] of [...this.#interrupted]) {
@@ -146,7 +146,7 @@ export class Recovery {
     }
   }
 
-  async *#check(seq: number, turn: InterruptedTurn): AsyncGenerator<Decision> {
+  async *#check(seq: number, turn: InterruptedTurn): AsyncGenerator<RecoveryOutcome> {
     const submission = this.store.get(seq);
     if (turn.unwritten) {
       const { seen, end } = turn.unwritten;
@@ -157,13 +157,13 @@ export class Recovery {
     else yield* this.#release(seq, turn.thread);
   }
 
-  *#end(seen: Seen, end: TurnEnd): Generator<Decision> {
+  *#end(seen: Seen, end: TurnEnd): Generator<RecoveryOutcome> {
     const changed = this.settlement.end(seen, end);
     if (changed) yield { changed };
   }
 
   /** A check has failed. It is repeated, but not forever: the submission ends when the host gives no answer for long. */
-  *#failed(seq: number, turn: InterruptedTurn, error: unknown): Generator<Decision> {
+  *#failed(seq: number, turn: InterruptedTurn, error: unknown): Generator<RecoveryOutcome> {
     const { clock, store } = this;
     console.error("[perdure] an interrupted turn could not be checked, will retry:", error);
     turn.checkAt = clock.now() + Math.min(MAX_CHECK_MS, CHECK_MS * 2 ** turn.failures++);
@@ -179,7 +179,7 @@ export class Recovery {
     }
   }
 
-  async *#decide(submission: Submission, turn: InterruptedTurn): AsyncGenerator<Decision> {
+  async *#decide(submission: Submission, turn: InterruptedTurn): AsyncGenerator<RecoveryOutcome> {
     const { host, store, limits, clock } = this;
     const { seq, submissionId, thread, attempts, retry, answer, resets, waits } = submission;
     const priors = store.attempts.priors(submission);
@@ -222,7 +222,7 @@ export class Recovery {
   }
 
   /** Removes the messages of a cancelled submission, once no turn adds to them any more. */
-  async *#rollBack(cancelled: Submission, turn: InterruptedTurn): AsyncGenerator<Decision> {
+  async *#rollBack(cancelled: Submission, turn: InterruptedTurn): AsyncGenerator<RecoveryOutcome> {
     const { host, store, clock } = this;
     const { seq, thread } = cancelled;
     const isOverdue = clock.now() - turn.heartbeatAt >= HOST_RECOVERY_LIMIT_MS;
@@ -250,7 +250,7 @@ export class Recovery {
   }
 
   /** A submission that joined a turn ends with it if its messages are in the conversation; otherwise it waits again. */
-  async *#checkJoined(seq: number): AsyncGenerator<Decision> {
+  async *#checkJoined(seq: number): AsyncGenerator<RecoveryOutcome> {
     const { store, host } = this;
     try {
       const joined = store.get(seq);
@@ -290,7 +290,7 @@ export class Recovery {
     });
   }
 
-  *#release(seq: number, thread: string): Generator<Decision> {
+  *#release(seq: number, thread: string): Generator<RecoveryOutcome> {
     if (this.#interrupted.delete(seq)) yield { released: { seq, thread } };
   }
 }

@@ -441,9 +441,9 @@ export class TurnEngine {
     for (let asked = this.#requestedRecovery; asked; asked = this.#requestedRecovery) {
       this.#requestedRecovery = undefined;
       try {
-        for await (const decision of this.#recovery.check(asked.isWake)) {
-          if ("changed" in decision) this.#onChanged(decision.changed);
-          else this.#release(decision.released);
+        for await (const outcome of this.#recovery.check(asked.isWake)) {
+          if ("changed" in outcome) this.#onChanged(outcome.changed);
+          else this.#release(outcome.released);
         }
       } catch (error) {
         console.error("[perdure] an interrupted turn could not be checked, will retry:", error);

@@ -27,9 +27,9 @@ const script = (rest: Script = {}) => ask({ answer: ANSWER, text: crypto.randomU
 function stored(agent: object, query: string): Promise<string> {
   return until(() =>
     runInDurableObject(agent as DurableObjectStub<ThinkAgent>, (_, { storage }) => {
-      // The agent makes its tables when it starts.
+      // The agent makes its tables when it starts, that of jobs with the first one.
       const isMade = storage.sql
-        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_jobs'")
+        .exec("SELECT 1 FROM sqlite_master WHERE name = ?", /perdure_\w+/.exec(query)?.[0])
         .toArray();
       if (isMade.length === 0) return undefined;
       const [row] = storage.sql.exec<{ value: string | null }>(query).toArray();

@@ -8,7 +8,6 @@ import { WebhookWaits } from "../../../src/features/inbound/waits/webhook-waits.
 import { stepKey } from "../../../src/workflow/names.ts";
 import { Approvals, approvalRequest } from "../../../src/workflow/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../../src/workflow/waits/protocol.ts";
-import { STATUS } from "../../../src/workflow/waits/wait-job.ts";
 import { Waits } from "../../../src/workflow/waits/waits.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../../support/crash/matrix.ts";
 import {
@@ -20,6 +19,7 @@ import {
   wakeAll,
 } from "../../support/crash/objects.ts";
 import { until } from "../../support/given.ts";
+import { jobsIn } from "../../support/jobs.ts";
 import { sleep } from "../../support/ledger.ts";
 import {
   endEvents,
@@ -106,10 +106,8 @@ function scriptOf({ kind }: Scenario, record: PlayRecord): WaitsScript {
 
 /** Nothing is open, and nothing is left to stop or to deliver. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
-  const live = sql.exec(
-    "SELECT 1 FROM perdure_jobs WHERE due_at IS NOT NULL UNION ALL SELECT 1 FROM perdure_outbox",
-  );
-  return live.toArray().length === 0;
+  const isLive = jobsIn(sql).some(({ due_at }) => due_at !== null);
+  return !isLive && sql.exec("SELECT 1 FROM perdure_outbox").toArray().length === 0;
 }
 
 function problemsOf(
@@ -117,10 +115,11 @@ function problemsOf(
   { id }: Run,
   { storage: { sql } }: DurableObjectState,
 ) {
-  const rows = sql.exec<{ status: string }>(
-    `SELECT ${STATUS} AS status FROM perdure_jobs ORDER BY created_at, seq`,
+  const jobs = jobsIn(sql).toSorted(
+    (one, other) =>
+      Number(one.created_at) - Number(other.created_at) || Number(one.seq) - Number(other.seq),
   );
-  const statuses = rows.toArray().map(({ status }) => status);
+  const statuses = jobs.map(({ reason }) => reason ?? "open");
   const came = endEvents.get(id) ?? [];
   const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
   const isSame = came.every((one) => events.get(one.id) === JSON.stringify(one.data));
