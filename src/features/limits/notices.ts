@@ -2,7 +2,7 @@
 
 import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
 import type { Problem } from "../../core/problems.ts";
-import type { Destination } from "../../outbox/destinations/index.ts";
+import { messageFor, takesEvents } from "../../outbox/destinations/index.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import type { LimitSubject, LimitsSettings } from "./declared/declarations.ts";
 import { dollarText, NANODOLLARS } from "./errors.ts";
@@ -20,9 +20,6 @@ export type LimitEvent = {
   readonly of: number;
 };
 
-const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];
-const NOT_FOR_EVENTS: readonly string[] = ["workflow", "workflow-start", "otlp"];
-
 /** @throws InvalidOptionError for a destination that the outbox refuses, or that takes no event */
 export function checkNotify({ limits }: LimitsSettings, outbox: Outbox): void {
   for (const { name, notify } of limits) {
@@ -31,7 +28,7 @@ export function checkNotify({ limits }: LimitsSettings, outbox: Outbox): void {
       const problem = outbox.problemOf(to, option);
       if (problem) throw new InvalidOptionError(option, problem);
       const expected = "what slack(), webhook(), method() or another destination of events returns";
-      if (NOT_FOR_EVENTS.includes(to.kind)) throw invalidOption(option, to, expected);
+      if (!takesEvents(to)) throw invalidOption(option, to, expected);
     }
   }
 }
@@ -57,9 +54,10 @@ export class Notices {
     }
     // A key may have characters that no header takes.
     const id = `limit:${await digestOf(notice.id)}`;
+    const text = textOf(event);
     await this.outbox.ready();
     for (const [index, to] of destinations.entries())
-      this.outbox.enqueue(`${id}:${index}`, to, JSON.stringify(messageFor(to, event)));
+      this.outbox.enqueue(`${id}:${index}`, to, JSON.stringify(messageFor(to, event, { text })));
     this.outbox.flush();
   }
 
@@ -70,12 +68,6 @@ export class Notices {
     const level = percent === 100 ? "error" : "warn";
     this.report({ type: "limit:money", level, message, ids });
   }
-}
-
-function messageFor({ kind }: Destination, event: LimitEvent): object {
-  if (!FOR_PEOPLE.includes(kind)) return event;
-  const text = textOf(event);
-  return kind === "email" ? { subject: text, text } : { text };
 }
 
 function textOf({ limit, key, percent, used, of }: LimitEvent): string {

@@ -14,7 +14,7 @@ import type { OperatedAgent } from "../operated.ts";
 import type { AlertEvent } from "../protocol.ts";
 import { healthReport } from "../report/report.ts";
 import { type Alert, decide, isOpen } from "./decide.ts";
-import { messageFor, problemOfKind } from "./message.ts";
+import { alertFor, problemOfKind } from "./message.ts";
 import type { AlertSettings } from "./options.ts";
 import { alertProblems } from "./problem.ts";
 import { readAlerts, writeAlerts } from "./store.ts";
@@ -126,7 +126,7 @@ export class Alerts extends Capability {
     const { className: agent = "", name = "" } = host.selfPath.at(-1) ?? {};
     const state = overAt === null ? "open" : "over";
     const event: AlertEvent = { type: "perdure.alert", state, finding, agent, name, at };
-    const payload = JSON.stringify(messageFor(to, event));
+    const payload = JSON.stringify(alertFor(to, event));
     // A message that comes twice is better than none, and than a dead letter that a person has to judge.
     const repeated = { ...to, policy: { mayRepeat: true, ...to.policy } } as Destination;
     // Also when the outbox is full.

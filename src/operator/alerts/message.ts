@@ -3,25 +3,20 @@
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options/options.ts";
 import { line } from "../../engine/operated/text.ts";
-import type { Destination } from "../../outbox/destinations/index.ts";
+import { type Destination, messageFor, takesEvents } from "../../outbox/destinations/index.ts";
 import type { AgentRef, AlertEvent } from "../protocol.ts";
 
-const FOR_PEOPLE: readonly string[] = ["slack", "discord", "telegram", "github-comment", "email"];
-const NOT_FOR_EVENTS: readonly string[] = ["workflow", "workflow-start", "otlp"];
-
 /** Why a valid destination takes no alerts, as a sentence; undefined where it does. */
-export function problemOfKind({ kind }: Destination): string | undefined {
-  if (!NOT_FOR_EVENTS.includes(kind)) return undefined;
+export function problemOfKind(to: Destination): string | undefined {
+  if (takesEvents(to)) return undefined;
   const expected =
     "expected what slack(), webhook(), email() or another destination of events returns";
-  return invalidMessage("alerts.to.kind", preview(kind), expected);
+  return invalidMessage("alerts.to.kind", preview(to.kind), expected);
 }
 
-export function messageFor({ kind }: Destination, event: AlertEvent): object {
-  if (!FOR_PEOPLE.includes(kind)) return event;
-  const text = textOf(event);
-  if (kind !== "email") return { text };
-  return { subject: `${headOf(event)}: ${event.finding.code}`, text };
+export function alertFor(to: Destination, event: AlertEvent): object {
+  const subject = `${headOf(event)}: ${event.finding.code}`;
+  return messageFor(to, event, { subject, text: textOf(event) });
 }
 
 function textOf(event: AlertEvent): string {

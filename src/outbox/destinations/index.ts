@@ -55,6 +55,23 @@ export type Destination =
   | FeatureDestination
   | OtlpDestination;
 
+const NOT_FOR_EVENTS: readonly Destination["kind"][] = ["workflow", "workflow-start", "otlp"];
+
+/** Whether a destination takes events of Perdure, e.g. alerts. */
+export function takesEvents({ kind }: Destination): boolean {
+  return !NOT_FOR_EVENTS.includes(kind);
+}
+
+/** An event as a destination takes it: programs get the event, people its text. */
+export function messageFor<Event extends object>(
+  { kind }: Destination,
+  event: Event,
+  { text, subject = text }: { readonly text: string; readonly subject?: string },
+): Event | { readonly text: string; readonly subject?: string } {
+  if (!Object.hasOwn(BY_FEATURE, kind)) return event;
+  return kind === "email" ? { subject, text } : { text };
+}
+
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
 
