@@ -27,6 +27,8 @@ const WATCH_MS = 10_000;
 
 export class WorkLoop {
   readonly wake: Wake;
+  /** Work that began before this time, epoch milliseconds, belongs to an earlier object instance. */
+  readonly startedAt: number;
   readonly #inFlight = new Map<object, { work: Promise<unknown>; since: number }>();
   #timer: ReturnType<typeof setInterval> | undefined;
   /** When each pause ends, epoch milliseconds. */
@@ -44,6 +46,7 @@ export class WorkLoop {
     drive: () => Promise<number | null>,
     private readonly watch?: () => void,
   ) {
+    this.startedAt = clock.now();
     const driveAndTrack = async () => {
       for (const key of this.#pauses.keys()) if (!this.isPaused(key)) this.#pauses.delete(key);
       const next = await drive();

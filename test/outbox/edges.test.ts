@@ -168,6 +168,18 @@ describe("An id that is put again after its delivery was kept", () => {
   });
 });
 
+it("O2: the first entry of an object is not taken for an interrupted one", async () => {
+  let now = Date.now();
+  const { box, came } = givenListening({
+    settings: { policy: { maxAttempts: 1 } },
+    clock: { now: () => now++, random: () => 0 },
+  });
+  // It is put before the object has started, as over RPC.
+  await inside(box, ({ outbox }) => void outbox.put(workflowNamed("plain"), 1, { id: "a" }));
+  await until(() => came.length > 0);
+  expect(came).toEqual(["a#1"]);
+});
+
 describe("A clock that is set back", () => {
   const HOUR_MS = 3_600_000;
 

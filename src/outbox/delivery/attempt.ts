@@ -42,8 +42,6 @@ type Sent =
   | { readonly error: unknown; readonly unsureSince: number | null };
 
 export class AttemptRunner {
-  /** Attempts that began before this time belong to an earlier object instance. */
-  readonly startedAt: number;
   /** Destinations whose entry was found that the earlier object instance may have attempted last. */
   readonly #checkedKeys = new Set<string>();
   /** The entry that ran alone when the object crashed; null: none; undefined: not read yet. */
@@ -58,9 +56,7 @@ export class AttemptRunner {
     private readonly queue: ReadyQueue,
     private readonly slots: Slots,
     private readonly notifier: DeadLetterNotifier,
-  ) {
-    this.startedAt = loop.clock.now();
-  }
+  ) {}
 
   /**
    * @param isAlone whether no other attempt is in flight, and none starts until this one has ended
@@ -112,7 +108,7 @@ export class AttemptRunner {
    */
   #wasInterrupted(entry: OutboxEntry): boolean {
     const { id, key, isStarted, attempt, earlierAttempts, dueAt, interruptions } = entry;
-    if (!isStarted || dueAt >= this.startedAt) return false;
+    if (!isStarted || dueAt >= this.loop.startedAt) return false;
     const alone = this.#readInterruptedAlone();
     if (alone !== null) return id === alone;
     const isFirst = attempt === earlierAttempts + 1 && interruptions === 0;

@@ -226,7 +226,7 @@ export class Dispatcher {
     const now = this.loop.clock.now();
     const keys = [...inMemory, ...this.loop.paused, ...endpoints.held(now)];
     const ids = [...this.#inFlight.values()];
-    return { found: entries.ready(now, this.#attempts.startedAt, { keys, ids }), skipped: keys };
+    return { found: entries.ready(now, this.loop.startedAt, { keys, ids }), skipped: keys };
   }
 
   #start(entry: ReadyEntry): void {
