@@ -88,9 +88,9 @@ type Columns = {
 export class JobStore {
   readonly #sql: SqlStorage;
   #isMade = false;
-  /** By the name of each kind that has stored a job. */
+  /** The numbers of the kinds that have stored a job, by their names. */
   #numbers: Map<string, number> | undefined;
-  /** By the number of a kind. */
+  /** The number of the latest row of a kind, by the kind's number. */
   readonly #latest = new Map<number, number>();
 
   constructor(private readonly storage: DurableObjectStorage) {
@@ -323,7 +323,7 @@ type Row = Omit<Job, "kind"> & { readonly endedBy: string | undefined };
 /** Finds a row by its id, which begins with the number of the row. */
 const BY_ID = "seq = ? AND id = ?";
 
-/** In the order of {@link BY_ID}. */
+/** The values of the parameters of {@link BY_ID}. */
 function bindId(id: string): [number, string] {
   const [, number = ""] = ID.exec(id) ?? [];
   // No row has the number -1.

@@ -56,4 +56,3 @@ export {
 export type { ThreadMessage } from "./sdk/threads.ts";
 export { safeToRepeat } from "./sdk/tools.ts";
 export { NotSupportedByHostError } from "./support.ts";
-// What an agent has.

@@ -57,7 +57,7 @@ export type Destination =
 
 const NOT_FOR_EVENTS: readonly Destination["kind"][] = ["workflow", "workflow-start", "otlp"];
 
-/** Whether a destination takes events of Perdure, e.g. alerts. */
+/** True of a destination that takes events of Perdure, e.g. alerts. */
 export function takesEvents({ kind }: Destination): boolean {
   return !NOT_FOR_EVENTS.includes(kind);
 }

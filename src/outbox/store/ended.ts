@@ -45,7 +45,7 @@ const SELECTED =
 
 export class EndedStore {
   readonly #sql: SqlStorage;
-  /** How many dead letters there are; undefined: not counted yet. */
+  /** The number of dead letters; undefined: not counted yet. */
   #count: number | undefined;
   /** Whether there may be a dead letter that the app was not notified of. */
   #mayHaveNews = true;
