@@ -54,6 +54,15 @@ const VERBS: Readonly<Record<string, (stub: Stub) => Promise<unknown>>> = {
     const action = { do: "pause-task", taskId: "note" } as const;
     return capabilitiesOf(stub).operations.operate({ action, by: "ada", reason: "a rollback" });
   },
+  "step.approval()": (stub) =>
+    stub.callKernel("openWait", {
+      kind: "approval",
+      idempotencyKey: "approval",
+      run: "r1",
+      workflow: { name: "OBJECT_WORKFLOW", id: "o1", stepName: "ask" },
+      timeoutMs: HOUR_MS,
+      request: { title: "Refund?", schema: null },
+    }),
   "dedupe()": (stub) => stub.isNew("received"),
 };
 
