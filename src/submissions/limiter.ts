@@ -1,7 +1,7 @@
 import type { Gate } from "./gate.ts";
 import type { Admissions } from "./turns/admission.ts";
 
-/** What the feature `limits()` has installed, if anything. */
+/** The parts that the feature `limits()` has installed, if any. */
 export type Limiter = {
   gate?: Gate;
   /** Asks the gate before turns start. */

@@ -47,7 +47,7 @@ export class EndedStore {
   readonly #sql: SqlStorage;
   /** The number of dead letters; undefined: not counted yet. */
   #count: number | undefined;
-  /** Whether there may be a dead letter that the app was not notified of. */
+  /** True while a dead letter may exist that the app was not notified of. */
   #mayHaveNews = true;
 
   /** @param limits of dead letters */
@@ -200,7 +200,7 @@ export class EndedStore {
     return pageOf(rows, limit, toLetter, ({ since, id }) => DEAD_LETTERS.at(since, id));
   }
 
-  /** How many of a selection there are, or with `isSent` how many {@link redriveAll} sends. */
+  /** Counts a selection, or with `isSent` those of it that {@link redriveAll} sends. */
   count(selection: Selection, isSent = false): number {
     const which = isSent ? `${SELECTED} AND ${IS_SENT}` : SELECTED;
     const query = `SELECT COUNT(*) AS count FROM perdure_outbox_ended WHERE ${which}`;

@@ -42,7 +42,7 @@ const EXPIRED: Failure = {
 };
 const NOT_STARTED = "the next turn could not be started, will retry";
 const ADMISSION = "admission";
-/** How long to wait after a failed start, a failed admission or a reset. */
+/** The pause after a failed start, a failed admission or a reset. */
 const PAUSE_MS = 2_000;
 
 /** Ends what was open when the conversation was reset or cleared. */
@@ -470,7 +470,7 @@ export class TurnEngine {
     return this.#live.size + this.#asked.length > 0;
   }
 
-  /** Those about which the gate of `limits()` decides. Each takes a slot. */
+  /** Submissions that wait for the gate of `limits()`. Each takes a slot. */
   get #asked(): readonly number[] {
     return this.limiter.admissions?.asked ?? [];
   }
